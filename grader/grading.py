@@ -272,7 +272,7 @@ def _settled(
 def nothing_handed_in(
     course: Course, exercises: Iterable[Exercise], options: GradingOptions
 ) -> Result:
-    """The result of somebody of a class who handed in nothing."""
+    """The result of a student of the class who handed in nothing."""
     results = []
     for exercise in exercises:
         # A hint is for who tried.

@@ -11,7 +11,7 @@ SCHEMA_VERSION = 1
 
 
 class Visibility(enum.Enum):
-    """Whether students may see the suite that a test stands in."""
+    """Whether students may see the suite of a test."""
 
     PUBLIC = "public"
     HIDDEN = "hidden"
@@ -177,7 +177,7 @@ class SubmissionInfo(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Where it was judged; `isolation` names the walls that held in every sandbox."""
+    """The machine and versions of a judgment; `isolation` names the walls of every sandbox."""
 
     grader: str
     python: str
@@ -205,7 +205,7 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A student: `id` is the key of a class, `ids` are the same person's names in other systems.
 
     The keys of `ids` are those of the formats: `canvas_id`, `sis_user_id`, `sis_login_id`,
-    `section`, `moodle_identifier`, `username`, `gradescope_sid`.
+    `section`, `team`, `moodle_identifier`, `username`, `gradescope_sid`.
     """
 
     id: str
@@ -217,7 +217,7 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of one student: what exports and reports are written from.
 
-    The newest attempt of which something counts is told: `attempt` counts from 1 in the order of being
+    The newest attempt that counts for an exercise is shown: `attempt` counts from 1 in the order of being
     found, and is 0 for a student who handed in nothing; `submitted_at` is ISO 8601 in UTC, empty where it
     is not known; `origin` is where in the download it was found. People read times in the class's
     `timezone`, or in UTC where it has none.

@@ -1,16 +1,16 @@
-"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, likely names; plain ASCII."""
+"""Harmless, bounded text: strangers' text made safe to show, counts, likely names, plain ASCII."""
 
 from __future__ import annotations
 
 import codecs
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 LONGEST_TEXT = 120
 
 
 def clean(text: str, limit: int = LONGEST_TEXT) -> str:
-    """One line of at most `limit` characters in which nothing invisible is left as it is.
+    """One line of at most `limit` characters, with invisible characters escaped.
 
     Control characters could drive a terminal, and the bidirectional ones reorder the words of a
     message; both are shown as escapes.
@@ -36,6 +36,14 @@ def counted(count: int, singular: str, plural: str | None = None) -> str:
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """a, b and c; of more than `most` the first ones, and how many more there are."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def number(value: float) -> str:
     """Points as a person writes them: 15, 7.5, 0.33."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
@@ -56,7 +64,7 @@ def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = No
     return f"There are: {', '.join(names[:20])}{more}." if names else "There is none yet."
 
 
-# For characters that an encoding lacks; what stands for others is made from what they consist of.
+# For characters that an encoding lacks; others are replaced by the parts that they consist of.
 _PLAIN = {
     "\N{MIDDLE DOT}": "*",
     "\N{RIGHTWARDS ARROW}": "->",

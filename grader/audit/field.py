@@ -89,7 +89,7 @@ class Field:
         self._server.close()
         self._leavings.remove()
         with contextlib.suppress(OSError):
-            # Without walls the neighbor's shared memory is everybody's, and it was killed.
+            # Without walls every process may use the neighbor's shared memory, and the neighbor was killed.
             Path("/dev/shm", self._address).unlink()  # noqa: S108 (a name of our own)
         self.canaries.__exit__(None, None, None)
 

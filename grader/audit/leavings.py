@@ -17,7 +17,7 @@ _GRACE_SECONDS = 1.0
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends, so that none is lost sight of."""
+    """Become the parent of every descendant whose own parent ends, so that all of them stay visible."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

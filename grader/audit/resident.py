@@ -1,4 +1,4 @@
-"""A student's module of our own: the neighbor that attacks must not reach, and the next one after them.
+"""A harmless student module, for `field`: the neighbor that attacks must not reach, and the next submission.
 
 It runs in a sandbox as any submission does, and imports nothing of the grader.
 """

@@ -29,7 +29,7 @@ class ForgeryReport(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the forgery earns no more than it may."""
+        """Whether the forgery earns at most what is allowed."""
         return self.share <= MOST
 
 
@@ -41,7 +41,7 @@ def forge(
     jobs: int = 1,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[ForgeryReport]:
-    """Judge forged replies in the place of each solution's; `done` is called for each judgment.
+    """Judge forged replies instead of each solution's; `done` is called for each judgment.
 
     What passes was earned by words: nothing was computed for this run's inputs.
     """

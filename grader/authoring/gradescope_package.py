@@ -8,6 +8,7 @@ same installation and course make the same bytes.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import shlex
@@ -21,6 +22,7 @@ import msgspec
 
 import grader
 from grader.authoring.observations import observations
+from grader.authoring.part import extracted, is_whole
 from grader.course.manifest import MANIFEST, Course
 from grader.course.pack import write_pack, write_zip
 from grader.errors import CourseError, GraderError
@@ -35,10 +37,10 @@ _LEFT_OUT = {"__pycache__", "attacks"}
 
 
 class GradescopeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The level of isolation that must be reached, exercises (all by default), options for pip."""
+    """The level of isolation that must be reached, the seed of the tests' inputs, options for pip."""
 
     require_isolation: str = "kernel"
-    exercises: tuple[str, ...] = ()
+    seed: int = 0
     pip_options: tuple[str, ...] = ()
 
 
@@ -50,7 +52,7 @@ def write_gradescope(
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> tuple[str, ...]:
-    """Write a Gradescope autograder and return the names of its files.
+    """Write a Gradescope autograder for the exercises of the course and return the names of its files.
 
     Wrong answers are judged for it (`observations`); `done` is called with each exercise as that begins.
 
@@ -61,16 +63,15 @@ def write_gradescope(
             f"{course.title} has no hidden suite: a package of it would judge by what students can see. "
             "Make it from the course, not from its release."
         )
-    named = options.exercises
-    graded = [each for each in course.exercises if not named or each.id in named]
+    observed = observations(course, course.exercises, seed=options.seed, jobs=jobs, done=done)
     contents = {
         "setup.sh": _script("setup.sh", PIP_OPTIONS=shlex.join(options.pip_options)),
         "run_autograder": _script(
             "run_autograder",
             REQUIRE_ISOLATION=shlex.quote(options.require_isolation),
-            EXERCISES=shlex.join(options.exercises),
+            SEED=str(options.seed),
         ),
-        "course.pack": _pack(course, dict(observations(course, graded, jobs=jobs, done=done))),
+        "course.pack": _pack(course, dict(observed)),
         "constraints.txt": "".join(f"{line}\n" for line in installed_versions()).encode(),
         **dict([wheel()]),
     }
@@ -94,13 +95,18 @@ def _pack(course: Course, observed: Mapping[str, bytes]) -> bytes:
     What was observed of wrong answers goes with them, to name mistakes.
     """
     files = {course.name_of(path): path for path in course.judged_files()}
-    manifest = course.name_of(course.folder / MANIFEST)
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        if not is_whole(course):
+            course = stack.enter_context(
+                extracted(msgspec.structs.replace(course, assignments=()), files)
+            )
+            files = {course.name_of(path): path for path in course.judged_files()}
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         for number, (name, data) in enumerate(observed.items()):
             files[name] = Path(folder) / f"{number}.json"
             files[name].write_bytes(data)
         pack = Path(folder) / "course.pack"
-        write_pack(pack, course.info(), manifest, files)
+        write_pack(pack, course.info(), course.name_of(course.folder / MANIFEST), files)
         return pack.read_bytes()
 
 

@@ -28,15 +28,15 @@ def observations(
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Iterator[tuple[str, bytes]]:
-    """The file of each exercise of whose wrong answers these suites see something: its name and its bytes.
+    """The files of observed mistakes, name and bytes, for exercises whose wrong answers fail in these suites.
 
     Every wrong answer is judged with the seed. The name is below the course's root. `digest` gives that of an
     exercise where the file will lie, by default in this course; `done` is called with each exercise's id as it
     begins.
     """
-    chosen = [each for each in exercises if any(s in course.suites(each) for s in suites)]
-    known = {each.id: wrong_answers(course, each).answers for each in chosen}
-    chosen = [each for each in chosen if known[each.id]]
+    chosen = [e for e in exercises if any(s in course.suites(e) for s in suites)]
+    answers_of = {e.id: wrong_answers(course, e).answers for e in chosen}
+    chosen = [e for e in chosen if answers_of[e.id]]
     if not chosen:
         return
     options = GradingOptions(seed, tuple(suites))
@@ -54,9 +54,9 @@ def observations(
                     return None  # `grade verify` says so
                 return observed(answer, judgment.result)
 
-            seen = [each for each in threads.map(judged, known[exercise.id]) if each is not None]
-            mistakes = tuple(each for each in seen if each.seen)
+            seen = [o for o in threads.map(judged, answers_of[exercise.id]) if o is not None]
+            mistakes = tuple(mistake for mistake in seen if mistake.seen)
             if mistakes:
                 of_whole = digest(exercise) if digest else exercise_digest(course, exercise)
-                kept = ObservedMistakes(of_whole, seed, mistakes)
-                yield course.name_of(course.observed(exercise)), msgspec.json.encode(kept)
+                observations_ = ObservedMistakes(of_whole, seed, mistakes)
+                yield course.name_of(course.observed(exercise)), msgspec.json.encode(observations_)

@@ -10,26 +10,25 @@ A release is built from a list of what may go out, never by leaving out what may
 written anew from its keys, all of which students may see; an author's comments stay at home. The grader
 goes along as a wheel: its name is not registered on an index, where anyone could take it. The same
 installation and course make the same bytes. `.release.json` in it names its files, so that a later release
-can replace these and no others.
+can replace these and no others; that of an assignment has a listing of its own, and can be written beside the
+releases of others.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
-import json
 import os
 import re
 import tempfile
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from grader.authoring.gradescope_package import installed_versions, wheel
 from grader.authoring.observations import observations
+from grader.authoring.part import released_manifests
 from grader.authoring.stub import drift, has_markers
 from grader.authoring.template import fill
 from grader.course.digest import exercise_digest
@@ -37,7 +36,6 @@ from grader.course.manifest import (
     MANIFEST,
     Course,
     Exercise,
-    ReleasedExercise,
     load_course,
     probe_of,
     seal,
@@ -47,7 +45,6 @@ from grader.results import Visibility
 from grader.submissions.source import is_untouched
 
 LISTING = ".release.json"
-_WIDTH = 100
 # A package, a wheel or an address, which can stand between double quotes of a shell.
 _REQUIREMENT = re.compile(r"[\w.@:/+=<>~!,\[\]#&?% -]+")
 _ACTION = re.compile(r"[\w.-]+/[\w./-]+@[\w./-]+|\./[\w./-]+")
@@ -90,7 +87,8 @@ def release(
 
     Args:
         course: its stubs have to be kept in `tests/stubs`, and each exercise needs a public suite.
-        folder: with `force` it may hold an earlier release, whose files alone are replaced.
+        folder: with `force` it may hold an earlier release, whose files alone are replaced; of an assignment
+            also those of others, whose exercises are left alone.
         suites: public ones alone, or all, with sealed solutions.
         requirement: what pip installs as the grader; by default a wheel of this one, which goes along.
         action: the GitHub action that the workflow uses, as `owner/name@version`; by default the
@@ -110,14 +108,16 @@ def release(
     contents = {} if requirement else dict([wheel()])
     requirement = requirement or f"./{next(iter(contents))}"
     contents |= _contents(course, suites, requirement, action, fail_under)
-    before = _before(folder, force=force)
+    listing_name = listing_of(course)
+    before = _before(folder, listing_name, force=force)
+    ours = before.keys() | {n for path in _listings(folder) for n in _listed(path, folder)}
     if observe:
         contents |= _observations(course, suites, contents, jobs, done)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
-    contents[LISTING] = listing
+    contents[listing_name] = listing
     for name in contents:
-        if os.path.lexists(folder / name) and name not in before and name != LISTING:
+        if os.path.lexists(folder / name) and name not in ours and name != listing_name:
             raise GraderError(
                 f"{folder / name} is there and of no earlier release; move it, or choose another "
                 "folder."
@@ -135,8 +135,8 @@ def release(
     return Released(tuple(sorted(contents)), removed)
 
 
-def _before(folder: Path, *, force: bool) -> dict[str, str]:
-    """The files of an earlier release, if there may be one."""
+def _before(folder: Path, listing: str, *, force: bool) -> dict[str, str]:
+    """The files of an earlier release of the same, if there may be one."""
     if not os.path.lexists(folder):
         return {}
     if not folder.is_dir():
@@ -148,17 +148,42 @@ def _before(folder: Path, *, force: bool) -> dict[str, str]:
             f"{folder} is not empty. Name another folder; if it holds an earlier release, "
             "--force replaces that."
         )
+    listings = _listings(folder)
+    if listing != LISTING and folder / LISTING in listings:
+        raise GraderError(
+            f"{folder} holds a release of the whole course, of which the assignment is a part: name another "
+            "folder."
+        )
+    if folder / listing not in listings and (listing == LISTING or not listings):
+        raise GraderError(
+            f"{folder} holds no earlier release (its {listing} is missing), so there is nothing in it that "
+            "--force may replace."
+        )
+    return _listed(folder / listing, folder) if folder / listing in listings else {}
+
+
+def listing_of(course: Course) -> str:
+    """The name of the listing of a release of the course, or of its assignment."""
+    return LISTING if course.assignment is None else f".release-{course.assignment.id}.json"
+
+
+def _listings(folder: Path) -> list[Path]:
+    return sorted([*folder.glob(LISTING), *folder.glob(".release-*.json")])
+
+
+def _listed(listing: Path, folder: Path) -> dict[str, str]:
+    """The files of an earlier release, each with its SHA-256."""
     try:
-        return msgspec.json.decode((folder / LISTING).read_bytes(), type=_ReleaseListing).files
+        return msgspec.json.decode(listing.read_bytes(), type=_ReleaseListing).files
     except (OSError, msgspec.DecodeError) as error:
         raise GraderError(
-            f"{folder} holds no earlier release (its {LISTING} is missing or damaged), so there is "
-            "nothing in it that --force may replace."
+            f"{folder} holds no earlier release (its {listing.name} is damaged), so there is nothing in it "
+            "that --force may replace."
         ) from error
 
 
 def _remove(folder: Path, name: str, digest: str) -> bool:
-    """Remove a file of an earlier release that is no part of this one, unless it was edited."""
+    """Remove a file of an earlier release that this one lacks, unless it was edited."""
     path = folder / name
     if ".." in path.parts or folder not in path.parents or path.is_symlink() or not path.is_file():
         return False
@@ -187,7 +212,7 @@ def _contents(
         "pytest.ini": fill("pytest.ini"),
         ".github/workflows/grade.yml": _workflow(tier, requirement, action, fail_under),
         ".vscode/tasks.json": fill("tasks.json"),
-        "exercises/course.toml": _manifest(course),
+        **released_manifests(course),
     }
     contents = {name: text.encode() for name, text in texts.items()}
     for exercise in course.exercises:
@@ -229,7 +254,7 @@ def _observations(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(contents[name])
         released = load_course(Path(folder, "exercises", MANIFEST))
-        digests = {each.id: exercise_digest(released, each) for each in released.exercises}
+        digests = {e.id: exercise_digest(released, e) for e in released.exercises}
     return dict(
         observations(
             course,
@@ -262,48 +287,6 @@ def _handed_out(course: Course, exercise: Exercise) -> bytes:
     return stub
 
 
-def _manifest(course: Course) -> str:
-    """The manifest without its comments, and without the keys that students may not read."""
-    read = tomllib.loads((course.folder / "course.toml").read_text(encoding="utf-8"))
-    released = ReleasedExercise.__struct_fields__
-    read["exercise"] = [
-        {key: value for key, value in exercise.items() if key in released}
-        for exercise in read["exercise"]
-    ]
-    text = "\n".join(_table(read, "")) + "\n"
-    if tomllib.loads(text) != read:
-        raise GraderError(f"The manifest of {course.title} could not be written anew.")
-    return text
-
-
-def _table(table: Mapping[str, Any], name: str) -> Iterator[str]:
-    """A table in TOML: its values first, then the arrays of tables in it, each under its header."""
-    tables = {key: value for key, value in table.items() if _is_tables(value)}
-    for key, value in table.items():
-        if key not in tables:
-            yield f"{key} = {_value(value)}"
-    for key, rows in tables.items():
-        for row in rows:
-            yield f"\n[[{name}{key}]]"
-            yield from _table(row, f"{name}{key}.")
-
-
-def _is_tables(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        pairs = [f"{_value(key)} = {_value(item)}" for key, item in value.items()]
-        return f"{{ {', '.join(pairs)} }}"
-    if isinstance(value, list):
-        items = [_value(item) for item in value]
-        line = f"[{', '.join(items)}]"
-        return line if len(line) <= _WIDTH else "[\n    " + ",\n    ".join(items) + ",\n]"
-    # A string of JSON is one of TOML but for this character, which TOML has escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 _WHAT_RUNS = {
     Tier.PUBLIC: """It runs
 the tests in `tests/public`, which are small examples. Others, which you don't see, decide about marks.""",
@@ -326,10 +309,19 @@ def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> 
         title=" ".join(course.title.split()),
         grader=requirement,
         tests=_WHAT_RUNS[tier],
+        due=_due(course),
         first=course.exercises[0].id,
         check=f"The check is red below {fail_under:g} % of the points." if fail_under else _GREEN,
         exercises="\n".join(rows),
     )
+
+
+def _due(course: Course) -> str:
+    assignment = course.assignment
+    if assignment is None or assignment.due is None:
+        return ""
+    zone = f" ({assignment.timezone})" if assignment.due.tzinfo is None else ""
+    return f"\nDue {assignment.due:%Y-%m-%d %H:%M}{zone}.\n"
 
 
 def _cell(text: str) -> str:

@@ -95,7 +95,7 @@ def is_empty(folder: Path) -> bool:
 
 
 def _checked(exercise: str, chapter: str, title: str | None) -> str:
-    """The title; CourseError if one of the three cannot stand in a manifest."""
+    """The title; raises CourseError if one of the three is not valid in a manifest."""
     for kind, name in (("an exercise", exercise), ("a chapter", chapter)):
         if not _IDENTIFIER.fullmatch(name):
             near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")

@@ -105,7 +105,7 @@ def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> St
     """Make the stub and write it to `exercises/` and to `tests/stubs/`.
 
     Raises CourseError if the file in `exercises/` is not the stub that was handed out, but
-    somebody's work; `force` replaces it all the same.
+    a student's work; `force` replaces it all the same.
     """
     path = course.solution(exercise)
     source = _text(path)
@@ -115,7 +115,7 @@ def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> St
     before = {file: file.read_bytes() if file.is_file() else None for file in (working, original)}
     if not force and before[working] not in (None, stub, before[original]):
         raise CourseError(
-            f"{course.name_of(working)} is not the stub as it was handed out: somebody has written "
+            f"{course.name_of(working)} is not the stub as it was handed out: a student has written "
             "in it. Move it away, or replace it with --force."
         )
     changed = tuple(file for file, old in before.items() if old != stub)
@@ -126,7 +126,7 @@ def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> St
 
 
 def drift(course: Course, exercise: Exercise) -> list[str]:
-    """Complaints about a stub that is no longer that of its solution.
+    """Complaints about a stub that no longer matches its solution.
 
     A solution with markers makes the stub, to the letter. Without markers, the definitions in both
     must agree in signatures, bases and decorators, and given functions in their code. Docstrings
@@ -212,7 +212,7 @@ def _comments(source: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _replacement(block: _Block, tree: ast.Module) -> list[str]:
-    """The lines of the stub in the place of a block."""
+    """The lines of the stub that replace a block."""
     if block.instead is not None:
         return list(block.instead)
     function = _enclosing(tree, block.begin)

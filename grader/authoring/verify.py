@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from grader.authoring.references import dangling
-from grader.authoring.saboteurs import SabotagedSolution, sabotaged, saboteur_complaints
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
-from grader.course.mutants import WrongAnswer, WrongAnswers, harmless_saboteurs, wrong_answers
-from grader.course.sentences import Sentence
+from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
+from grader.course.sentences import sentences_of
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
-from grader.judge.assignment import GradingOptions, Judgment, LawCall
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.judge.recognition import Key, observation, recognize, told
+from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
 from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
@@ -77,7 +76,6 @@ class ExerciseProof(msgspec.Struct, frozen=True):
     right: int
     wrong: int
     tests: int
-    saboteurs: int
     complaints: tuple[str, ...]
     caught: tuple[CaughtAnswer, ...] = ()
     unproved: str = ""
@@ -90,12 +88,10 @@ def verify(
     *,
     jobs: int = 1,
     seeds: int = SEEDS,
-    begin: Callable[[Exercise, int], object] = lambda exercise, saboteurs: None,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
     """Prove the exercises one after the other; `done` is called for every module that was judged.
 
-    `begin` is called when these are done, with the number of the saboteurs, which are judged then.
     The stub is judged too, although grading recognizes it without.
     """
     for exercise in exercises:
@@ -108,7 +104,7 @@ def verify(
     ):
         judges.start()
         for exercise in exercises:
-            yield _Prover(course, exercise, judges, threads, seeds, begin, done).prove()
+            yield _Prover(course, exercise, judges, threads, seeds, done).prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -129,12 +125,11 @@ class _Prover:
         judges: Judges,
         threads: ThreadPoolExecutor,
         seeds: int,
-        begin: Callable[[Exercise, int], object],
         done: Callable[[Exercise, str], None],
     ) -> None:
         self._course, self._exercise = course, exercise
         self._judges, self._threads = judges, threads
-        self._seeds, self._begin, self._done = seeds, begin, done
+        self._seeds, self._done = seeds, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
     def prove(self) -> ExerciseProof:
@@ -160,7 +155,7 @@ class _Prover:
                 if run.options.record:
                     recorded = outcome
                 provoked += [
-                    f"{run.name}: it makes {' raise '.join(each)}" for each in outcome.provoked
+                    f"{run.name}: it makes {' raise '.join(parts)}" for parts in outcome.provoked
                 ]
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
@@ -183,24 +178,16 @@ class _Prover:
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
-        saboteurs, failures = self._sabotaged(recorded.laws if recorded else ())
-        complaints += failures
-        harmless, _ = harmless_saboteurs(course, exercise)
-        complaints += saboteur_complaints(
-            saboteurs, harmless, course.name_of(course.mutants(exercise))
-        )
         # If none could be judged, that is the complaint, and not that they prove no test.
         if caught or not wrongs.answers:
             failed = [result for _, result in caught]
-            failed += [judged.result for answer, judged in saboteurs if answer.is_caught(judged)]
             complaints += self._unproven(failed)
-            complaints += self._unseen(failed, recorded.untold if recorded else ())
+            complaints += self._unseen(failed, recorded.sentences if recorded else ())
         return ExerciseProof(
             exercise.id,
             len(rights),
             len(wrongs.answers),
             len(self._tests),
-            sum(answer.is_caught(judgment) for answer, judgment in saboteurs),
             tuple(complaints),
             tuple(_caught(wrong, result) for wrong, result in caught),
             ", ".join(f"{n.share} (needs {' and '.join(n.packages)})" for n in exercise.unmet),
@@ -211,32 +198,6 @@ class _Prover:
         """The names of the tests that need a package which is not installed."""
         tests = declared_tests(self._course, self._exercise, tuple(Visibility))
         return {test.name for test in tests} - {test.name for test in self._tests}
-
-    def _sabotaged(
-        self, laws: Iterable[LawCall]
-    ) -> tuple[list[tuple[SabotagedSolution, Judgment]], list[str]]:
-        """How each saboteur was judged for the laws that the solution's tests call, and complaints."""
-        solution = self._course.solution(self._exercise)
-        answers = sabotaged(solution.read_bytes(), laws, self._tests)
-        runs = [
-            _Run(
-                f"{answer.label}: {answer.mistake}",
-                answer.source,
-                GradingOptions(only=(answer.visibility, answer.test), record=True),
-            )
-            for answer in answers
-        ]
-        self._begin(self._exercise, len(runs))
-        judged: list[tuple[SabotagedSolution, Judgment]] = []
-        faults: dict[str, list[str]] = {}
-        for answer, run, outcome in zip(
-            answers, runs, self._threads.map(self._judge, runs), strict=True
-        ):
-            if isinstance(outcome, Judgment):
-                judged.append((answer, outcome))
-            else:
-                faults.setdefault(outcome, []).append(run.name)
-        return judged, [_fault(fault, names) for fault, names in faults.items()]
 
     def _judge(self, run: _Run) -> Judgment | str:
         """How a run was judged, or the reason why it could not be."""
@@ -323,9 +284,12 @@ class _Prover:
     def _unseen(
         self,
         results: Sequence[ExerciseResult],
-        untold: Iterable[tuple[Visibility, Sentence]],
+        sentences: Sequence[str],
     ) -> list[str]:
-        """Hints and sentences about mistakes that no wrong answer's student reads."""
+        """Hints and sentences about mistakes that no wrong answer's student reads.
+
+        The `sentences` are those that a student reads whose answer is the value beside them.
+        """
         failed = [test for result in results for test in result.tests if test.outcome in _CAUGHT]
         hinted = {(test.visibility, test.name) for test in failed if test.hint}
         suites = self._course.suites(self._exercise)
@@ -334,16 +298,17 @@ class _Prover:
             "test fails, something is used that is not allowed. Add a wrong answer that fails in another way."
             for test in self._tests
             if test.hint and (test.visibility, test.name) not in hinted
-            if any((test.visibility, test.name) == (each.visibility, each.name) for each in failed)
+            if any((test.visibility, test.name) == (t.visibility, t.name) for t in failed)
         ]
-        for visibility, sentence in untold:
-            messages = [test.message for test in failed if test.visibility is visibility]
-            if not sentence.is_in(messages):
-                complaints.append(
-                    f"{self._course.name_of(suites[visibility])}, line {sentence.line}, in "
-                    f"{sentence.function or 'the module'}: no wrong answer is told {sentence.text!r}, not even "
-                    "one that gives what stands beside it: add a wrong answer that reads it, or remove it."
-                )
+        messages = [test.message for test in failed] + list(sentences)
+        complaints += [
+            f"{self._course.name_of(suite)}, line {sentence.line}, in {sentence.function or 'the module'}: no "
+            f"wrong answer gets {sentence.text!r}, not even one that gives the value beside it: add a "
+            "wrong answer that reads it, or remove it."
+            for suite in suites.values()
+            for sentence in sentences_of(suite)
+            if not sentence.is_in(messages)
+        ]
         return complaints
 
 
@@ -354,7 +319,7 @@ def _fault(fault: str, names: Sequence[str]) -> str:
 
 def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[str]:
     """Tests that a right answer does not pass, by seed."""
-    # A message may have numbers in it that every seed makes others: the first stands for all.
+    # A message may have numbers in it that every seed makes others: the first one is shown.
     seeds: dict[tuple[str, str], list[int]] = {}
     messages: dict[tuple[str, str], str] = {}
     for seed, result in results.items():
@@ -402,8 +367,8 @@ def _recognized(
 
     named = []
     for wrong, result in caught:
-        found = recognize(result.tests, answers, observe, seconds=math.inf)
-        tests = tuple(told(result.tests, found, own_tests))
+        mistakes = recognize(result.tests, answers, observe, seconds=math.inf)
+        tests = tuple(with_sentences(result.tests, mistakes, own_tests))
         named.append((wrong, msgspec.structs.replace(result, tests=tests)))
     return named
 

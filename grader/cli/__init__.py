@@ -1,9 +1,8 @@
 """The command `grade`: each command parses, calls one function, prints and exits.
 
-One module holds a command or a few; a further one is a module beside them and a line below. `options` are
-those that several share, `border` turns errors into text and exit codes, `terminal` prints, `watch` is the
-loop of `grade watch`. Nothing heavy is imported until a command runs: `grade --help` costs an import of
-click.
+One module holds a command or a few. `COMMANDS` says which, and it is imported when its command is called: a
+further command is a module beside them and a line below. `options` are those that several share, `border`
+turns errors into text and exit codes, `terminal` prints, `watch` is the loop of `grade watch`.
 """
 
 from __future__ import annotations
@@ -11,32 +10,52 @@ from __future__ import annotations
 import click
 
 from grader import __version__
-from grader.cli.adjust import adjust
-from grader.cli.audit import audit
-from grader.cli.author import new, pack, release, stub
-from grader.cli.batch import batch, regrade
 from grader.cli.border import HELP_FLAGS, Group
-from grader.cli.course import explain, list_exercises, schema
-from grader.cli.doctor import doctor
-from grader.cli.export import export
-from grader.cli.mistakes import mistakes
-from grader.cli.package import package
-from grader.cli.plot import plot
-from grader.cli.policy import policy
-from grader.cli.report import report
-from grader.cli.run import run
-from grader.cli.serve import serve, tokens
-from grader.cli.show import show
-from grader.cli.similar import similar
-from grader.cli.student import hint, reset, solution
-from grader.cli.submit import login, submit
-from grader.cli.verify import verify
-from grader.cli.watch.command import watch
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
+
+# For each heading of the help its commands, each with its module, and its function where that has another name.
+COMMANDS = {
+    "For students": {
+        "run": "run",
+        "watch": "watch.command",
+        "list": "course:list_exercises",
+        "hint": "student",
+        "explain": "course",
+        "plot": "plot",
+        "solution": "student",
+        "reset": "student",
+        "submit": "submit",
+        "login": "submit",
+    },
+    "For instructors": {
+        "batch": "batch",
+        "regrade": "batch",
+        "policy": "policy",
+        "adjust": "adjust",
+        "show": "show",
+        "report": "report",
+        "mistakes": "mistakes",
+        "similar": "similar",
+        "export": "export",
+        "term": "term",
+        "package": "package",
+        "serve": "serve",
+        "tokens": "serve",
+    },
+    "For authors": {
+        "new": "author",
+        "new-assignment": "author:new_assignment",
+        "stub": "author",
+        "verify": "verify",
+        "release": "author",
+        "pack": "author",
+    },
+    "For people who must trust it": {"doctor": "doctor", "audit": "audit", "schema": "course"},
+}
 
 
-@click.group(cls=Group, context_settings={"help_option_names": HELP_FLAGS})
+@click.group(cls=Group, families=COMMANDS, context_settings={"help_option_names": HELP_FLAGS})
 @click.version_option(__version__, prog_name="grade")
 def main() -> None:
     """Judge exercises, and say what is wrong, where, and what to do next.
@@ -48,25 +67,3 @@ def main() -> None:
     Exit codes: 0 full marks, 1 less than that, 2 the command line asked for something
     that is not there, 3 a fault that is not the submission's, 130 interrupted.
     """
-
-
-main.add_family(
-    "For students", run, watch, list_exercises, hint, explain, plot, solution, reset, submit, login
-)
-main.add_family(
-    "For instructors",
-    batch,
-    regrade,
-    policy,
-    adjust,
-    show,
-    report,
-    mistakes,
-    similar,
-    export,
-    package,
-    serve,
-    tokens,
-)
-main.add_family("For authors", new, stub, verify, release, pack)
-main.add_family("For people who must trust it", doctor, audit, schema)

@@ -152,7 +152,9 @@ def _target(
 
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
     blank = book.blank
-    exercises = {each.name: each for each in blank.exercises} if blank is not None else {}
+    exercises = (
+        {exercise.name: exercise for exercise in blank.exercises} if blank is not None else {}
+    )
     # As a shell completes it, or a person writes it: chapter/exercise.py.
     name = Path(names[-1].removesuffix(".py")).name
     if name not in exercises:
@@ -197,7 +199,7 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
-    if entry is None or not any(each.name == exercise and each.held for each in exercises):
+    if entry is None or not any(e.name == exercise and e.held for e in exercises):
         raise SubmissionError(f"No points of {student} for {exercise} are held.")
     return sha256(book.sources(entry)[exercise]).hexdigest()
 
@@ -207,9 +209,9 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     from grader.results import Status
 
     entry = book.entry_of(student) if student else None
-    for each in entry.result.exercises if entry is not None else ():
-        if each.name == exercise and each.status is not Status.UNJUDGED:
-            return each.score if each.mark is None else each.mark.judged
+    for result in entry.result.exercises if entry is not None else ():
+        if result.name == exercise and result.status is not Status.UNJUDGED:
+            return result.score if result.mark is None else result.mark.judged
     return None
 
 

@@ -1,4 +1,4 @@
-"""`grade new`, `stub`, `release` and `pack`: write a course, and hand it out."""
+"""`grade new`, `new-assignment`, `stub`, `release` and `pack`: write a course, and hand it out."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
+from grader.cli.options import (
+    assignment_option,
+    course_option,
+    exercises_argument,
+    known_exercises,
+    open_course,
+)
 from grader.errors import CourseError
 
 if TYPE_CHECKING:
+    import datetime
+
     from grader.authoring.scaffold import Scaffolded
     from grader.course.manifest import Course, Exercise
 
@@ -83,6 +91,91 @@ def _has_course(folder: Path) -> bool:
     return False
 
 
+@click.command(cls=Command, short_help="Begin an assignment.")
+@click.argument("assignment", metavar="ID")
+@click.argument("exercises", nargs=-1, metavar="EXERCISE|CHAPTER...")
+@course_option
+@click.option("--title", metavar="TEXT", help="What students read; by default made from its id.")
+@click.option("--opens", metavar="TIME", help="When it is handed out, as 2026-10-05T08:00.")
+@click.option("--due", metavar="TIME", help="When it is due, as 2026-10-12T23:59:59.")
+@click.option(
+    "--timezone",
+    metavar="NAME",
+    default="",
+    help="The time zone of all assignments, as Europe/Warsaw; given once, with the first time.",
+)
+@click.option(
+    "--weight",
+    metavar="NUMBER",
+    type=click.FloatRange(0),
+    help="Its share in the total; by default 1.",
+)
+@click.option(
+    "--extra-credit",
+    metavar="EXERCISE",
+    multiple=True,
+    help="An exercise that full marks do not need; give it once for each.",
+)
+@click.option("--teams", is_flag=True, help="What one member of a team hands in counts for all.")
+def new_assignment(
+    assignment: str,
+    exercises: tuple[str, ...],
+    course_path: Path,
+    title: str | None,
+    opens: str | None,
+    due: str | None,
+    timezone: str,
+    weight: float | None,
+    extra_credit: tuple[str, ...],
+    teams: bool,
+) -> None:
+    """Begin an assignment: what is handed out together, when it is due, and what it counts.
+
+    Adds it to assignments.toml beside course.toml, with a seed for its hidden tests that is drawn once and
+    not shown. What is not in order is an error, and then nothing is written. docs/instructors.md explains every
+    key of the file.
+
+    \b
+    Examples:
+      grade new-assignment week1 tensors --due 2026-10-12T23:59:59 --timezone Europe/Warsaw
+      grade new-assignment week2 glu hooks buffers --extra-credit hooks
+    """
+    course = _folder_of(course_path)
+    from grader.authoring.assignment import new_assignment as begin
+
+    chapters = [name for name in exercises if name in course.chapters]
+    values = {
+        "title": title,
+        "chapters": chapters,
+        "exercises": [name for name in exercises if name not in chapters],
+        "opens": _time("--opens", opens),
+        "due": _time("--due", due),
+        "weight": weight,
+        "extra_credit": list(extra_credit),
+        "teams": teams,
+    }
+    with _usage():
+        path, begun = begin(course, assignment, values, timezone)
+    due_words = f", due {begun.due_at:%Y-%m-%d %H:%M:%S %Z}" if begun.due is not None else ""
+    names = ", ".join(begun.exercises)
+    click.echo(f"{begun.id} ({begun.title}){due_words}: {names}. Written to {_path(path)}.")
+    click.echo(f"Next: `grade release FOLDER --assignment {begun.id}` writes what students get.")
+
+
+def _time(option: str, text: str | None) -> datetime.datetime | None:
+    import datetime
+
+    if text is None:
+        return None
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f"{option}: {text!r} is no time; write it as 2026-10-12T23:59:59.",
+            click.get_current_context(),
+        ) from error
+
+
 @click.command(cls=Command, short_help="Make stubs from solutions.")
 @exercises_argument
 @course_option
@@ -142,6 +235,7 @@ def _check(course: Course, exercise: Exercise) -> bool:
 @click.command(cls=Command, short_help="Write what students get.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @course_option
+@assignment_option
 @click.option(
     "--grader",
     metavar="TEXT",
@@ -181,6 +275,7 @@ def _check(course: Course, exercise: Exercise) -> bool:
 def release(
     folder: Path,
     course_path: Path,
+    assignment: str | None,
     grader: str,
     action: str,
     fail_under: float,
@@ -195,6 +290,9 @@ def release(
     mistakes have names there. The same course makes the same release. Students are told "public tests
     passed", never "done", since tests that they do not have decide about marks.
 
+    With --assignment it holds the exercises of that assignment alone. Unpacked over the release of an earlier
+    assignment, or written beside it with --force, it changes no file of another assignment.
+
     With --suites all, for who learns alone, hidden suites and their probes go out too, and solutions that
     `grade solution` opens once all tests have passed. Nothing of it is secret from who looks: give
     no marks by it.
@@ -204,10 +302,11 @@ def release(
       grade release ../students
       grade release ../self-study --suites all
       grade release ../students --force        replace the one from last week
+      grade release ../week3 --assignment week3    the exercises of one assignment
       grade release ../students --mistakes     name more mistakes than the public suites do
       grade release ../students --fail-under 100    pushes are red until full marks
     """
-    course = _folder_of(course_path)
+    course = _folder_of(course_path, assignment)
     from grader.authoring.release import Tier
     from grader.authoring.release import release as write
     from grader.cli.terminal.progress import ProgressBar
@@ -239,6 +338,7 @@ def release(
 
 @click.command(cls=Command, short_help="Write what graders get, as one file.")
 @course_option
+@assignment_option
 @click.option(
     "-o",
     "--output",
@@ -247,22 +347,28 @@ def release(
     required=True,
     help="The archive to write.",
 )
-def pack(course_path: Path, output: Path) -> None:
+def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     """Write what graders get: one archive with all of the course, hidden suites and solutions too.
 
     Commands take it as it is: `grade run --course course.pack --submission alice/`. The same course
     makes the same bytes.
 
     \b
-    Example:
+    Examples:
       grade pack -o course.pack
+      grade pack -o week3.pack --assignment week3
     """
-    course = _folder_of(course_path)
+    course = _folder_of(course_path, assignment)
+    from grader.authoring.part import extracted
     from grader.course.manifest import MANIFEST
     from grader.course.pack import write_pack
 
-    info, files = course.info(), course.files()
-    digest = write_pack(output, info, course.name_of(course.folder / MANIFEST), files)
+    with contextlib.ExitStack() as stack:
+        part = course
+        if course.assignments:
+            part = stack.enter_context(extracted(course, course.files()))
+        info, files = part.info(), part.files()
+        digest = write_pack(output, info, part.name_of(part.folder / MANIFEST), files)
     click.echo(f"{_path(output)}: {course.title}, {len(files)} files.")
     click.echo(f"course {info.digest}")
     click.echo(f"sha256 {digest}")
@@ -270,9 +376,9 @@ def pack(course_path: Path, output: Path) -> None:
         click.echo("It holds the solutions and the hidden suites: keep it from students.")
 
 
-def _folder_of(path: Path) -> Course:
+def _folder_of(path: Path, assignment: str | None = None) -> Course:
     """The course, unless it is a pack, which its author cannot change."""
-    course = open_course(path)
+    course = open_course(path, assignment)
     if course.unpacked is not None:
         raise click.UsageError(
             "This takes the course's folder, and no pack of it.", click.get_current_context()

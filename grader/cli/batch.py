@@ -13,6 +13,8 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     anonymous_option,
+    assigned,
+    assignment_option,
     course_option,
     isolation_option,
     known_exercises,
@@ -101,6 +103,7 @@ def _pool_options(command: Any) -> Any:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Count by this policy from now on, as by `grade policy --file`.",
 )
+@assignment_option
 @click.option(
     "--exercise",
     "exercises",
@@ -121,6 +124,7 @@ def batch(
     roster_file: Path | None,
     given_times: str | None,
     policy_file: Path | None,
+    assignment: str | None,
     exercises: tuple[str, ...],
     all_attempts: bool,
     **options: Any,
@@ -129,7 +133,8 @@ def batch(
 
     SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
     learning platform lets you download, as it comes; several of them are one class. Run it again whenever
-    there is more: only what is new is judged, also after it was interrupted.
+    there is more: only what is new is judged, also after it was interrupted. RESULTS
+    remembers its assignment.
 
     Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
     something open; running it again tries that again. `grade report`, `grade export` and
@@ -141,11 +146,14 @@ def batch(
       grade batch downloads/ -o results --roster class.csv
       grade batch monday.zip tuesday.zip -o results
       grade batch moodle.zip -o results --times worksheet.csv --policy policy.toml
+      grade batch week1.zip -o week1 --assignment week1
       grade batch week1.zip -o week1 --exercise strides --exercise relu
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
+    if assignment is not None and exercises:
+        raise click.UsageError("Give --assignment or --exercise, and not both.")
     whole = open_course(course_path)
-    course = assigned_course(whole, results, exercises)
+    course = assigned_course(whole, results, exercises, assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
@@ -163,18 +171,22 @@ def batch(
     downloads = [find_class(path, course, roster, times) for path in submissions]
     refuse_two_ids(downloads)
     download = joined(downloads)
+    if course.assignment is not None and course.assignment.teams:
+        from grader.submissions.teams import share_in_teams
+
+        download = share_in_teams(download, _known_students(results))
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = grading_options_of(results, options)
+    grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
-        if exercises:
+        if exercises or assignment is not None:
             keeper.assign(course)
         if policy_file is not None:
             text = policy_file.read_text(encoding="utf-8-sig")
@@ -191,24 +203,47 @@ def batch(
     _exit(summary)
 
 
-def assigned_course(course: Course, results: Path, exercises: tuple[str, ...]) -> Course:
-    """The course with the exercises that are graded: those named, or those that the gradebook remembers."""
-    if exercises:
-        return course.only(known_exercises(course, exercises))
+def assigned_course(
+    course: Course, results: Path, exercises: tuple[str, ...] = (), assignment: str | None = None
+) -> Course:
+    """The course with the exercises that are graded: those named, or those that the gradebook remembers.
+
+    Raises SubmissionError where the gradebook is that of another assignment.
+    """
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
 
-    assigned = []
+    kept = ""
+    remembered: tuple[str, ...] = ()
     # A new folder has no gradebook yet.
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        assigned = [exercise for exercise in course.exercises if exercise.id in book.assigned]
-    return course.only(assigned) if assigned else course
+        kept, remembered = book.fact("assignment"), book.assigned
+    if kept and (exercises or assignment not in (None, kept)):
+        raise SubmissionError(
+            f"{results} is the gradebook of the assignment {kept}: name another folder for other exercises."
+        )
+    if assignment is not None or kept:
+        return assigned(course, assignment or kept)
+    if exercises:
+        return course.only(known_exercises(course, exercises))
+    chosen = [exercise for exercise in course.exercises if exercise.id in remembered]
+    return course.only(chosen) if chosen else course
+
+
+def _known_students(results: Path) -> list[StudentInfo]:
+    """The students of a gradebook, if it is there."""
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        return book.students()
+    return []
 
 
 def _policy_from(file: Path, course: Course) -> Policy:
     from grader.gradebook.policy_file import policy_from
 
-    return policy_from(file, {each.id: each.chapter for each in course.exercises})[1]
+    return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
 
 
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
@@ -227,6 +262,7 @@ def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
 @click.command(cls=Command, short_help="Judge a class again after a change.")
 @results_argument
 @course_option
+@assignment_option
 @click.option(
     "--json",
     "json_file",
@@ -235,18 +271,26 @@ def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
     help="Write the changes as JSON too.",
 )
 @_pool_options
-def regrade(results: Path, course_path: Path, json_file: Path | None, **options: Any) -> None:
+def regrade(
+    results: Path,
+    course_path: Path,
+    assignment: str | None,
+    json_file: Path | None,
+    **options: Any,
+) -> None:
     """Judge again what a changed suite, stub or grader may judge otherwise, and show the difference.
 
     The files are those that the gradebook keeps; nothing needs to be handed in again. Shows who
-    gained, who lost, and by which test.
+    gained, who lost, and by which test. With --assignment RESULTS is that of this assignment from now on, and
+    what other exercises have earned counts in it no more.
 
     \b
     Examples:
       grade regrade results
+      grade regrade results --assignment week1
       grade regrade results --json changes.json
     """
-    course = assigned_course(open_course(course_path), results, ())
+    course = assigned_course(open_course(course_path), results, (), assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
@@ -256,12 +300,14 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
 
     with Gradebook.open(results) as _:
         pass
-    grading = grading_options_of(results, options)
+    grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
+        if assignment is not None:
+            keeper.assign(course)
         summary = grade_again(keeper, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(keeper.book))
@@ -282,16 +328,16 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     _exit(summary)
 
 
-def grading_options_of(results: Path, options: dict[str, Any]) -> GradingOptions:
+def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
     """The options of a command that has a class judged; without --seed, with the seed of before."""
     from grader.grading import grading_options
 
-    seed = options["seed"] if was_given("seed") else _remembered_seed(results)
+    seed = options["seed"] if was_given("seed") else _remembered_seed(results, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 
-def _remembered_seed(results: Path) -> int:
-    """The seed of the newest verdict of a gradebook, which is told; 0 where there is none."""
+def _remembered_seed(results: Path, course: Course) -> int:
+    """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
 
@@ -299,8 +345,15 @@ def _remembered_seed(results: Path) -> int:
     # A new folder has no gradebook yet.
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         seeds = book.seeds()
+    given = course.assignment
+    own = given.seed or 0 if given is not None else 0
+    if given is not None and own and set(seeds) <= {own}:
+        click.echo(
+            f"With the seed of the assignment {given.id}; --seed takes another one.", err=True
+        )
+        return own
     if not any(seeds):
-        return 0
+        return seeds[0] if seeds else own
     text = f"With the seed {seeds[0]}, that of the verdicts in {results}; --seed takes another one."
     if seeds[1:]:
         others = ", ".join(map(str, seeds[1:]))

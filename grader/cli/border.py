@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import gc
+import importlib
 import io
 import sys
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.text import PLAINER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from grader.gradebook import Gradebook
 
@@ -34,7 +35,7 @@ class ExitCode(enum.IntEnum):
 
 
 class Command(click.Command):
-    """A command whose faults are one sentence each, and never look like lost points.
+    """A command that prints each fault as one sentence, with an exit code of its own.
 
     `listing` gives a heading and rows for the end of the help, once that is asked for.
     """
@@ -59,7 +60,7 @@ class Command(click.Command):
                 formatter.write_dl(rows)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command; whatever it raises ends as text on stderr and an exit code."""
+        """Run the command; every exception becomes text on stderr and an exit code."""
         try:
             return super().invoke(context)
         except SubmissionError as error:
@@ -85,30 +86,45 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """The commands; without the name of one, `run` is meant: `grade -v` is `grade run -v`."""
+    """The commands; without the name of one, `run` is meant: `grade -v` is `grade run -v`.
+
+    `families` gives for each heading of the help its commands, and for each of these the module in `grader.cli`
+    that is imported when it is called.
+    """
 
     command_class = Command
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+    def __init__(
+        self, *arguments: Any, families: Mapping[str, Mapping[str, str]], **keywords: Any
+    ) -> None:
         super().__init__(*arguments, **keywords)
-        self._families: dict[str, tuple[click.Command, ...]] = {}
+        self._families = families
+        self._places = {
+            name: place for commands in families.values() for name, place in commands.items()
+        }
 
-    def add_family(self, heading: str, *commands: click.Command) -> None:
-        """Add commands that stand together in the help."""
-        self._families[heading] = commands
-        for command in commands:
-            self.add_command(command)
+    def load(self, name: str) -> click.Command:
+        """Import the command of this name; raises KeyError if the table has none."""
+        module, _, function = self._places[name].partition(":")
+        loaded = importlib.import_module(f"grader.cli.{module}")
+        command: click.Command = getattr(loaded, function or name)
+        return command
+
+    def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # as inherited
+        """The command of this name, None if there is none."""
+        return self.load(cmd_name) if cmd_name in self._places else None
 
     def format_commands(
         self,
         context: click.Context,  # noqa: ARG002  # as inherited
         formatter: click.HelpFormatter,
     ) -> None:
-        """The commands by whom they are for, one list with one width of its names."""
-        longest = max(len(name) for name in self.commands)
-        for heading, commands in self._families.items():
+        """Write the commands by whom they are for, one list with one width of its names."""
+        longest = max(len(name) for name in self._places)
+        for heading, names in self._families.items():
             with formatter.section(heading):
                 room = formatter.width - longest - 6
+                commands = [self.load(name) for name in names]
                 rows = [(str(c.name).ljust(longest), c.get_short_help_str(room)) for c in commands]
                 formatter.write_dl(rows)
 
@@ -133,7 +149,7 @@ class Group(click.Group):
 
     def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002  # as inherited
         """The commands in the order in which a student meets them, not that of the alphabet."""
-        return list(self.commands)
+        return list(self._places)
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]

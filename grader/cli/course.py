@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command
-from grader.cli.options import chosen_exercise, course_option, open_course, open_workspace
+from grader.cli.options import (
+    assignment_option,
+    chosen_exercise,
+    course_option,
+    open_course,
+    open_workspace,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +22,8 @@ if TYPE_CHECKING:
 
 @click.command("list", cls=Command, short_help="Show the exercises, and how far you are.")
 @course_option
-def list_exercises(course_path: Path) -> None:
+@assignment_option
+def list_exercises(course_path: Path, assignment: str | None) -> None:
     """Show the exercises and how far you are: state, points, minutes, difficulty.
 
     \b
@@ -27,13 +34,15 @@ def list_exercises(course_path: Path) -> None:
       begun           something is written; `grade run` says what it is worth
       open            still as it was handed out
     or the file is missing, unreadable, or not valid Python. Points stand beside
-    those of the exercise once the file was judged as it is.
+    those of the exercise once the file was judged as it is. Below stand the
+    assignments, if the course has some, and when they are due.
 
     \b
-    Example:
+    Examples:
       grade list
+      grade list --assignment week3
     """
-    course = open_course(course_path)
+    course = open_course(course_path, assignment)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_exercises
 

@@ -10,7 +10,13 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode, tell_unfinished
-from grader.cli.options import DISCLOSURES, anonymous_option, disclosure, was_given
+from grader.cli.options import (
+    DISCLOSURES,
+    anonymous_option,
+    assignment_of_results_option,
+    disclosure,
+    was_given,
+)
 from grader.exports import FORMATS
 
 if TYPE_CHECKING:
@@ -102,6 +108,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     type=click.Path(exists=True, path_type=Path),
     help="where the graded files lie. By default the current folder.",
 )
+@assignment_of_results_option
 @anonymous_option
 @click.option(
     "--feedback",
@@ -134,6 +141,7 @@ def export(
     out_of: float | None,
     excel: bool,
     submission: Path | None,
+    assignment: str | None,
     anonymous: bool,
     feedback: str,
     layout: str,
@@ -142,7 +150,7 @@ def export(
     """Write results in the format of a gradebook, a platform or a CI system.
 
     SOURCE is the folder that `grade batch` wrote, or one result of `grade run --json`.
-    A format is one file about everybody, or one file a student, as it says below. What a fault
+    A format is one file about the class, or one file a student, as it says below. What a fault
     of the grader left unjudged is never a 0.
 
     \b
@@ -169,8 +177,10 @@ def export(
         raise click.UsageError("A template is filled in by names: --anonymous has none.")
     if anonymous and not source.is_dir():
         raise click.UsageError("--anonymous is for a gradebook: one result has no pseudonyms.")
+    if assignment is not None and not source.is_dir():
+        raise click.UsageError("--assignment is for a gradebook: one result is as it was judged.")
     if source.is_dir():
-        with Gradebook.open(source) as book:
+        with Gradebook.open(source, assignment) as book:
             tell_unfinished(book)
     options = Options(
         template=template,
@@ -183,7 +193,7 @@ def export(
         feedback=feedback,
         layout=layout,
     )
-    entries = _Held(_entries(source, anonymous))
+    entries = _Held(_entries(source, assignment, anonymous))
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
             raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
@@ -225,10 +235,12 @@ class _Held:
         return [note]
 
 
-def _entries(source: Path, anonymous: bool) -> Iterable[Entry]:
-    from grader.exports.source import ClassSource, read_result
+def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[Entry]:
+    from grader.exports.files import ClassSource, read_result
 
-    return ClassSource(source, anonymous=anonymous) if source.is_dir() else (read_result(source),)
+    if not source.is_dir():
+        return (read_result(source),)
+    return ClassSource(source, assignment, anonymous=anonymous)
 
 
 def _write_class(
@@ -245,8 +257,7 @@ def _write_class(
 
 
 def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-    from grader.exports.files import written
-    from grader.exports.source import read_result
+    from grader.exports.files import read_result, written
 
     text = chosen.render(read_result(source), options)
     if output == _STDOUT:

@@ -55,7 +55,9 @@ def mistakes(
       grade mistakes results/ --name glu-3f2a81 "The gate is on the first half: it belongs on the second."
     """
     course = open_course(course_path)
-    chosen = tuple(each.id for each in known_exercises(course, exercises)) if exercises else ()
+    chosen = (
+        tuple(exercise.id for exercise in known_exercises(course, exercises)) if exercises else ()
+    )
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.unnamed import show_groups
     from grader.gradebook import Gradebook, Keeper

@@ -31,6 +31,18 @@ course_option = click.option(
     help="The course's folder, or a pack of it (see `grade pack`). By default it is looked for from "
     "the current folder upward.",
 )
+assignment_option = click.option(
+    "--assignment",
+    "assignment",
+    metavar="ID",
+    help="Take the exercises of this assignment and no others; see docs/instructors.md.",
+)
+assignment_of_results_option = click.option(
+    "--assignment",
+    "assignment",
+    metavar="ID",
+    help="Of RESULTS of a whole course, take the exercises of this assignment and no others.",
+)
 isolation_option = click.option(
     "--require-isolation",
     metavar="LEVEL",
@@ -73,17 +85,30 @@ anonymous_option = click.option(
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 
 
-def open_course(path: Path) -> Course:
-    """The course at or above `path`, or in that pack; a missing course is a usage error."""
+def open_course(path: Path, assignment: str | None = None) -> Course:
+    """The course at or above `path`, or in that pack; of an assignment, if one is named, the exercises alone.
+
+    A missing course and an unknown assignment are usage errors.
+    """
     from grader.course.manifest import find_course, is_pack, load_course
 
     if is_pack(path):
-        return load_course(path)
+        course = load_course(path)
+    else:
+        try:
+            manifest = find_course(path)
+        except CourseError as error:
+            raise click.UsageError(str(error), click.get_current_context()) from error
+        course = load_course(manifest)
+    return course if assignment is None else assigned(course, assignment)
+
+
+def assigned(course: Course, assignment: str) -> Course:
+    """The course with the exercises of an assignment alone; an unknown one is a usage error."""
     try:
-        manifest = find_course(path)
+        return course.assigned(assignment)
     except CourseError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
-    return load_course(manifest)
 
 
 def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...]:
@@ -102,7 +127,7 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
 
 
 def _at_path(course: Course, name: str) -> list[str]:
-    """The exercise whose file is meant, or those of the chapter whose folder is."""
+    """The ids of the exercise with this file, or of the chapter with this folder."""
     parts = Path(name.removesuffix(".py")).parts
     # In the chapter's own folder a shell completes the file's name alone.
     whole = ("", *Path(name.removesuffix(".py")).absolute().parts) if len(parts) < 2 else parts

@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command
-from grader.cli.options import LEVELS, course_option, known_exercises, open_course
+from grader.cli.options import (
+    LEVELS,
+    assignment_option,
+    course_option,
+    known_exercises,
+    open_course,
+)
 
 
 @click.command(cls=Command, short_help="Make an autograder for Gradescope.")
@@ -22,6 +28,7 @@ from grader.cli.options import LEVELS, course_option, known_exercises, open_cour
     help="The zip to write, which you upload.",
 )
 @course_option
+@assignment_option
 @click.option(
     "--exercise",
     "exercises",
@@ -48,6 +55,7 @@ def package(
     platform: str,  # noqa: ARG001  # there is one
     output: Path,
     course_path: Path,
+    assignment: str | None,
     exercises: tuple[str, ...],
     require_isolation: str,
     pip_options: tuple[str, ...],
@@ -56,25 +64,26 @@ def package(
 
     The zip holds this grader, the versions of what it needs, and the course without its
     solutions and wrong answers; how each wrong answer fails goes with it, so that mistakes have names there.
-    Keep it as you keep the hidden suites.
+    With --assignment it judges with the assignment's seed. Keep it as you keep the hidden suites.
 
     \b
     Examples:
       grade package gradescope -o autograder.zip
+      grade package gradescope -o week3.zip --assignment week3
       grade package gradescope -o glu.zip --exercise glu
     """
-    course = open_course(course_path)
-    selected = known_exercises(course, exercises) if exercises else ()
+    course = open_course(course_path, assignment)
+    course = course.only(known_exercises(course, exercises))
     from grader.authoring.gradescope_package import GradescopeOptions, write_gradescope
     from grader.cli.terminal.progress import ProgressBar
 
     options = GradescopeOptions(
         require_isolation=require_isolation,
-        exercises=tuple(exercise.id for exercise in selected),
+        seed=(course.assignment.seed or 0) if course.assignment is not None else 0,
         pip_options=pip_options,
     )
     with ProgressBar("exercises") as bar:
-        bar.start("Observing wrong answers", len(selected or course.exercises))
+        bar.start("Observing wrong answers", len(course.exercises))
         names = write_gradescope(
             output, course, options, jobs=os.cpu_count() or 1, done=lambda _: bar.advance()
         )

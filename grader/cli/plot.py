@@ -42,7 +42,7 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
     type=click.Path(dir_okay=False, path_type=Path),
     callback=_png,
     help="The PNG to write. By default .grade/plots/EXERCISE.png beside your exercises, and for "
-    "somebody else's EXERCISE.png here.",
+    "another EXERCISE.png here.",
 )
 @click.option(
     "--submission",
@@ -115,7 +115,7 @@ def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) 
 def _draw(
     course: Course, exercise: Exercise, submission: Path, reference: bytes | None
 ) -> Drawn | None:
-    """The picture; None if the submission stands in the way, which is said here."""
+    """The picture; None if the submission has no picture, after the reason is printed."""
     from grader.grading import settle
     from grader.judge.assignment import GradingOptions
     from grader.results import Outcome, Status

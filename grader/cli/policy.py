@@ -8,7 +8,11 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import exercises_argument, results_argument
+from grader.cli.options import (
+    assignment_of_results_option,
+    exercises_argument,
+    results_argument,
+)
 
 
 @click.command(
@@ -30,8 +34,14 @@ from grader.cli.options import exercises_argument, results_argument
     help="Say of every exercise of this student what counts, and why.",
 )
 @click.option("--toml", is_flag=True, help="Print the policy as it was written.")
+@assignment_of_results_option
 def policy(
-    results: Path, exercises: tuple[str, ...], file: Path | None, student: str | None, toml: bool
+    results: Path,
+    exercises: tuple[str, ...],
+    file: Path | None,
+    student: str | None,
+    toml: bool,
+    assignment: str | None,
 ) -> None:
     """Show by which policy the attempts of a class count, or set another one.
 
@@ -50,21 +60,23 @@ def policy(
         raise click.UsageError("Only one of --file, --explain and --toml at a time.")
     if exercises and student is None:
         raise click.UsageError("EXERCISE is for --explain STUDENT.")
+    if file is not None and assignment is not None:
+        raise click.UsageError("--file is for all exercises of RESULTS: leave --assignment out.")
     if file is not None:
         _set(results, file)
     elif student is not None:
-        _explain(results, student, exercises)
+        _explain(results, student, exercises, assignment)
     else:
-        _show(results, toml=toml)
+        _show(results, assignment, toml=toml)
 
 
-def _show(results: Path, *, toml: bool) -> None:
+def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.policy import show_policy
     from grader.gradebook import Gradebook
     from grader.gradebook.policy_file import unknown_students
 
-    with Gradebook.open(results) as book:
+    with Gradebook.open(results, assignment) as book:
         text, rules, students = book.fact("policy"), book.policy, book.students()
         names, file = book.exercises, book.fact("policy_file")
     if toml:
@@ -107,7 +119,9 @@ def _set(results: Path, file: Path) -> None:
         _say("What may count by this policy and was never judged, `grade regrade` judges.")
 
 
-def _explain(results: Path, student: str, exercises: tuple[str, ...]) -> None:
+def _explain(
+    results: Path, student: str, exercises: tuple[str, ...], assignment: str | None
+) -> None:
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.policy import show_explanation
     from grader.cli.terminal.student_result import find_student
@@ -115,7 +129,7 @@ def _explain(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     from grader.gradebook import Gradebook
     from grader.text import nearest
 
-    with Gradebook.open(results) as book:
+    with Gradebook.open(results, assignment) as book:
         tell_unfinished(book)
         owner = find_student(book.students(), student)
         if unknown := [name for name in exercises if name not in book.exercises]:

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import anonymous_option, disclose_option, disclosure, results_argument
+from grader.cli.options import (
+    anonymous_option,
+    assignment_of_results_option,
+    disclose_option,
+    disclosure,
+    results_argument,
+)
 
 
 @click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
@@ -21,10 +27,18 @@ from grader.cli.options import anonymous_option, disclose_option, disclosure, re
     type=click.Path(path_type=Path),
     help="Where to write the pages: a new folder, or that of an earlier report.",
 )
+@assignment_of_results_option
 @disclose_option
 @anonymous_option
 @click.option("--open", "show", is_flag=True, help="Open the report in your browser.")
-def report(results: Path, folder: Path, disclose: str | None, anonymous: bool, show: bool) -> None:
+def report(
+    results: Path,
+    folder: Path,
+    assignment: str | None,
+    disclose: str | None,
+    anonymous: bool,
+    show: bool,
+) -> None:
     """Write the report of a class: RESULTS is the folder that `grade batch` wrote.
 
     In FOLDER/staff is everything: the class at a glance, exercises and tests, a page for each
@@ -45,19 +59,20 @@ def report(results: Path, folder: Path, disclose: str | None, anonymous: bool, s
     from grader.gradebook.similarity import read_similar
     from grader.text import clean
 
-    with Gradebook.open(results) as whole:
+    with Gradebook.open(results, assignment) as whole:
         tell_unfinished(whole)
         similarity = read_similar(results)
         hidden = AnonymousBook(whole) if anonymous else None
-        if hidden is not None and similarity is not None:
-            similarity = hidden.similarity(similarity)
+        if similarity is not None:
+            similarity = similarity.only(whole.exercises)
+            similarity = similarity if hidden is None else hidden.similarity(similarity)
         book = hidden or whole
         written = write_report(
             with_progress(book, "Writing"),
             folder,
             sources=book.sources,
             similarity=similarity,
-            title=whole.fact("title"),
+            title=whole.title,
             attempts=book.attempt_counts(),
             attention=book.attention(),
             history=lambda entry: book.history(entry.student, FEWEST_TRIES),

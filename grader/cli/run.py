@@ -11,6 +11,7 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     DISCLOSURES,
+    assignment_option,
     course_option,
     disclosure,
     exercises_argument,
@@ -49,6 +50,7 @@ def writable(context: click.Context, parameter: click.Parameter, path: Path | No
 @exercises_argument
 @click.option("--all", "everything", is_flag=True, help="Judge every exercise of the course.")
 @course_option
+@assignment_option
 @click.option(
     "--submission",
     metavar="PATH",
@@ -107,6 +109,7 @@ def run(
     exercises: tuple[str, ...],
     everything: bool,
     course_path: Path,
+    assignment: str | None,
     submission: Path | None,
     json_file: Path | None,
     pytest_report: Path | None,
@@ -135,8 +138,9 @@ def run(
       grade run                          go on where you are
       grade run glu gelu                 two exercises
       grade run --all                    everything in ./exercises
+      grade run --all --assignment week3 the exercises of one assignment
       grade run exercises/modules/glu.py the same as grade run glu
-      grade run --submission alice/      somebody else's folder, all of it
+      grade run --submission alice/      another student's folder, all of it
       grade run glu --submission old.py  a file of any name
       grade run --json result.json       everything, and the result for a program
       grade run glu --errors             for an editor's list of problems
@@ -145,7 +149,9 @@ def run(
         raise click.UsageError("--errors and --json - both write to stdout: give --json a file.")
     if everything and exercises:
         raise click.UsageError("Name exercises, or ask for --all of them, not both.")
-    course = open_course(course_path)
+    course = open_course(course_path, assignment)
+    if course.assignment is not None and course.assignment.seed and not was_given("seed"):
+        seed = course.assignment.seed
     if exercises:
         exercises = tuple(exercise.id for exercise in known_exercises(course, exercises))
     own = submission is None or submission.samefile(course.folder)
@@ -238,7 +244,7 @@ def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, St
     from grader.student.advice import Asked, Guide
 
     asked = Asked.BARE if bare else Asked.BY_NAME
-    options = repeated("course_path", "submission", "suite", "seed")
+    options = repeated("course_path", "assignment", "submission", "suite", "seed")
     return Guide(course, submission, options, repeated("course_path"), asked, standings)
 
 

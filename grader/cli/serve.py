@@ -114,7 +114,7 @@ def serve(
     if roster_file is None:
         raise click.UsageError("Name the class list: --roster CSV.")
     _need_extra()
-    course = assigned_course(open_course(course_path), results, ())
+    course = assigned_course(open_course(course_path), results)
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
     from grader.serve.github import GitHub
@@ -130,7 +130,7 @@ def serve(
         course=course,
         results=results,
         students=students,
-        options=grading_options_of(results, options),
+        options=grading_options_of(results, course, options),
         judges=options["jobs"],
         github=github,
     )

@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import anonymous_option, course_option, open_course, results_argument
+from grader.cli.options import (
+    anonymous_option,
+    assignment_of_results_option,
+    course_option,
+    open_course,
+    results_argument,
+)
 
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
@@ -18,7 +24,7 @@ from grader.cli.options import anonymous_option, course_option, open_course, res
     "--threshold",
     metavar="PERCENT",
     type=click.FloatRange(1, 100),
-    help="Tell pairs from this share of common code on.  [default: learned from the class]",
+    help="Report pairs from this share of common code on.  [default: learned from the class]",
 )
 @click.option(
     "--most",
@@ -28,16 +34,29 @@ from grader.cli.options import anonymous_option, course_option, open_course, res
     show_default=True,
     help="Keep at most so many pairs of each exercise, the most alike.",
 )
+@click.option(
+    "--files",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the compared files into a new folder, too, as Dolos and JPlag read them.",
+)
+@assignment_of_results_option
 @anonymous_option
 def similar(
-    results: Path, course_path: Path, threshold: float | None, most: int, anonymous: bool
+    results: Path,
+    course_path: Path,
+    threshold: float | None,
+    most: int,
+    files: Path | None,
+    assignment: str | None,
+    anonymous: bool,
 ) -> None:
     """Find students whose files are alike: RESULTS is the folder that `grade batch` wrote.
 
-    Compares what the code does, whatever its names, numbers, comments, layout, order and dead code; what the
-    stub gave does not count, and what many wrote counts little. A pair is told that is more alike than the
+    Compares code whatever its names, numbers, comments, layout and order of functions; what the stub gave does
+    not count, and what many wrote counts little. A pair is reported that is more alike than the
     class ordinarily is in that exercise, or that is unusually alike in several. With fewer than ten files
-    there is nothing to learn from, and pairs are told from 60 percent on. Writes RESULTS/similar.json, with
+    there is nothing to learn from, and pairs are reported from 60 percent on. Writes RESULTS/similar.json, with
     groups and pairs, which `grade report` shows side by side.
 
     Alike is not copied, and is no proof of anything: short exercises are alike by nature, and so is the work of
@@ -47,17 +66,19 @@ def similar(
     Examples:
       grade similar results/
       grade similar results/ --threshold 80
+      grade similar results/ --files compared/
     """
     course = open_course(course_path)
     from grader.cli.terminal.alike import show_similarity
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.belonging import refuse_other_course
-    from grader.gradebook.similarity import find_similar, write_similar
+    from grader.gradebook.similarity import find_similar, write_files, write_similar
 
     stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
-    with Gradebook.open(results) as book:
+    with Gradebook.open(results, assignment) as book:
         refuse_other_course(book, course)
         tell_unfinished(book)
         similarity = find_similar(
@@ -66,12 +87,15 @@ def similar(
             stubs,
             threshold=None if threshold is None else threshold / 100,
             most_pairs=most,
+            teams=bool(book.fact("teams")),
         )
         names = book.names()
         # The file is the gradebook's own, as it is: the report reads it.
         path = write_similar(results, similarity)
+        shown: Gradebook | AnonymousBook = book
         if anonymous:
-            from grader.gradebook.anonymous import AnonymousBook
-
-            similarity, names = AnonymousBook(book).similarity(similarity), {}
+            shown = AnonymousBook(book)
+            similarity, names = shown.similarity(similarity), {}
+        if files is not None:
+            write_files(files, shown.entries(), shown.sources, stubs)
     show_similarity(open_console(sys.stdout), similarity, path, names)

@@ -113,7 +113,7 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
 @click.argument("exercise")
 @course_option
 def reset(exercise: str, course_path: Path) -> None:
-    """Put the stub of an exercise back; your file is kept, and you are told where.
+    """Put the stub of an exercise back; your file is kept, and its new name is printed.
 
     \b
     Example:

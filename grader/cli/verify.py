@@ -120,11 +120,9 @@ def verify(
     from grader.cli.terminal.progress import VerifyDisplay
 
     with VerifyDisplay(course, seeds) as display:
-        proofs = prove(
-            course, selected, jobs=jobs, seeds=seeds, begin=display.sabotage, done=display.judged
-        )
+        proofs = prove(course, selected, jobs=jobs, seeds=seeds, done=display.judged)
         from grader.cli.terminal.console import open_console
-        from grader.cli.terminal.course import show_proofs
+        from grader.cli.terminal.proofs import show_proofs
 
         complaints = show_proofs(
             open_console(sys.stdout), proofs, told=told, points=points, worth=worth
@@ -139,7 +137,7 @@ def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: in
     with ProgressBar("mutants", timed=True) as bar:
         reports = mutate(course, exercises, most=most, jobs=jobs, begin=bar.start, done=bar.advance)
         from grader.cli.terminal.console import open_console
-        from grader.cli.terminal.mutation import show_mutants
+        from grader.cli.terminal.proofs import show_mutants
 
         holds = show_mutants(open_console(sys.stdout), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
@@ -154,7 +152,7 @@ def _count_words(course: Course, exercises: tuple[Exercise, ...], jobs: int) -> 
         bar.start("", len(exercises))
         reports = forge(course, exercises, (Forgery.REPLAY,), jobs=jobs, done=bar.advance)
         from grader.cli.terminal.console import open_console
-        from grader.cli.terminal.course import show_words
+        from grader.cli.terminal.proofs import show_words
 
         holds = show_words(open_console(sys.stdout), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW

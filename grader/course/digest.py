@@ -1,4 +1,4 @@
-"""The digest of what judges an exercise: a verdict is as old as the tests that it came from."""
+"""The digest of what judges an exercise: a verdict with another one is stale."""
 
 from __future__ import annotations
 

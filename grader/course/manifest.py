@@ -4,6 +4,8 @@ A course is read from its folder, or from a pack (`grader.course.pack`), which i
 course is in use.
 
 exercises/course.toml                          the manifest
+exercises/assignments.toml                     what is handed out together, and when (see `assignments`)
+exercises/assignments/<assignment>.toml        in a release, an assignment with the entries of its exercises
 exercises/<chapter>/<exercise>.py              the stub that students get, and write into
 tests/stubs/<chapter>/<exercise>.py            the stub as it was handed out
 solutions/<chapter>/<exercise>.py              the reference
@@ -20,12 +22,11 @@ tests/observed/<chapter>/<exercise>.json       in a package, what tests saw of w
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import importlib.util
 import keyword
-import re
 import sys
-import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -34,8 +35,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from grader.course.assignments import FILE as ASSIGNMENTS
+from grader.course.assignments import (
+    FOLDER,
+    Assignments,
+    CourseAssignment,
+    TermRules,
+    read_assignments,
+    resolved,
+)
+from grader.course.toml import IDENTIFIER, QUALIFIED_NAME, decoded
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
+from grader.text import nearest
 
 if TYPE_CHECKING:
     from grader.course.pack import Unpacked
@@ -43,13 +55,9 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 MANIFEST = "course.toml"
 
-_IDENTIFIER = r"^[a-z][a-z0-9_]*$"
-_Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
+_Identifier = Annotated[str, msgspec.Meta(pattern=IDENTIFIER, max_length=60)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
-_QUALIFIED_NAME = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
-_QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
-# How a decoder says where in the manifest it stopped.
-_AT_EXERCISE = re.compile(r" - at (`key` in )?`\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
+_QualifiedName = Annotated[str, msgspec.Meta(pattern=QUALIFIED_NAME)]
 
 
 class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -170,14 +178,23 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: _Text
     name: _Identifier
     version: _Text
-    exercise: Annotated[tuple[Exercise, ...], msgspec.Meta(min_length=1)]
+    exercise: tuple[Exercise, ...] = ()
     disclose: Disclosure = Disclosure.MISTAKE
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a release: an assignment with the entries of its exercises."""
+
+    assignment: tuple[CourseAssignment, ...]
+    exercise: tuple[Exercise, ...]
+    timezone: str = ""
 
 
 class Course(msgspec.Struct, frozen=True):
     """A course on disk: `root` holds the folders `exercises`, `solutions` and `tests`.
 
-    `unpacked` is what a pack was unpacked to: as long as it is held, the files are there.
+    `unpacked` is what a pack was unpacked to: as long as it is held, the files are there. `assignment` is the
+    one whose exercises alone are left, and `parts` are the files of a release that have some of the exercises.
     """
 
     root: Path
@@ -188,6 +205,10 @@ class Course(msgspec.Struct, frozen=True):
     exercises: tuple[Exercise, ...]
     unpacked: Unpacked | None = None
     disclose: Disclosure = Disclosure.MISTAKE
+    assignments: tuple[CourseAssignment, ...] = ()
+    assignment: CourseAssignment | None = None
+    term: TermRules = TermRules()
+    parts: tuple[Path, ...] = ()
 
     def exercise(self, exercise_id: str) -> Exercise:
         """The exercise of this id; an unknown one is a CourseError that names the known ones."""
@@ -213,6 +234,48 @@ class Course(msgspec.Struct, frozen=True):
         """The course as if it had no other exercises, as an assignment takes some of them."""
         return msgspec.structs.replace(self, exercises=tuple(exercises))
 
+    def assigned(self, assignment_id: str) -> Course:
+        """The course as if it had the exercises of an assignment alone, under the titles of both.
+
+        An unknown id is a CourseError that names the known ones.
+        """
+        for each in self.assignments:
+            if each.id == assignment_id:
+                exercises = tuple(e for e in self.exercises if e.id in each.exercises)
+                return msgspec.structs.replace(
+                    self,
+                    title=f"{self.title}: {each.title}",
+                    exercises=exercises,
+                    assignments=(each,),
+                    assignment=each,
+                )
+        if not self.assignments:
+            raise CourseError(
+                f"{self.title} has no assignments: `grade new-assignment {assignment_id}` writes one."
+            )
+        ids = [each.id for each in self.assignments]
+        raise CourseError(
+            f"There is no assignment {assignment_id!r}. {nearest(assignment_id, ids)}"
+        )
+
+    def assignment_of(self, exercise: Exercise) -> CourseAssignment | None:
+        """The assignment that an exercise is of, if there is one."""
+        return next((a for a in self.assignments if exercise.id in a.exercises), None)
+
+    def urgencies(self, now: datetime.datetime | None = None) -> dict[str, tuple[int, float]]:
+        """Keys by which exercises are proposed, the smallest first; equal ones where there are no assignments.
+
+        First come those that are due next, then those that never are, those that were due, and those that
+        are not open yet.
+        """
+        moment = now or datetime.datetime.now(datetime.UTC)
+        return {e.id: _urgency(self.assignment_of(e), moment) for e in self.exercises}
+
+    def by_urgency(self, now: datetime.datetime | None = None) -> tuple[Exercise, ...]:
+        """The exercises in the order in which they are proposed; without assignments, that of the course."""
+        urgent = self.urgencies(now)
+        return tuple(sorted(self.exercises, key=lambda e: urgent[e.id]))
+
     @property
     def chapters(self) -> dict[str, list[Exercise]]:
         """The exercises by chapter, chapters in the order of their first one."""
@@ -227,8 +290,8 @@ class Course(msgspec.Struct, frozen=True):
         A student writes into the one in `exercises`, so that a copy is kept beside the suites.
         Without it, only what is handed in from elsewhere can be recognized as untouched.
         """
-        kept = self.root / "tests" / "stubs" / exercise.file
-        return kept if kept.is_file() else self.folder / exercise.file
+        copy = self.root / "tests" / "stubs" / exercise.file
+        return copy if copy.is_file() else self.folder / exercise.file
 
     def solution(self, exercise: Exercise) -> Path:
         """Where the reference stands (a release for students has none)."""
@@ -283,7 +346,7 @@ class Course(msgspec.Struct, frozen=True):
         return self.root / "tests" / "wrong" / exercise.chapter / f"{exercise.id}.toml"
 
     def observed(self, exercise: Exercise) -> Path:
-        """What tests saw of the wrong answers, where these are not at hand; if it is there."""
+        """The file of what tests saw of wrong answers, for a package, which lacks these; it may be missing."""
         return self.root / "tests" / "observed" / exercise.chapter / f"{exercise.id}.json"
 
     def info(self) -> CourseInfo:
@@ -296,8 +359,9 @@ class Course(msgspec.Struct, frozen=True):
 
     def files(self) -> dict[str, Path]:
         """All that judges and proves it, by name below the root; the stubs as they were handed out."""
-        manifest = self.folder / MANIFEST
-        files = {manifest: manifest}
+        files = {path: path for path in (self.folder / MANIFEST, *self.parts)}
+        if (assignments := self.folder / ASSIGNMENTS).is_file():
+            files[assignments] = assignments
         for exercise in self.exercises:
             stub = self.stub(exercise)
             files |= {self.folder / exercise.file: stub, stub: stub}
@@ -311,6 +375,7 @@ class Course(msgspec.Struct, frozen=True):
     def judged_files(self) -> Iterator[Path]:
         """All that judges: the manifest, the stubs, the suites and their probes."""
         yield self.folder / MANIFEST
+        yield from self.parts
         for exercise in self.exercises:
             yield self.stub(exercise)
             for suite in self.suites(exercise).values():
@@ -386,63 +451,46 @@ def _load_pack(path: Path) -> Course:
 
 
 def _load(manifest: Path) -> Course:
-    try:
-        read = msgspec.toml.decode(manifest.read_bytes(), type=_Manifest)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CourseError(f"{manifest}: {_explain(error, manifest)}") from error
     folder = manifest.parent
+    read = decoded(manifest, _Manifest, "authoring.md")
+    exercises, assignments = read.exercise, Assignments()
+    parts = sorted((folder / FOLDER).glob("*.toml"))
+    for path in parts:
+        part = decoded(path, _Part, "authoring.md")
+        exercises += part.exercise
+        given = resolved(path, part.assignment, part.timezone, _chapters_of(part.exercise))
+        assignments = Assignments((*assignments.assignments, *given))
+    if (path := folder / ASSIGNMENTS).is_file():
+        assignments = read_assignments(path, _chapters_of(exercises))
     course = Course(
         folder.parent,
         folder,
         read.name,
         read.title,
         read.version,
-        read.exercise,
+        exercises,
         disclose=read.disclose,
+        assignments=assignments.assignments,
+        term=assignments.term,
+        parts=tuple(parts),
     )
-    for complaint in (*_complaints(read), *_missing(course)):
+    for complaint in (*_complaints(read.format_version, exercises), *_missing(course)):
         raise CourseError(f"{manifest}: {complaint}")
     return course
 
 
-def _explain(error: Exception, manifest: Path) -> str:
-    """A decoder's message, with the exercise's own name for `$.exercise[0]` and words for a pattern."""
-    text = str(error)
-    for pattern, words in _PATTERNS.items():
-        text = text.replace(f"`str` matching regex {pattern!r}", words)
-    if (at := _AT_EXERCISE.search(text)) is not None:
-        number, key = int(at["number"]), at["key"]
-        name = _name_of(manifest, number) or f"number {number + 1}"
-        where = f" (`{key}` of the exercise {name})" if key else f" (exercise {name})"
-        text = text[: at.start()] + where + _line_of(manifest, number, key)
-    text = text.replace("`$.", "`").rstrip(".")
-    return f"{text}. Compare with docs/authoring.md, where every key is explained."
+def _chapters_of(exercises: Iterable[Exercise]) -> dict[str, str]:
+    return {exercise.id: exercise.chapter for exercise in exercises}
 
 
-_PATTERNS = {
-    _IDENTIFIER: "a small letter, then small letters, digits and _",
-    _QUALIFIED_NAME: "the name of a function or class, as forward or GatedLinearUnit.forward",
-}
-
-
-def _line_of(manifest: Path, number: int, key: str) -> str:
-    """The line of a key of an exercise; empty where it is not to be seen."""
-    name = re.match(r"\w*", key)
-    beginning = re.compile(rf"\s*(\[+exercise\.)?{name[0]}\b") if name and name[0] else None
-    exercises = -1
-    for count, line in enumerate(manifest.read_text(encoding="utf-8").splitlines(), 1):
-        exercises += re.match(r"\s*\[\[\s*exercise\s*\]\]", line) is not None
-        if exercises == number and (beginning is None or beginning.match(line)):
-            return f", line {count}"
-    return ""
-
-
-def _name_of(manifest: Path, number: int) -> str:
-    """The id of an exercise of a manifest that is not in order; empty if it has none."""
-    try:
-        return repr(tomllib.loads(manifest.read_text(encoding="utf-8"))["exercise"][number]["id"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
+def _urgency(assignment: CourseAssignment | None, now: datetime.datetime) -> tuple[int, float]:
+    if assignment is None or (assignment.opens is None and assignment.due is None):
+        return 1, 0.0
+    if assignment.opens_at > now:
+        return 3, (assignment.opens_at - now).total_seconds()
+    if assignment.due is None:
+        return 1, 0.0
+    return (2 if assignment.due_at < now else 0), (assignment.due_at - now).total_seconds()
 
 
 def _missing(course: Course) -> Iterator[str]:
@@ -451,20 +499,22 @@ def _missing(course: Course) -> Iterator[str]:
             yield f"the exercise {exercise.id!r} has no stub; write it to {course.stub(exercise)}."
 
 
-def _complaints(read: _Manifest) -> Iterator[str]:
-    if read.format_version != FORMAT_VERSION:
+def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterator[str]:
+    if format_version != FORMAT_VERSION:
         yield (
-            f"format_version is {read.format_version}, this grader reads {FORMAT_VERSION}; "
+            f"format_version is {format_version}, this grader reads {FORMAT_VERSION}; "
             "install the grader that the course was written for."
         )
-    ids = Counter(exercise.id for exercise in read.exercise)
+    if not exercises:
+        yield "the course has no exercises; write a table [[exercise]] for each."
+    ids = Counter(exercise.id for exercise in exercises)
     for exercise_id, count in ids.items():
         if count > 1:
             yield f"the exercise id {exercise_id!r} is used {count} times; an id is unique."
         if exercise_id in sys.stdlib_module_names or keyword.iskeyword(exercise_id):
             yield f"the exercise id {exercise_id!r} is a name of Python's own; choose another."
     seen: set[str] = set()
-    for exercise in read.exercise:
+    for exercise in exercises:
         needed = {need.share for need in exercise.needs if isinstance(need, PackageNeed)}
         if unknown := needed - exercise.shares.keys():
             yield f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares."

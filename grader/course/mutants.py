@@ -21,21 +21,20 @@ A student who makes the mistake reads `says`, one or two sentences, or else `mis
 A mistake may be `central` to a function: `central = "forward"` in an entry, `| central: forward` before
 `| says:`.
 
-The file also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`), and
-saboteurs that are none (`grader.authoring.saboteurs`).
+The file also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
+from grader.toml import TomlMistake, read_toml
 
 _HEADER = re.compile(
     r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|"
@@ -78,14 +77,6 @@ class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inside: str = ""
 
 
-class HarmlessSaboteur(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A saboteur of a law (`grader.authoring.saboteurs`) that a test may let pass, and why."""
-
-    test: _Text
-    saboteur: _Text
-    reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
-
-
 class WrongAnswers(msgspec.Struct, frozen=True):
     """All wrong answers of an exercise by id, and complaints about mutants that cannot be made."""
 
@@ -111,11 +102,7 @@ class _MutantsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     wrong: tuple[dict[str, Any], ...] = ()
     equivalent: tuple[dict[str, Any], ...] = ()
-    harmless: tuple[dict[str, Any], ...] = ()
     base: str = ""
-
-
-_Mark = TypeVar("_Mark", EquivalentMutant, HarmlessSaboteur)
 
 
 class _MutantError(Exception):
@@ -125,7 +112,7 @@ class _MutantError(Exception):
 def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
     """Read the wrong answers of an exercise, and make its mutants."""
     answers = {path.stem: _whole(course, path) for path in course.variants(exercise, "wrong")}
-    complaints = equivalent_mutants(course, exercise)[1] + harmless_saboteurs(course, exercise)[1]
+    complaints = equivalent_mutants(course, exercise)[1]
     for outcome in _mutants(course, exercise):
         if isinstance(outcome, str):
             complaints.append(outcome)
@@ -144,34 +131,11 @@ def equivalent_mutants(
         marks = _file(course, exercise).equivalent
     except _MutantError as error:
         return [], [f"{course.name_of(course.mutants(exercise))}: {str(error).rstrip('.')}."]
-    return _marks(course, exercise, "equivalent", "mutant", marks, EquivalentMutant)
-
-
-def harmless_saboteurs(
-    course: Course, exercise: Exercise
-) -> tuple[list[HarmlessSaboteur], list[str]]:
-    """The saboteurs that are excused, and complaints about the excuses."""
-    try:
-        marks = _file(course, exercise).harmless
-    except _MutantError:
-        return [], []  # as `equivalent_mutants` complains
-    return _marks(course, exercise, "harmless", "saboteur", marks, HarmlessSaboteur)
-
-
-def _marks(
-    course: Course,
-    exercise: Exercise,
-    table: str,
-    key: str,
-    marks: Iterable[dict[str, Any]],
-    kind: type[_Mark],
-) -> tuple[list[_Mark], list[str]]:
-    """The entries of a table that marks what is no mistake, and complaints about them."""
     name, entries, complaints = course.name_of(course.mutants(exercise)), [], []
     for number, fields in enumerate(marks, 1):
-        label = f"{name}: {table} {fields.get(key, f'entry {number}')!r}"
+        label = f"{name}: equivalent {fields.get('mutant', f'entry {number}')!r}"
         try:
-            entry = msgspec.convert(fields, kind)
+            entry = msgspec.convert(fields, EquivalentMutant)
         except msgspec.ValidationError as error:
             empty = "a reason may not be empty" if "$.reason" in str(error) else error
             complaints.append(f"{label}: {empty}.")
@@ -183,16 +147,17 @@ def _marks(
 
 
 def _file(course: Course, exercise: Exercise) -> _MutantsFile:
-    """The mutants file; an empty one where there is none."""
+    """Read the mutants file; an empty one if it is missing."""
     path = course.mutants(exercise)
     if not path.is_file():
         return _MutantsFile()
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-        file = msgspec.convert(fields, _MutantsFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        file = read_toml(path.read_text(encoding="utf-8"), _MutantsFile)
+    except UnicodeDecodeError as error:
         raise _MutantError(str(error)) from error
-    if not fields.keys() & {"wrong", "equivalent", "harmless"}:
+    except TomlMistake as error:
+        raise _MutantError(f"{error.reason}{error.place}") from error
+    if not file.wrong and not file.equivalent:
         raise _MutantError("Object missing required field `wrong`")
     return file
 
@@ -210,7 +175,7 @@ def _whole(course: Course, path: Path) -> WrongAnswer:
 
 
 def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
-    """The mutants of an exercise, and a complaint in the place of each that cannot be made."""
+    """The mutants of an exercise, and a complaint for each that cannot be made."""
     name = course.name_of(course.mutants(exercise))
     try:
         file = _file(course, exercise)

@@ -1,4 +1,4 @@
-"""What a suite says of mistakes, read from its syntax tree: each sentence has to appear in a message once.
+"""The sentences about mistakes in a suite, read from its syntax tree; `grade verify` has each of them shown.
 
 A sentence is a key of a dictionary that ends as sentences do: `mistakes` of a check. It may have holes (`{}` of
 format, or of an f-string) and a name, if that name stands for one text in its function or in the module.
@@ -95,7 +95,7 @@ def _texts_by_name(nodes: Iterable[ast.AST]) -> dict[str, ast.expr | None]:
 
 
 def _text(node: ast.expr | None, names: dict[str, ast.expr | None]) -> str | None:
-    """The text of an expression, with holes where it is known only as a suite runs; None if it is no text."""
+    """The text of an expression, with holes for values of the run; None if it is not a text."""
     match node:
         case ast.Constant(value=str(text)):
             return text

@@ -154,11 +154,11 @@ def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:
         arguments = tuple(ast.literal_eval(argument) for argument in decorator.args)
         assert mark in MARKS and arguments
     except (AssertionError, ValueError):
-        known = ", ".join(MARKS)
+        names = ", ".join(MARKS)
         raise _error(
             path,
             decorator,
-            f"the decorators of a test are pytest.mark.… with literal arguments, one of: {known}",
+            f"the decorators of a test are pytest.mark.… with literal arguments, one of: {names}",
         ) from None
     return mark, arguments
 

@@ -1,8 +1,9 @@
 """Results in the formats of others: one module a format in `formats`, each written from entries alone.
 
-`files` declares a format and writes its files, `source` has the entries; `disclosure` is what students read of
+`files` declares a format, reads the entries and writes its files; `disclosure` is what students read of
 hidden tests. `verdicts` and `texts` are what formats say of a result, safely, `feedback` is what a student gets
-back; `table` is CSV, and `matching` finds people in the rows of a template. `report` is a class as pages.
+back; `table` is CSV, and `matching` finds people in the rows of a template. `report` is a class as pages,
+`term` a whole term.
 """
 
 from __future__ import annotations

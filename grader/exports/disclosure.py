@@ -136,7 +136,7 @@ def _withheld(test: TestResult) -> TestResult:
 
 
 def _folded(exercise: ExerciseResult) -> Iterator[TestResult]:
-    """The public tests; and in the place of the hidden ones two: what passed, and what did not."""
+    """The public tests, and two entries for all hidden ones: those that passed, and those that did not."""
     yield from (test for test in exercise.tests if test.visibility is Visibility.PUBLIC)
     hidden = [test for test in exercise.tests if test.visibility is Visibility.HIDDEN]
     for passed, words in ((True, "passed"), (False, "did not pass")):

@@ -64,8 +64,8 @@ def markdown_feedback(entry: Entry, assignment: str = "") -> str:
         for section in _sections(exercise):
             if section.title:
                 lines += [f"**{_literal(_title(section))}**", ""]
-            if said := _said(section):
-                lines += ["```text", *_FENCE.sub("'''", said).splitlines(), "```", ""]
+            if text := _said(section):
+                lines += ["```text", *_FENCE.sub("'''", text).splitlines(), "```", ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Formats as they are declared, and files that appear whole or not at all."""
+"""Formats as they are declared, where their entries come from, and files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from grader.errors import GraderError
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
-from grader.results import Disclosure, Entry
+from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo
 
 
 @contextlib.contextmanager
@@ -105,7 +105,7 @@ class _Format(msgspec.Struct, frozen=True):
 
 
 class ClassFormat(_Format, frozen=True):
-    """A file about everybody.
+    """A file about the whole class.
 
     `writer` takes the entries (an iterable that may be iterated more than once), a binary stream and
     the options, and returns notes for the caller: rows without a person, and the like.
@@ -143,3 +143,52 @@ class StudentFormat(_Format, frozen=True):
         if self._for_students:
             entry = disclosed(entry, options.disclose)
         return self.renderer(entry, options)
+
+
+# --- where entries come from: a class, or one result as `grade run --json` wrote it -------------------
+
+
+class ClassSource:
+    """The entries of a RESULTS folder; each iteration reads them anew, one at a time."""
+
+    def __init__(
+        self, results: Path, assignment: str | None = None, *, anonymous: bool = False
+    ) -> None:
+        self._results, self._assignment, self._anonymous = results, assignment, anonymous
+
+    def __iter__(self) -> Iterator[Entry]:
+        # Here, so that one result is exported without SQLite.
+        from grader.gradebook import Gradebook
+
+        if self._anonymous:
+            from grader.gradebook.anonymous import AnonymousBook
+
+            with AnonymousBook.open(self._results, self._assignment) as hidden:
+                yield from hidden.entries()
+            return
+        with Gradebook.open(self._results, self._assignment) as book:
+            yield from book.entries()
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int
+
+
+def read_result(path: Path) -> Entry:
+    """The one entry of a result file; its student is the name of the submission."""
+    try:
+        raw = path.read_bytes()
+        version = msgspec.json.decode(raw, type=_Versioned).schema_version
+        if version != SCHEMA_VERSION:
+            raise ExportError(
+                f"{path} is a result of schema version {version}, this grader reads "
+                f"{SCHEMA_VERSION}: grade it again."
+            )
+        result = msgspec.json.decode(raw, type=Result)
+    except OSError as error:
+        raise ExportError(f"{path} cannot be read: {error.strerror}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ExportError(
+            f"{path} is no result as `grade run --json {path.name}` writes it: {error}."
+        ) from error
+    return Entry(student=StudentInfo(id=result.submission.name), result=result)

@@ -1,6 +1,6 @@
 """Matching people with the rows of a template: the surest key first, and never by guess.
 
-A wrong match gives somebody another one's grade. So a key counts only if it is unique on both sides, and a
+A wrong match gives a student another student's grade. So a key counts only if it is unique on both sides, and a
 weaker one never joins what a stronger one tells apart.
 """
 
@@ -19,10 +19,10 @@ from grader.text import number
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A column of the template and what of a person should stand in it.
+    """A column of the template, and the property of a person that it holds.
 
     Where both are an identity (as in Canvas's ID), two that differ are two people; an `alias` may
-    differ, such as a login name that somebody uses elsewhere.
+    differ, such as a login name of another system.
     """
 
     column: str

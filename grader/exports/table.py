@@ -35,7 +35,7 @@ class Table:
         self.kept(one_line(cell) for cell in cells)
 
     def kept(self, cells: Iterable[str]) -> None:
-        """Write a row of somebody else's, as it is but for formulas."""
+        """Write a row of another table as it is, with formulas made harmless."""
         first, *others = cells
         # With another separator the whole line may be one cell, which begins as the first one does.
         self._writer.writerow(["'-" if first == "-" else guarded(first), *map(guarded, others)])
@@ -52,7 +52,7 @@ class _Utf8:
 
 
 def guarded(cell: str) -> str:
-    """The cell with an apostrophe before what a spreadsheet would compute; a dash alone is no formula."""
+    """The cell, with an apostrophe before a formula; a dash alone is not one."""
     if cell == "-":
         return cell
     safe = _FORMULA.sub(r"\1\2'", cell)

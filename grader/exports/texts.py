@@ -1,4 +1,4 @@
-"""Text of strangers on its way into a file: nothing in it drives a reader, and it is never too long."""
+"""Strangers' text made safe for a file, for all formats: bounded, and without what a reader would execute."""
 
 from __future__ import annotations
 

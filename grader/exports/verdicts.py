@@ -94,10 +94,10 @@ def lines_that_count(exercise: ExerciseResult) -> list[Line]:
 
 def _lines(exercise: ExerciseResult, earned: list[Share], added: Share) -> list[Line]:
     tests = zip(exercise.tests, earned, strict=True)
-    told = [Line(test, share, explanation(test)) for test, share in tests]
+    lines = [Line(test, share, explanation(test)) for test, share in tests]
     if (marked := change_of_points(exercise)) is not None:
-        told.append(Line(marked, added, marked.message))
-    return told
+        lines.append(Line(marked, added, marked.message))
+    return lines
 
 
 def change_of_points(exercise: ExerciseResult) -> TestResult | None:

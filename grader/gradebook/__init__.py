@@ -7,7 +7,7 @@ SQL, `keeper` writes to it, and `book` reads it. `work` is all that a student ha
 `corrections` are what a person changed (`corrections_file` reads and writes them; `toml_words` says what is
 wrong in either file), and `standing` is what counts by both. `review` lists what a person should look at;
 `mistakes` groups what no sentence explains, and `similarity` finds alike files. `anonymous` reads a gradebook
-without names. `queue` is what a server keeps in the same file.
+without names, and `term` adds up those of a term. `queue` is what a server keeps in the same file.
 """
 
 from grader.gradebook.book import Gradebook

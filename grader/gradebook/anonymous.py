@@ -60,9 +60,9 @@ class AnonymousBook:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, folder: Path) -> Iterator[AnonymousBook]:
+    def open(cls, folder: Path, assignment: str | None = None) -> Iterator[AnonymousBook]:
         """As `Gradebook.open`."""
-        with Gradebook.open(folder) as book:
+        with Gradebook.open(folder, assignment) as book:
             yield cls(book)
 
     def students(self) -> list[StudentInfo]:
@@ -197,7 +197,7 @@ class _Hiding:
 
     def __init__(self, pseudonym: str, real: StudentInfo, origins: list[str]) -> None:
         self._pseudonym = pseudonym
-        ids = [value for kind, value in real.ids.items() if kind != "section"]
+        ids = [value for kind, value in real.ids.items() if kind not in ("section", "team")]
         parts = [part for name in origins for part in (name, name.partition(".")[0])]
         names = {real.id, real.name, real.email, real.email.partition("@")[0], *ids, *parts}
         # "Doe, Jane" is "Jane Doe" in a comment, or "Jane" alone; `max` is no Max.

@@ -172,8 +172,9 @@ class _Batch:
         }
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
         self.asking = Asking(keeper, course, self._exercises)
-        # By the number of the task; and how many tasks each student waits for.
-        self._open: dict[int, _Question] = {}
+        # By the number of the task, which is that of a key; and how many verdicts each student waits for.
+        self._open: dict[int, list[_Question]] = {}
+        self._asked: dict[str, int] = {}
         self._missing: dict[str, int] = {}
         self._students: set[str] = set()
         self._attempts: set[int] = set()
@@ -216,14 +217,17 @@ class _Batch:
                 if (asked := next(students, None)) is None:
                     return
                 tasks = list(self._open_tasks(asked))
-            self._missing[asked.student] = len(tasks)
-            if not tasks:
+            if not self._missing[asked.student]:
                 self._complete(asked.student)
             yield from tasks
 
     def _open_tasks(self, asked: ToJudge) -> Iterator[Task]:
-        """The files of a student that have to be judged; the others' verdicts are kept here."""
+        """The files of a student that have to be judged; the others' verdicts are kept here.
+
+        A file that is being judged for another student, as one of the same team, waits for that verdict.
+        """
         self._students.add(asked.student)
+        self._missing[asked.student] = 0
         self._attention += asked.attention
         self._undated += [asked.student] * asked.is_undated
         self._older += [asked.student] * asked.is_older
@@ -233,10 +237,16 @@ class _Batch:
             question = _Question(attempt, exercise, file, key)
             if not self._is_answered(question):
                 assert file.source is not None
-                self._tasked += 1
-                self._open[self._tasked] = question
+                self._missing[asked.student] += 1
                 waiting, seed = self._not_yet[exercise.id], self._options.seed
                 self._keeper.keep(attempt, key, seed, waiting, self._here, waited_for=True)
+                if (asked_before := self._asked.get(key.key)) is not None:
+                    self._known += 1
+                    self._open[asked_before].append(question)
+                    continue
+                self._tasked += 1
+                self._asked[key.key] = self._tasked
+                self._open[self._tasked] = [question]
                 yield Task(self._tasked, exercise.id, file.source)
 
     def _is_answered(self, question: _Question) -> bool:
@@ -263,16 +273,20 @@ class _Batch:
         return True
 
     def _take(self, verdict: Completed) -> None:
-        question = self._open.pop(verdict.number)
+        questions = self._open.pop(verdict.number)
+        first = questions[0]
+        del self._asked[first.key.key]
         self._judged += 1
-        result = verdict.result or self._unjudged(question.exercise, verdict.fault)
-        self._judged_now.add(question.key.key)
+        result = verdict.result or self._unjudged(first.exercise, verdict.fault)
+        self._judged_now.add(first.key.key)
         with self._keeper.transaction():
-            self._keep(question, result, environment_of(self._torch, verdict.walls))
-        student = question.attempt.student
-        self._missing[student] -= 1
-        if not self._missing[student]:
-            self._complete(student)
+            for question in questions:
+                self._keep(question, result, environment_of(self._torch, verdict.walls))
+        for question in questions:
+            student = question.attempt.student
+            self._missing[student] -= 1
+            if not self._missing[student]:
+                self._complete(student)
 
     def _keep(self, question: _Question, result: ExerciseResult, environment: Environment) -> None:
         attempt, _, _, key = question

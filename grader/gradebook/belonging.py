@@ -66,5 +66,5 @@ def _students(download: ClassDownload) -> dict[str, StudentInfo]:
 
 def _names_of(student: StudentInfo) -> set[str]:
     """Names under which another list may have a student."""
-    ids = {value for kind, value in student.ids.items() if kind != "section"}
+    ids = {value for kind, value in student.ids.items() if kind not in ("section", "team")}
     return {name for name in (*ids, student.email, student.name) if name}

@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from grader.errors import SubmissionError
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import (
@@ -25,23 +27,32 @@ from grader.gradebook.store import FILE, Store, opened
 from grader.gradebook.work import Attempt, Replaced, Work, work_of
 from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
 from grader.submissions import ExerciseFile
+from grader.text import nearest
+
+
+class AssignmentPart(msgspec.Struct, frozen=True):
+    """An assignment in the gradebook of a whole course."""
+
+    title: str
+    exercises: tuple[str, ...]
 
 
 class Gradebook:
     """The gradebook of one RESULTS folder; open it with `Gradebook.open`."""
 
-    def __init__(self, folder: Path, store: Store) -> None:
+    def __init__(self, folder: Path, store: Store, assignment: str = "") -> None:
         self.folder = folder
         self.store = store
         self._rules: tuple[object, ClassRules] | None = None
+        self._part = self._part_of(assignment) if assignment else None
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, folder: Path) -> Iterator[Gradebook]:
-        """Open the gradebook in a folder to read it.
+    def open(cls, folder: Path, assignment: str | None = None) -> Iterator[Gradebook]:
+        """Open the gradebook in a folder to read it, as if it had the exercises of an assignment alone.
 
-        Raises SubmissionError where there is none, GraderError if it is damaged or was written by a
-        newer grader.
+        Raises SubmissionError where there is none, or not of this assignment; GraderError if it is damaged or
+        was written by a newer grader.
         """
         file = folder / FILE
         if not file.is_file():
@@ -49,7 +60,24 @@ class Gradebook:
                 f"There is no gradebook in {folder}: name the folder that `grade batch -o` wrote."
             )
         with opened(file, create=False) as store:
-            yield cls(folder, store)
+            yield cls(folder, store, assignment or "")
+
+    def _part_of(self, assignment: str) -> AssignmentPart | None:
+        """The part of a gradebook of the whole course that is an assignment; None where all of it is."""
+        own = self.fact("assignment")
+        if own == assignment:
+            return None
+        parts = self.store.json_fact("assignments", dict[str, AssignmentPart]) or {}
+        if own:
+            raise SubmissionError(
+                f"{self.folder} is the gradebook of {own}, and not of {assignment!r}."
+            )
+        if assignment not in parts:
+            raise SubmissionError(
+                f"{self.folder} knows no assignment {assignment!r}. {nearest(assignment, parts)} After a "
+                "change of assignments.toml `grade regrade` reads it anew."
+            )
+        return parts[assignment]
 
     # --- the grading ----------------------------------------------------------------------------
 
@@ -64,7 +92,14 @@ class Gradebook:
     @property
     def exercises(self) -> tuple[str, ...]:
         """The names of the exercises that count, in the order of the course."""
-        return tuple(filter(None, self.fact("exercises").split(",")))
+        names = filter(None, self.fact("exercises").split(","))
+        return tuple(n for n in names if self._part is None or n in self._part.exercises)
+
+    @property
+    def title(self) -> str:
+        """The title of the course, and of the assignment."""
+        title = self.fact("title")
+        return title if self._part is None else f"{title}: {self._part.title}"
 
     @property
     def assigned(self) -> tuple[str, ...]:
@@ -93,10 +128,16 @@ class Gradebook:
 
     def attention(self) -> tuple[Attention, ...]:
         """Entries of the last grading that a person should look at."""
-        return self.store.json_fact("attention", tuple[Attention, ...]) or ()
+        entries = self.store.json_fact("attention", tuple[Attention, ...]) or ()
+        part = self._part
+        return tuple(
+            e for e in entries if part is None or {*e.exercise.split(", ")} & {*part.exercises}
+        )
 
     def totals_before(self) -> dict[str, float]:
         """The points of the grading before the last one, by student; without those that were not final."""
+        if self._part is not None:
+            return {}  # they are of all exercises
         return self.store.json_fact("totals before", dict[str, float]) or {}
 
     def dropped(self) -> dict[str, int]:
@@ -127,6 +168,7 @@ class Gradebook:
                 has_policy=bool(self.fact("policy")),
                 corrections=read_corrections(version[1], self.folder / CORRECTIONS_FILE),
                 unfinished=bool(self.unfinished),
+                extra_credit=frozenset(self.fact("extra credit").split(",")),
             )
             self._rules = version, rules
         return self._rules[1]
@@ -228,7 +270,7 @@ class Gradebook:
         Of those exercises alone of which there are `least` or more.
         """
         work, history = self.work(student), {}
-        for exercise in work.files:
+        for exercise in self.exercises:
             first: dict[str, int] = {}
             for attempt, source in work.sources(exercise):
                 first.setdefault(source, attempt.id)

@@ -11,7 +11,6 @@ import datetime
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +18,9 @@ import msgspec
 
 from grader.errors import GraderError
 from grader.gradebook.corrections import Correction, Kind
-from grader.gradebook.toml_words import explained, line_of, no_toml
+from grader.gradebook.toml_words import explained
 from grader.text import clean
+from grader.toml import TomlMistake, line_of, read_toml
 
 CORRECTIONS_FILE = "corrections.toml"
 _HEADER = """\
@@ -50,11 +50,11 @@ class CorrectionsError(GraderError):
     exit_code = 2
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _Corrections(msgspec.Struct, forbid_unknown_fields=True):
     correction: tuple[Correction, ...] = ()
 
 
-_TABLES: dict[str, type[msgspec.Struct]] = {"": _File, "correction": Correction}
+_TABLES: dict[str, type[msgspec.Struct]] = {"": _Corrections, "correction": Correction}
 
 
 def corrections_text(folder: Path) -> str:
@@ -72,17 +72,14 @@ def corrections_text(folder: Path) -> str:
 def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
     """The corrections of a text, in their order; raises CorrectionsError with the line and what to write."""
     try:
-        made = msgspec.convert(tomllib.loads(text), _File).correction
-    except tomllib.TOMLDecodeError as error:
-        raise CorrectionsError(f"{file}: {no_toml(str(error), text)}") from error
-    except msgspec.ValidationError as error:
-        words = explained(str(error), text, _TABLES, _EXAMPLES)
-        raise CorrectionsError(f"{file}: {words}") from error
+        made = read_toml(text, _Corrections).correction
+    except TomlMistake as error:
+        words = explained(error, text, _TABLES, _EXAMPLES)
+        raise CorrectionsError(f"{file}{error.place}: {words}") from error
     for place, each in enumerate(made):
         for complaint in _complaints(each):
-            line = line_of(f"correction[{place}]", text)
-            where = f"line {line}: " if line else ""
-            raise CorrectionsError(f"{file}: {where}[[correction]] {place + 1} {complaint}")
+            line = line_of(text, f"correction[{place}]")
+            raise CorrectionsError(f"{file}, line {line}: [[correction]] {place + 1} {complaint}")
     return tuple(_on_one_line(each) for each in made)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from grader.course.manifest import Course
-from grader.gradebook.book import Gradebook
+from grader.gradebook.book import AssignmentPart, Gradebook
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import (
     add_correction,
@@ -85,6 +85,13 @@ class Keeper:
                 }
             ).decode(),
         }
+        given = course.assignment
+        facts["extra credit"] = ",".join(given.extra_credit) if given is not None else ""
+        if course.assignments:
+            parts = {
+                each.id: AssignmentPart(each.title, each.exercises) for each in course.assignments
+            }
+            facts["assignments"] = msgspec.json.encode(parts).decode()
         if blank is not None and not _alike(blank, book.blank):
             facts["blank"] = msgspec.json.encode(blank).decode()
         if policy is not None:
@@ -104,8 +111,13 @@ class Keeper:
         return is_other
 
     def assign(self, course: Course) -> None:
-        """Grade these exercises of the course from now on, and no others."""
-        self.set_facts(assigned=",".join(exercise.id for exercise in course.exercises))
+        """Grade these exercises of the course from now on, and no others, as its assignment if it has one."""
+        given = course.assignment
+        self.set_facts(
+            assigned=",".join(exercise.id for exercise in course.exercises),
+            assignment=given.id if given is not None else "",
+            teams="yes" if given is not None and given.teams else "",
+        )
 
     def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""

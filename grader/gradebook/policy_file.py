@@ -10,14 +10,17 @@ from typing import Any
 
 import msgspec
 
+from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
+from grader.course.toml import written
 from grader.errors import GraderError
 from grader.gradebook.policy import Policy
 from grader.gradebook.rules import Due, Extension, Late, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
-from grader.gradebook.toml_words import explained, no_toml
+from grader.gradebook.toml_words import explained
 from grader.results import StudentInfo
 from grader.text import nearest
+from grader.toml import TomlMistake, converted, read_toml
 
 POLICY_FILE = "policy.toml"
 # What to write, by key; of the keys of `steps` as a whole.
@@ -43,6 +46,7 @@ EXAMPLES = {
     "student": 'student = "zoe"',
     "students": 'students = ["zoe", "kim"]',
     "section": 'section = "B"',
+    "team": 'team = "red"',
     "until": "until = 2026-10-15T23:59:00",
     "by": 'by = "2 days"',
     "reason": 'reason = "ill"',
@@ -63,20 +67,23 @@ class PolicyError(GraderError):
 
 
 def read_policy(
-    text: str, chapters: Mapping[str, str] | None = None, *, file: str = "the policy"
+    text: str,
+    chapters: Mapping[str, str] | None = None,
+    *,
+    file: str = "the policy",
+    due_elsewhere: bool = False,
 ) -> Policy:
     """The policy of a TOML text, for exercises of these chapters; an empty text has no rules.
 
-    Raises PolicyError with the file, the key, and what to write.
+    With `due_elsewhere`, as in assignments, it may have rules for lateness and no due time. Raises PolicyError
+    with the file, the line, the key, and what to write.
     """
     try:
-        rules = msgspec.convert(tomllib.loads(text), Rules, dec_hook=_decoded)
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"{file}: {no_toml(str(error), text)}") from error
-    except msgspec.ValidationError as error:
-        words = explained(str(error), text, _TABLES, EXAMPLES)
-        raise PolicyError(f"{file}: {words}") from error
-    for complaint in _complaints(rules):
+        rules = read_toml(text, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        words = explained(error, text, _TABLES, EXAMPLES)
+        raise PolicyError(f"{file}{error.place}: {words}") from error
+    for complaint in _complaints(rules, due_elsewhere=due_elsewhere):
         raise PolicyError(f"{file}: {complaint}")
     return Policy(rules, dict(chapters or {}))
 
@@ -84,16 +91,78 @@ def read_policy(
 def policy_of(course: Course, other: str = "") -> str | None:
     """The text of the policy beside the course's manifest; None where there is none, or an `other` file holds.
 
-    Raises PolicyError for one that is not in order.
+    For an assignment it is that policy with what the assignment says: see `policy_of_assignment`. Raises
+    PolicyError for one that is not in order.
     """
     path = course.folder / POLICY_FILE
-    if not path.is_file() or (other and Path(other) != path.resolve()):
+    if other and Path(other) != path.resolve():
         return None
-    text, _ = policy_from(path, {each.id: each.chapter for each in course.exercises})
-    return text
+    chapters = {each.id: each.chapter for each in course.exercises}
+    if not path.is_file() and course.assignment is None:
+        return None
+    if course.assignment is None:
+        return policy_from(path, chapters)[0]
+    text = policy_from(path, chapters, due_elsewhere=True)[0] if path.is_file() else ""
+    return policy_of_assignment(course.assignment, chapters, text)
 
 
-def policy_from(path: Path, chapters: Mapping[str, str]) -> tuple[str, Policy]:
+def policy_of_assignment(
+    assignment: CourseAssignment, chapters: Mapping[str, str], text: str
+) -> str:
+    """The policy of an assignment: the TOML text of the course's, without rules for other exercises.
+
+    The `due` of the assignment is that of all its exercises. The keys of its `policy` take the place of the
+    course's, but for extensions, which come to those of the course. Raises PolicyError.
+    """
+    where = f"the policy of the assignment {assignment.id}"
+    try:
+        converted(assignment.policy, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        raise PolicyError(f"{where}: {explained(error, '', _TABLES, EXAMPLES)}") from error
+    rules = tomllib.loads(text)
+    zone = rules.get("timezone", assignment.timezone)
+    if assignment.timezone and zone != assignment.timezone:
+        raise PolicyError(
+            f"{where}: policy.toml has the time zone {zone!r}, and assignments.toml {assignment.timezone!r}; "
+            "write the same into both."
+        )
+    if assignment.due is not None:
+        rules["due"] = [{"at": assignment.due}]
+    else:
+        rules["due"] = _about(rules.get("due", []), chapters)
+    extensions = _about(rules.get("extension", []), chapters)
+    rules |= assignment.policy
+    rules["extension"] = [*extensions, *assignment.policy.get("extension", [])]
+    if not rules["due"]:
+        # Nothing is late or extended that is never due.
+        rules |= {"late": {}, "extension": []}
+    kept = {"timezone": zone} if zone else {}
+    kept |= {key: value for key, value in rules.items() if value not in ({}, [], "")}
+    if set(kept) <= {"timezone"}:
+        return ""
+    composed = written(kept)
+    policy = read_policy(composed, chapters, file=where)
+    check_names(policy, where, chapters.keys(), chapters.values())
+    return composed
+
+
+def _about(tables: Sequence[dict[str, Any]], chapters: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The tables that are about one of these exercises, or about all, and name no others."""
+    kept = []
+    for table in tables:
+        names = {
+            key: [name for name in table[key] if name in known]
+            for key, known in (("exercises", chapters.keys()), ("chapters", chapters.values()))
+            if table.get(key)
+        }
+        if not names or any(names.values()):
+            kept.append({**table, **names})
+    return kept
+
+
+def policy_from(
+    path: Path, chapters: Mapping[str, str], *, due_elsewhere: bool = False
+) -> tuple[str, Policy]:
     """The text and the policy of a file, which may name these exercises and those of a course beside it.
 
     Raises PolicyError.
@@ -107,7 +176,7 @@ def policy_from(path: Path, chapters: Mapping[str, str]) -> tuple[str, Policy]:
     if (manifest := path.with_name(MANIFEST)).is_file():
         # A class may have been given some of the exercises alone.
         known |= {each.id: each.chapter for each in load_course(manifest).exercises}
-    policy = read_policy(text, known, file=str(path))
+    policy = read_policy(text, known, file=str(path), due_elsewhere=due_elsewhere)
     check_names(policy, str(path), known.keys(), known.values())
     return text, policy
 
@@ -144,10 +213,13 @@ def check_names(
 
 
 def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
-    """A sentence about each student and section that an extension names and the class lacks."""
+    """A sentence about each student, section and team that an extension names and the class lacks."""
     known = list(students)
     ids = [student.id for student in known]
-    sections = sorted({s.ids["section"] for s in known if s.ids.get("section")})
+    groups = {
+        kind: sorted({s.ids[kind] for s in known if s.ids.get(kind)})
+        for kind in ("section", "team")
+    }
     for number, extension in enumerate(policy.rules.extension, 1):
         for name in filter(None, (extension.student, *extension.students)):
             if name not in ids:
@@ -156,14 +228,13 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
                     f"`{key}` of [[extension]] {number} names {name!r}, and no student here has that id. "
                     f"{nearest(name, ids, also=_known_as(known))}"
                 )
-        if extension.section and extension.section not in sections:
-            advice = (
-                nearest(extension.section, sections) if sections else "A --roster has sections."
-            )
-            yield (
-                f"`section` of [[extension]] {number} is {extension.section!r}, and no student here is "
-                f"in it. {advice}"
-            )
+        for kind, name in (("section", extension.section), ("team", extension.team)):
+            if name and name not in groups[kind]:
+                names = groups[kind]
+                advice = nearest(name, names) if names else f"A --roster has {kind}s."
+                yield (
+                    f"`{kind}` of [[extension]] {number} is {name!r}, and no student here is in it. {advice}"
+                )
 
 
 def odd_times(policy: Policy) -> list[str]:
@@ -190,14 +261,15 @@ def _decoded(kind: type, value: Any) -> Any:
 # --- what no decoder sees -------------------------------------------------------------------------
 
 
-def _complaints(rules: Rules) -> Iterator[str]:
+def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
     if rules.timezone:
         try:
             read_zone(rules.timezone)
         except ValueError as error:
             yield f"`timezone`: {error} Write {EXAMPLES['timezone']}."
     yield from _late_complaints("[late]", rules.late)
-    if rules.late != Late() and not rules.due:
+    is_due = due_elsewhere or bool(rules.due)
+    if rules.late != Late() and not is_due:
         yield (
             "[late] has rules, and nothing is due. Write a table [[due]] with "
             f"{EXAMPLES['at']}, or leave [late] out."
@@ -208,7 +280,10 @@ def _complaints(rules: Rules) -> Iterator[str]:
         if due.late is not None:
             yield from _late_complaints(f"[due.late] of {where}", due.late)
     for number, extension in enumerate(rules.extension, 1):
-        yield from _extension_complaints(rules, f"[[extension]] {number}", extension)
+        where = f"[[extension]] {number}"
+        yield from _extension_complaints(rules, where, extension)
+        if not is_due:
+            yield f"{where} extends nothing, for nothing is due. Write {EXAMPLES['due']}."
 
 
 def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime) -> Iterator[str]:
@@ -238,10 +313,10 @@ def _late_complaints(where: str, late: Late) -> Iterator[str]:
 
 
 def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
-    if not (extension.student or extension.students or extension.section):
+    if not (extension.student or extension.students or extension.section or extension.team):
         yield (
-            f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']} or "
-            f"{EXAMPLES['section']}."
+            f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']}, "
+            f"{EXAMPLES['section']} or {EXAMPLES['team']}."
         )
     if (extension.until is None) == (extension.by is None):
         both = "neither" if extension.until is None else "both"
@@ -250,8 +325,6 @@ def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Ite
         )
     if extension.until is not None:
         yield from _time_complaints(rules, where, "until", extension.until)
-    if not rules.due:
-        yield f"{where} extends nothing, for nothing is due. Write {EXAMPLES['due']}."
 
 
 def _due_twice(sets: Sequence[Due], exercise: str, chapter: str) -> str:

@@ -89,8 +89,12 @@ def _more(lines: int) -> str:
 
 
 def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
-    """What is not odd in an answer: what the stub holds, and what the course names."""
-    return odd_names(stub) | frozenset(exercise.ordinary)
+    """What is not odd in an answer: what the stub holds, and what the course names.
+
+    Where nothing is forbidden, functions of a library may be looked up by computed names.
+    """
+    names = odd_names(stub) | frozenset(exercise.ordinary)
+    return names if any(rule.names for rule in exercise.forbidden) else names | {"getattr"}
 
 
 def passed_over(student: str, exercise: Exercise, handed: ExerciseFile) -> Iterator[Attention]:

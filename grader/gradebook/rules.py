@@ -70,11 +70,12 @@ class Due(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More time, for a student, some, or a section; for all exercises where none is named."""
+    """More time, for a student, some, a section or a team; for all exercises where none is named."""
 
     student: str = ""
     students: tuple[_Text, ...] = ()
     section: str = ""
+    team: str = ""
     exercises: tuple[_Text, ...] = ()
     chapters: tuple[_Text, ...] = ()
     until: datetime.datetime | None = None
@@ -84,7 +85,8 @@ class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def is_for(self, student: StudentInfo) -> bool:
         """Whether the student has it."""
         named = student.id in (self.student, *self.students)
-        return named or (self.section != "" and student.ids.get("section") == self.section)
+        groups = (("section", self.section), ("team", self.team))
+        return named or any(name and student.ids.get(kind) == name for kind, name in groups)
 
     def names(self, exercise: str, chapter: str) -> bool:
         """Whether it is about an exercise."""

@@ -45,8 +45,8 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for every student of a class.
 
     `exercises` are the names of those that count, and `stubs` the SHA-256 of their stubs; `blank` is the
-    result of a student who handed in nothing. While a grading is unfinished, an exercise without a verdict is
-    open.
+    result of a student who handed in nothing. Points of `extra_credit` are added, and no total is out of them.
+    While a grading is unfinished, an exercise without a verdict is open.
     """
 
     course: CourseInfo
@@ -57,6 +57,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     has_policy: bool = False
     corrections: tuple[Correction, ...] = ()
     unfinished: bool = False
+    extra_credit: frozenset[str] = frozenset()
 
     def blank_of(self, exercise: str) -> ExerciseResult | None:
         """The result of an exercise for which nothing was handed in."""
@@ -274,7 +275,8 @@ def _result(
     exercises: Sequence[ExerciseResult],
     verdicts: Sequence[Verdict],
 ) -> Result:
-    score, max_score = sum_of(exercises)
+    score, _ = sum_of(exercises)
+    _, max_score = sum_of(each for each in exercises if each.name not in rules.extra_credit)
     if verdicts:
         seed = max(verdict.seed for verdict in verdicts)
         started_at = min(verdict.graded_at for verdict in verdicts)

@@ -1,4 +1,4 @@
-"""What is wrong in a TOML file that a person wrote, in words for that person: the line, the key, what to write.
+"""What is wrong in a TOML file that a teacher wrote, in plain words: the table, the key, what to write.
 
 The policy and the corrections are decoded by msgspec, whose errors name types and paths.
 """
@@ -6,76 +6,50 @@ The policy and the corrections are decoded by msgspec, whose errors name types a
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 
 import msgspec
 
 from grader.text import nearest
+from grader.toml import TomlMistake
 
-_AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<key>.*)`")
-_TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
-_HEADER = re.compile(r"\s*\[")
 
 Tables = Mapping[str, type[msgspec.Struct]]
 
 
-def no_toml(error: str, text: str) -> str:
-    """The parser's words, with the line, and what a time needs."""
-    place = _TOML_PLACE.search(error)
-    if place is None:
-        return f"this is no TOML: {error}."
-    line = text.splitlines()[int(place[1]) - 1].strip() if text.splitlines() else ""
-    advice = ""
-    if re.search(r"\d{4}-\d\d?-\d\d?", line):
-        advice = " A time has seconds and no quotes: 2026-10-12T23:59:00."
-    reason = error[: place.start()].rstrip(" (")
-    return f"line {place[1]} is no TOML: {reason}, in `{line}`.{advice}"
-
-
-def explained(error: str, text: str, tables: Tables, examples: Mapping[str, str]) -> str:
-    """The decoder's words with the line, the table and the key in the place of a path, and what to write.
+def explained(mistake: TomlMistake, text: str, tables: Tables, examples: Mapping[str, str]) -> str:
+    """The decoder's words with the table and the key in the place of a path, and what to write.
 
     `tables` has the struct of each table by its name, that of the whole file by an empty one; `examples`
     what to write, by key.
     """
-    found = _AT.search(error)
-    what, path = (error[: found.start()], found["path"]) if found else (error, "")
+    if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
+        return _no_toml(mistake, text)
+    what, path = mistake.reason, mistake.path
     if (unknown := _UNKNOWN.fullmatch(what)) is not None:
         where = f" of {_where(path)}" if path else ""
         advice = _key_advice(unknown["key"], _table_of(path, tables), tables)
-        path += f".{unknown['key']}"
-        words = f"there is no key `{unknown['key']}`{where}. {advice}"
-    elif (missing := _MISSING.fullmatch(what)) is not None:
+        return f"there is no key `{unknown['key']}`{where}. {advice}"
+    if (missing := _MISSING.fullmatch(what)) is not None:
         where = f"{_where(path)} " if path else ""
-        words = f"{where}needs `{missing['key']}`. Write {examples[missing['key']]}."
-    else:
-        key, table = _key_and_table(path)
-        of = f" of {table}" if table else ""
-        example = f" Write {examples[key]}." if key in examples else ""
-        words = f"`{key}`{of}: {_plain(what)}.{example}"
-    line = line_of(path, text)
-    return f"line {line}: {words}" if line else words
+        return f"{where}needs `{missing['key']}`. Write {examples[missing['key']]}."
+    key, table = _key_and_table(path)
+    of = f" of {table}" if table else ""
+    example = f" Write {examples[key]}." if key in examples else ""
+    return f"`{key}`{of}: {_plain(what)}.{example}"
 
 
-def line_of(path: str, text: str) -> int:
-    """The line, from 1, of the last part of a decoder's path that is found in a text; 0 if none is."""
-    lines, at = text.splitlines(), -1
-    for key, index in _parts(path):
-        header = re.compile(rf"\s*\[+\s*(?:[\w.-]+\.)?{re.escape(key)}\s*\]")
-        headers = [n for n, line in enumerate(lines) if n > at and header.match(line)]
-        if (index or 0) < len(headers):
-            at = headers[index or 0]
-            continue
-        value = re.compile(rf"\s*{re.escape(key)}\s*=")
-        for number, line in enumerate(lines[at + 1 :], at + 1):
-            if _HEADER.match(line):
-                break
-            if value.match(line):
-                at = number
-                break
-    return at + 1
+def _no_toml(mistake: TomlMistake, text: str) -> str:
+    """The parser's words, with what stands in the line, and what a time needs."""
+    lines = text.splitlines()
+    line = lines[mistake.line - 1].strip() if 0 < mistake.line <= len(lines) else ""
+    advice = ""
+    if re.search(r"\d{4}-\d\d?-\d\d?", line):
+        advice = " A time has seconds and no quotes: 2026-10-12T23:59:00."
+    return f"this is no TOML: {mistake.reason}{f', in `{line}`' if line else ''}.{advice}"
 
 
 def _key_advice(key: str, table: str, tables: Tables) -> str:

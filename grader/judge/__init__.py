@@ -9,5 +9,5 @@ In the judge: `run` calls the tests of the suites and `suite_run` says what the 
 known mistake that does the same. A test gets `student`, whose calls go through a `session`; `budget` divides
 the time, and `remote` makes modules and gradients of the answers. `scoring` computes the points, `checks` is
 what suites import, `plain` has pytest run suites, and `pytest_report` writes reports as pytest does. For `grade
-verify`, `recording` lists the laws that were called, and `forgery` answers in the place of a sandbox.
+verify`, `forgery` answers in the place of a sandbox.
 """

@@ -7,12 +7,11 @@ from typing import Literal
 
 import msgspec
 
-from grader.course.sentences import Sentence
 from grader.results import ExerciseResult, TestResult, Visibility
 
 
 class Forgery(enum.Enum):
-    """What answers in the place of a sandbox, and computes nothing.
+    """A source of replies that replaces a sandbox and computes nothing.
 
     A replay has what the source's own sandboxes answer to the same tests, or to the public ones alone, under
     another seed. The others have one answer for all: an error that names every argument, the first
@@ -35,9 +34,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
     """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run.
 
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
-    is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
-    whatever it requires. With `record` the judgment says which laws the tests called, and which sentences
-    about mistakes their checks cannot tell. To `recognize` known mistakes, wrong answers of the course are run
+    is run after the first one that fails. With `record` the judgment lists the sentences about mistakes that
+    the checks of its tests can tell. To `recognize` known mistakes, wrong answers of the course are run
     where the submission fails. With a `forgery` the sandbox of the source is not asked at all, and the forgery
     answers (`grader.judge.forgery`).
     """
@@ -47,7 +45,6 @@ class GradingOptions(msgspec.Struct, frozen=True):
     required_walls: tuple[str, ...] = ()
     seconds: float | None = None
     stop_at_first_failure: bool = False
-    only: tuple[Visibility, str] | None = None
     record: bool = False
     recognize: bool = False
     forgery: Forgery | None = None
@@ -56,7 +53,7 @@ class GradingOptions(msgspec.Struct, frozen=True):
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     """Judge the source of one exercise file; `course` is the path of the manifest.
 
-    With `report_tests` the judge reports every test as it ends, for somebody who waits. Where many are to be
+    With `report_tests` the judge reports every test as it ends, for a student who waits. Where many are to be
     judged it is to `learn` first what the course's solution imports late, unless that is known.
     """
 
@@ -80,27 +77,16 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
     result: TestResult
 
 
-class LawCall(msgspec.Struct, frozen=True):
-    """A law that a test called: the names that it is about, what it must catch, and whether it held."""
-
-    visibility: Visibility
-    test: str
-    law: str
-    targets: tuple[str, ...]
-    saboteurs: tuple[str, ...]
-    held: bool
-
-
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
     """The exercise is judged; `walls` held around the code.
 
+    `sentences` about mistakes are those that the checks can tell, if they were to be recorded;
     `provoked` are tests in which the answer led to a fault of the suite, each with the fault.
     """
 
     result: ExerciseResult
     walls: tuple[str, ...]
-    laws: tuple[LawCall, ...] = ()
-    untold: tuple[tuple[Visibility, Sentence], ...] = ()
+    sentences: tuple[str, ...] = ()
     provoked: tuple[tuple[str, str], ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""The time of an exercise's tests: each share has its own, so that a loop costs the tests of its function."""
+"""The time limits of an exercise's tests, for `session`: each share has a clock of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TIMEOUTS = 3
 
 
 class Budget:
-    """What is left of the seconds of each share, one of which runs; "" is for what is in none.
+    """The seconds that each share has left, while one of them runs; "" is the share of all other tests.
 
     Once a share has run out, tests of the others get half: a loop in what all functions call does not cost
     the same again in each.

@@ -1,4 +1,4 @@
-"""Forged replies in the place of a sandbox's: what a submission earns that answers and computes nothing.
+"""Forged replies in the place of a sandbox's, for `grade verify --words` and `grade audit --forge`.
 
 Code in a sandbox can answer in the place of a probe, or of the protocol itself, and say all that the course's
 solution ever said. What it cannot say is what only this run's inputs give. So the solution is judged under
@@ -124,7 +124,7 @@ class TapedSandboxes:
 
 
 class _Taped:
-    """A sandbox that is listened to, but for one in which none of the student's code runs."""
+    """A sandbox whose replies are recorded, except one without the student's code."""
 
     def __init__(self, sandbox: Sandbox, tape: Tape) -> None:
         self._sandbox, self._tape = sandbox, tape
@@ -143,7 +143,7 @@ class _Taped:
 
 
 class ForgedSandboxes:
-    """Sandboxes in whose place a forgery answers, but for those in which none of the student's code runs."""
+    """Sandboxes that a forgery replaces, except those without the student's code."""
 
     def __init__(self, source: SandboxSource, forge: _Forge) -> None:
         self._source, self._forge = source, forge
@@ -166,7 +166,7 @@ class ForgedSandboxes:
 
 
 class _Forged:
-    """What answers in the place of a sandbox."""
+    """A sandbox that a forgery replaces."""
 
     def __init__(self, start: Callable[[], Sandbox], forge: _Forge) -> None:
         self._start, self._forge = start, forge
@@ -192,7 +192,7 @@ class _Forged:
 
 
 def forge_of(forgery: Forgery, source: bytes, tape: Tape) -> _Forge:
-    """What answers in the place of the sandbox: the tape, or one answer for all.
+    """The replies of a forgery: those of the tape, or one reply to all calls.
 
     The names of all arguments are those of the `source`.
     """

@@ -1,4 +1,4 @@
-"""The mistake of a hidden test by its name: its message, of which nothing is kept that came from a run.
+"""What a student may read of a failed hidden test, for `judge.run`: the message without values of the run.
 
 Such a message has expected values and inputs in it, and its words are the author's or the grader's. What a
 student may read of it (`TestResult.named`) is put together from texts that stand in the source of the suite
@@ -32,7 +32,7 @@ _LONGEST = 400
 
 
 class _Phrase(msgspec.Struct, frozen=True):
-    """A line of a source: its parts, between which a run fills in the rest; `ours` stands in a check."""
+    """A line of a source: the parts between its holes; `ours` if it is from a check of the grader."""
 
     parts: tuple[str, ...]
     ours: bool
@@ -57,8 +57,8 @@ def named_mistake(end: TestEnd, suite: Path) -> str:
     sources = _sources(suite.read_bytes())
     first, *others = end.message.split("\n")
     # Below the first one are numbers, and relations: only what needs no number says something.
-    told = [_told(line, sources) for line in others]
-    relations = [line for line in told if line and _ELLIPSIS not in line]
+    named = [_told(line, sources) for line in others]
+    relations = [line for line in named if line and _ELLIPSIS not in line]
     lines = [_told(first, sources), *relations[:_MOST_RELATIONS]]
     return "\n".join(line for line in lines if line)[:_LONGEST]
 
@@ -96,7 +96,7 @@ def _without_values(
 
 
 def _allowed(phrase: _Phrase, before: str, sources: _Sources) -> frozenset[str]:
-    """The single words that may stand in the hole behind this part of a phrase."""
+    """The single words that may fill the hole after this part of a phrase."""
     is_value = before.endswith(("expected ", "got "))
     return sources.words if phrase.ours and not is_value else frozenset()
 
@@ -107,7 +107,7 @@ def _small(text: str) -> str:
 
 
 def _holes(text: str, parts: tuple[str, ...]) -> list[str] | None:
-    """What stands between these parts of the text; None if it is no such text."""
+    """The texts between these parts; None if the text does not have these parts."""
     first, last = parts[0], parts[-1]
     begins = text.startswith((first, first[:1].upper() + first[1:]))
     end = len(text) - len(last)
@@ -115,11 +115,11 @@ def _holes(text: str, parts: tuple[str, ...]) -> list[str] | None:
         return None
     holes, at = [], len(first)
     for part in parts[1:-1]:
-        found = text.find(part, at, end)
-        if found < 0:
+        place = text.find(part, at, end)
+        if place < 0:
             return None
-        holes.append(text[at:found])
-        at = found + len(part)
+        holes.append(text[at:place])
+        at = place + len(part)
     return [*holes, text[at:end]]
 
 

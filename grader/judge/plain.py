@@ -118,7 +118,7 @@ def _end_in_suite(error: BaseException, suite: Path) -> None:
 
 
 def _warn_always() -> None:
-    """Have PyTorch repeat its warnings, some of which it gives once a process, in whichever test is first."""
+    """Have PyTorch repeat the warnings that it otherwise gives once in a process."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_warn_always(True)
 
@@ -129,7 +129,7 @@ def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest | None:
 
 
 def _visibility_of(suite: Path) -> Visibility:
-    """Public or hidden, from the folder that a suite stands in."""
+    """Public or hidden, by the folder of a suite."""
     return Visibility(suite.parent.parent.name)
 
 
@@ -144,7 +144,7 @@ class _Suites:
         self._judged: tuple[Path, SuiteRun] | None = None
 
     def find(self, path: Path) -> SuiteRun | None:
-        """What the suite at `path` judges; None if it is no suite of a course."""
+        """The run of the suite at `path`; None if the file is not a suite of a course."""
         if self._judged is not None and self._judged[0] == path:
             return self._judged[1]
         if path.parent.parent.name not in {visibility.value for visibility in Visibility}:

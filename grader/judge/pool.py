@@ -27,7 +27,7 @@ _HOPELESS = 5
 
 
 class Judges:
-    """So many judges behind one fork server, for as many threads; a context manager.
+    """Several judges behind one fork server, for as many threads; a context manager.
 
     They are started for the first judgment, or by `start`. A judge that ended is replaced, by one with a fork
     server of its own, since the shared one may be what is gone; and the exercise that it was at is tried once
@@ -196,7 +196,7 @@ class TaskJudges(Judges):
 
 
 class LocalPool:
-    """As many judges on this machine as `jobs` says, started for the first task; a context manager."""
+    """A pool of `jobs` judges on this machine, started for the first task; a context manager."""
 
     def __init__(self, course: Course, jobs: int, options: GradingOptions) -> None:
         self._jobs = jobs

@@ -155,7 +155,7 @@ class Judge:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End the process in the middle of whatever it does; its pipes stay for the thread that reads."""
+        """Kill the process at once; its pipes stay open for the thread that reads them."""
         self._process.terminate()
 
     def close(self) -> None:
@@ -400,8 +400,8 @@ def _late_imports(
 
     # Without a fork server each sandbox imports everything anew.
     forked = isinstance(sandboxes, ForkServerSandboxes)
-    known = warmth.learned(course, exercise)
-    if forked and known is None and assignment.learn and course.solution_source(exercise):
+    modules = warmth.learned(course, exercise)
+    if forked and modules is None and assignment.learn and course.solution_source(exercise):
         # What is imported here is what takes long, and no submission pays for it.
         patient = msgspec.structs.replace(
             exercise, seconds=max(exercise.seconds, _LEARNING_SECONDS)
@@ -412,8 +412,8 @@ def _late_imports(
         )
         if imports is not None:
             warmth.keep(course, exercise, imports)
-            known = warmth.importable(imports)
-    return known or ()
+            modules = warmth.importable(imports)
+    return modules or ()
 
 
 def _course(manifest: str) -> Course:

@@ -89,7 +89,7 @@ def scores_of(exercises: Iterable[ExerciseResult]) -> dict[str, Any]:
     keys = ("name", "chapter", "title", "status", "score", "max_score")
     return {
         "exercises": [
-            {key: msgspec.to_builtins(getattr(each, key)) for key in keys} for each in results
+            {key: msgspec.to_builtins(getattr(result, key)) for key in keys} for result in results
         ],
         "score": score,
         "max_score": max_score,
@@ -145,7 +145,7 @@ def _name(item: dict[str, Any]) -> str:
 
 
 def _lines(course: Course, result: ExerciseResult) -> dict[tuple[Visibility, str], tuple[str, int]]:
-    """By test the suite that it stands in and its line, counted from 0 as pytest does."""
+    """For each test its suite and line, counted from 0 as pytest does."""
     exercise = course.exercise(result.name)
     suites = course.suites(exercise)
     return {

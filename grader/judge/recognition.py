@@ -2,8 +2,8 @@
 
 A wrong answer of the course (`grader.course.mutants`) is a change to a right one, with the sentence that a
 student reads. Where a submission fails a test, the wrong answers that this test catches are run in it with the
-same seed. If the test sees the same of one, it is the same mistake, and its sentence is told. What a test saw
-is its observation: how it ended, and the check's own message with the numbers in it.
+same seed. If the test sees the same of one, it is the same mistake, and the student reads its sentence. What a
+test saw is its observation: how it ended, and the check's own message with the numbers in it.
 
 Nothing here changes a point, and a right answer pays nothing for it.
 """
@@ -62,7 +62,7 @@ def observation(outcome: Outcome, message: str, *, refused: bool = False) -> str
 
 
 def alike(left: str, right: str) -> bool:
-    """Whether two observations are the same, but for the last digits of their numbers."""
+    """Whether two observations are equal up to the last digits of their numbers."""
     if left == right:
         return bool(left)
     if not left or not right or _NUMBER.sub("#", left) != _NUMBER.sub("#", right):
@@ -95,11 +95,13 @@ def recognize(
         for test in failed
         if (what := observation(test.outcome, test.message, refused=test.refused))
     }
-    possible = [each for each in answers if each.caught_by and names.issuperset(each.caught_by)]
+    possible = [
+        answer for answer in answers if answer.caught_by and names.issuperset(answer.caught_by)
+    ]
     # Those whose tests are the most of what failed.
-    possible.sort(key=lambda each: (-len(each.caught_by), each.id))
+    possible.sort(key=lambda answer: (-len(answer.caught_by), answer.id))
     end = time.monotonic() + seconds
-    found: list[Recognition] = []
+    recognitions: list[Recognition] = []
     waiting = {test.name for test in failed if test.outcome in (Outcome.SKIPPED, Outcome.TIMEOUT)}
     # A test that names its mistake is compared, too: it may be the one that must catch it.
     left = list(seen) if any(map(is_unnamed, failed)) else []
@@ -108,9 +110,9 @@ def recognize(
         if best is None:
             left.pop(0)
         else:
-            found.append(best)
+            recognitions.append(best)
             left = [key for key in left if key not in best.tests]
-    return found
+    return recognitions
 
 
 def _best(
@@ -147,8 +149,8 @@ def _best(
     return best
 
 
-def told(
-    results: Sequence[TestResult], found: Iterable[Recognition], tests: Iterable[SuiteTest]
+def with_sentences(
+    results: Sequence[TestResult], mistakes: Iterable[Recognition], tests: Iterable[SuiteTest]
 ) -> list[TestResult]:
     """The results with the sentence of each known mistake above messages that name none.
 
@@ -156,9 +158,9 @@ def told(
     """
     by_key = {(test.visibility, test.name): test for test in results}
     sentences: dict[Key, str] = {}
-    for each in found:
-        sentence = _sentence(each.answer, [by_key[key] for key in each.tests])
-        sentences |= dict.fromkeys(each.tests, sentence)
+    for mistake in mistakes:
+        sentence = _sentence(mistake.answer, [by_key[key] for key in mistake.tests])
+        sentences |= dict.fromkeys(mistake.tests, sentence)
     hints = {(test.visibility, test.name): test.hint for test in tests}
     return [
         with_sentence(test, sentences[key], hints[key])
@@ -255,10 +257,13 @@ class KnownMistakes:
             return results
         digest = exercise_digest(course, exercise)
         if not _files(course, exercise):
-            known = _read(course.observed(exercise))
-            if known is None or (known.digest, known.seed) != (digest, seed):
+            observed_mistakes = _read(course.observed(exercise))
+            if observed_mistakes is None or (observed_mistakes.digest, observed_mistakes.seed) != (
+                digest,
+                seed,
+            ):
                 return results
-            return told(results, recognize(results, *_kept(known)), tests)
+            return with_sentences(results, recognize(results, *_kept(observed_mistakes)), tests)
 
         def seen(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
             places = {key: (digest, answer.source, seed, key) for key in keys}
@@ -269,8 +274,8 @@ class KnownMistakes:
             return {key: self._seen[place] for key, place in places.items()}
 
         answers = self._answers_of(course, exercise)
-        found = recognize(results, answers, seen, seconds=max(MOST_SECONDS, seconds))
-        return told(results, found, tests)
+        mistakes = recognize(results, answers, seen, seconds=max(MOST_SECONDS, seconds))
+        return with_sentences(results, mistakes, tests)
 
     def _answers_of(self, course: Course, exercise: Exercise) -> tuple[WrongAnswer, ...]:
         """The wrong answers of an exercise, read anew where a file of theirs changed."""
@@ -296,12 +301,12 @@ def _read(path: Path) -> ObservedMistakes | None:
         return None  # without it nothing is named
 
 
-def _kept(known: ObservedMistakes) -> tuple[list[WrongAnswer], Observe]:
+def _kept(observed_mistakes: ObservedMistakes) -> tuple[list[WrongAnswer], Observe]:
     answers = [
-        WrongAnswer(each.id, each.id, b"", caught_by=each.caught_by, says=each.sentence)
-        for each in known.mistakes
+        WrongAnswer(mistake.id, mistake.id, b"", caught_by=mistake.caught_by, says=mistake.sentence)
+        for mistake in observed_mistakes.mistakes
     ]
-    seen = {each.id: each.seen for each in known.mistakes}
+    seen = {mistake.id: mistake.seen for mistake in observed_mistakes.mistakes}
 
     def observe(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
         return {key: seen[answer.id].get(f"{key[0].value}/{key[1]}", "") for key in keys}

@@ -194,7 +194,7 @@ _MOST_PARAMETERS, _MOST_MODULES, _DEEPEST_NAME, _LONGEST_NAME = 2_000, 4_000, 30
 
 
 def _check_names(*states: Any) -> None:
-    """Raise SandboxDied unless these are dicts of tensors whose names a module can be built of."""
+    """Raise SandboxDied unless these are dicts of tensors whose names a module can have."""
     modules: set[str] = set()
     tensors = 0
     for state in states:

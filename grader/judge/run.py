@@ -25,15 +25,14 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.mutants import WrongAnswer
-from grader.course.sentences import sentences_of
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
+from grader.judge.checks.assertions import recorded_sentences
 from grader.judge.forgery import ForgedSandboxes, Tape, TapedSandboxes, forge_of
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
 from grader.judge.recognition import Key, KnownMistakes, observation
-from grader.judge.recording import recorder
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
 from grader.judge.session import Session
 from grader.judge.student import Student
@@ -70,11 +69,6 @@ def judge_exercise(
         exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
     declared = declared_tests(course, exercise, options.suites)
     tests = tests_of(course, exercise, options.suites)
-    tests = tests if options.only is None else _only(tests, *options.only)
-    recorder.begin(on=options.record)
-    if options.record and options.only is None:
-        for visibility, path in course.suites(exercise).items():
-            recorder.listen(visibility, sentences_of(path))
     own_sandboxes: SandboxSource = sandboxes
     if options.forgery is not None:
         tape = _recorded(course, exercise, source, options, sandboxes, suites)
@@ -83,7 +77,7 @@ def judge_exercise(
     try:
         session = Session(own_sandboxes, exercise, source, options.required_walls)
     except SyntaxError as error:
-        # `settle` would have refused it, but for a file that takes about as long to parse as one may.
+        # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
     try:
@@ -98,14 +92,15 @@ def judge_exercise(
             solution = functools.partial(Session, sandboxes, exercise, reference, walls)
         own_tests = weighed(exercise, tests)
         run = SuiteRun(session, own_tests, options.seed)
-        message, results = _run(
-            exercise,
-            [functions[test.visibility, test.name] for test in tests],
-            run,
-            solution,
-            done,
-            stop_at_first_failure=options.stop_at_first_failure,
-        )
+        with recorded_sentences(on=options.record) as sentences:
+            message, results, provoked = _run(
+                exercise,
+                [functions[test.visibility, test.name] for test in tests],
+                run,
+                solution,
+                done,
+                stop_at_first_failure=options.stop_at_first_failure,
+            )
         results = without_unfounded(own_tests, results)
     finally:
         session.close()
@@ -120,7 +115,7 @@ def judge_exercise(
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
-    return recorder.completed(Judgment(result, session.walls))
+    return Judgment(result, session.walls, tuple(sentences), tuple(provoked))
 
 
 def late_imports(
@@ -139,7 +134,6 @@ def late_imports(
     if reference is None:
         return None
     tests = tests_of(course, exercise, visibilities)
-    recorder.begin(on=False)
     session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
     try:
         session.begin()
@@ -152,7 +146,7 @@ def late_imports(
             run.end(test, _error_of(run, test, path, function))
         return session.imports()
     except (StudentError, TimedOut, SandboxDied):
-        return None  # a solution that fails is told of when it is judged
+        return None  # a solution that fails is a complaint of `grade verify`
     finally:
         session.close()
 
@@ -166,8 +160,8 @@ def _recorded(
     suites: Suites,
 ) -> Tape:
     """What the sandboxes of this source answer under the next seed, in the tests that the forgery knows."""
-    known = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
-    visibilities = known.get(options.forgery or Forgery.NONE, ())
+    suites_of = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
+    visibilities = suites_of.get(options.forgery or Forgery.NONE, ())
     tape = Tape()
     if not visibilities:
         return tape
@@ -208,8 +202,8 @@ def _observed(
     visibilities = tuple(dict.fromkeys(visibility for visibility, _ in keys))
     declared = declared_tests(course, exercise, visibilities)
     functions = _functions(course, exercise, declared, visibilities, suites)
-    tests = [each for each in declared if (each.visibility, each.name) in keys]
-    alone = [msgspec.structs.replace(each, requires=()) for each in tests]
+    tests = [test for test in declared if (test.visibility, test.name) in keys]
+    alone = [msgspec.structs.replace(test, requires=()) for test in tests]
     seen = dict.fromkeys(keys, "")
     session = Session(sandboxes, exercise, answer.source, options.required_walls)
     try:
@@ -244,15 +238,6 @@ def _then(
 _Test = Callable[[Student], None]
 
 
-def _only(tests: Sequence[SuiteTest], visibility: Visibility, name: str) -> list[SuiteTest]:
-    """The test of this name, which requires none of the others."""
-    return [
-        msgspec.structs.replace(test, requires=())
-        for test in tests
-        if (test.visibility, test.name) == (visibility, name)
-    ]
-
-
 def _functions(
     course: Course,
     exercise: Exercise,
@@ -278,17 +263,19 @@ def _run(
     done: Callable[[TestResult], None],
     *,
     stop_at_first_failure: bool,
-) -> tuple[str, list[TestResult]]:
+) -> tuple[str, list[TestResult], list[tuple[str, str]]]:
     """The message and the results of the tests; one message for all where the module fails.
 
-    Where a suite is at fault, the session of the `solution` shows whether the answer provoked it.
+    Where a suite is at fault, the session of the `solution` shows whether the answer provoked it: such
+    tests come third, each with the fault.
     """
     tests = list(run.tests.values())
     try:
         run.session.load()
     except (StudentError, TimedOut, SandboxDied) as error:
-        return _not_loaded(exercise, tests, error)
+        return *_not_loaded(exercise, tests, error), []
     results: list[TestResult] = []
+    provoked = []
     faults = []
     for test, (path, function) in zip(tests, functions, strict=True):
         begin = time.perf_counter()
@@ -297,7 +284,7 @@ def _run(
         if end.fault and run.fault is None and solution is not None:
             run.session.close()
             if _passes(run, solution(), test, path, function):
-                recorder.provoke(test, end.fault)
+                provoked.append((test.name, end.fault))
                 end = TestEnd(Outcome.ERROR, PROVOKED, named=PROVOKED, cause=Cause.TYPE)
         seconds = time.perf_counter() - begin
         if test.visibility is Visibility.HIDDEN:
@@ -309,8 +296,8 @@ def _run(
         done(result)
         if end.fault:
             # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
-            told = end.fault if solution is not None else end.fault.partition(": ")[0]
-            faults.append(f"{test.name}: {told}")
+            text = end.fault if solution is not None else end.fault.partition(": ")[0]
+            faults.append(f"{test.name}: {text}")
         if stop_at_first_failure and end.outcome is not Outcome.PASSED:
             end = TestEnd(Outcome.SKIPPED, "Not judged: an earlier test did not pass.")
             results += [_result(exercise, test, end, 0.0) for test in tests[len(results) :]]
@@ -322,7 +309,7 @@ def _run(
             f"The suite of {exercise.id!r} is at fault in {faults[0]}. "
             "This is not about the submission, and costs it nothing; tell the course's author."
         )
-    return "", results
+    return "", results, provoked
 
 
 PROVOKED = (
@@ -347,7 +334,6 @@ def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> B
     """What a test raised; None if it returned."""
     try:
         run.begin(test)
-        recorder.begin_test(test)
         with _quiet():
             function(Student(run.session, probe_of(suite)))
     except KeyboardInterrupt:

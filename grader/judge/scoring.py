@@ -92,7 +92,7 @@ def score_alike(
     *,
     settled: bool = False,
 ) -> ExerciseResult:
-    """An exercise whose tests, not weighed yet, all end alike, for the reason that the message gives."""
+    """The result of an exercise whose tests all have the same end and message."""
     results = [score_test(test, outcome, message, place) for test in weighed(exercise, tests)]
     return score_exercise(exercise, results, message=message, settled=settled)
 
@@ -277,7 +277,7 @@ def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
 
 
 def judged_points(exercise: ExerciseResult) -> float:
-    """The points that the judge gave, whatever a policy or a person made of them."""
+    """The points that the judge gave, before a policy or a person changed them."""
     return exercise.score if exercise.mark is None else exercise.mark.judged
 
 

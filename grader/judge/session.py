@@ -90,6 +90,7 @@ class Session:
         self._probes: dict[str, bytes] = {}
         self._budget = Budget(exercise)
         self._seed: int | None = None
+        self._subject = ""
         self._traced = bool(exercise.operators and beyond_guards(self.tree))
         # Whose rules hold for a built module, and for a graph.
         self._built_by: dict[int, str] = {}
@@ -98,9 +99,10 @@ class Session:
 
     # --- tests ----------------------------------------------------------------------------------
 
-    def begin_test(self, seed: int, share: str = "") -> None:
-        """A new test of this share: its part of the time, and a seed for the sandbox's next call."""
+    def begin_test(self, seed: int, share: str = "", subject: str = "") -> None:
+        """A new test of this share, about this function or class: its time, and a seed for the next call."""
         self._budget.begin(share)
+        self._subject = subject
         self._seed = seed
 
     def is_out_of_time(self, share: str) -> bool:
@@ -108,7 +110,7 @@ class Session:
         return self._budget.is_out(share)
 
     def apart(self, *, own: bool = False) -> Session:
-        """A session on the same time, in whose sandbox nothing of the student's ever runs.
+        """A session on the same clock, with a sandbox that never runs the student's code.
 
         With `own` the student's module is there, loaded anew: of this session's sandbox it knows nothing.
         """
@@ -138,7 +140,7 @@ class Session:
     # --- asking ---------------------------------------------------------------------------------
 
     def ask(self, request: Request, packing: Packing) -> tuple[Reply, list[torch.Tensor]]:
-        """Ask the sandbox; whatever the submission did instead of answering is raised."""
+        """Ask the sandbox; raises what the submission did instead of answering."""
         sandbox = self._running()
         if isinstance(request, (Call, Build, Forward)) and self._seed is not None:
             request = msgspec.structs.replace(request, seed=self._seed)
@@ -154,10 +156,14 @@ class Session:
         finally:
             self._spend(begin)
 
-    def refuse_forbidden(self, entry_point: str) -> None:
-        """Raise Forbidden if the source of this entry point names what is not allowed."""
+    def refuse_forbidden(self, entry_point: str = "") -> None:
+        """Raise Forbidden if the source of this entry point names what is not allowed.
+
+        Without one it is that of the function that the test is about: a probe calls it out of sight.
+        """
+        name = entry_point or self._subject.partition(".")[0]
         for finding in self._findings:
-            if entry_point in finding.rule.entry_points:
+            if name in finding.rule.entry_points:
                 raise Forbidden(
                     f"{finding.name} is not allowed here: {finding.rule.reason}.",
                     Frame(finding.line, finding.function),
@@ -182,7 +188,7 @@ class Session:
         self._starting = self._sandboxes.begin(exercise.preload, limits)
 
     def load(self) -> None:
-        """Have the student's module run in a sandbox; raises what stands in the way."""
+        """Import the student's module in a sandbox; raises the outcome if that fails."""
         self._running()
 
     def imports(self) -> tuple[str, ...]:
@@ -303,7 +309,7 @@ class Session:
         return sandbox.stop() if sandbox is not None else 0
 
     def _entry_point(self, request: Request, reply: Reply) -> str:
-        """The function or class whose rules hold for a request, remembered for what builds on it."""
+        """The function or class whose rules hold for a request; requests on its result have the same rules."""
         name = ""
         match request:
             case Call(function=function, probe=None):
@@ -380,10 +386,10 @@ KEEP_NAMES = "keep the names of the stub"
 
 def _missing_name(reply: Raised, module: str) -> str:
     """The name that a probe looked for in the student's module, and did not find."""
-    said = f"module {module!r} has no attribute "
-    if reply.type_name != "AttributeError" or not reply.text.startswith(said):
+    prefix = f"module {module!r} has no attribute "
+    if reply.type_name != "AttributeError" or not reply.text.startswith(prefix):
         return ""
-    name = reply.text.removeprefix(said).strip("'")
+    name = reply.text.removeprefix(prefix).strip("'")
     return name if name.isidentifier() else ""
 
 

@@ -14,7 +14,6 @@ from msgspec import structs
 
 from grader.errors import JudgeError
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
-from grader.judge.recording import recorder
 from grader.judge.session import Session
 from grader.sandbox.wire.messages import PROBE_FILE, Call, Raised, Returned
 from grader.sandbox.wire.packing import Packing
@@ -48,7 +47,6 @@ class Student:
         """
         from grader.judge.remote import RemoteModule
 
-        recorder.ask([class_name])
         return RemoteModule(self._session, class_name, arguments, keywords, self._note)
 
     def function(self, name: str) -> RemoteFunction:
@@ -57,7 +55,6 @@ class Student:
         gelu = student.function("gelu")
         gelu(x).sum().backward()
         """
-        recorder.ask([name])
         return RemoteFunction(self, name)
 
     def probe(self, name: str, file: Path | None = None) -> RemoteFunction:
@@ -125,7 +122,7 @@ class Student:
 
         For what several tests look at and takes long. What the student's code raised and a check that
         failed is kept, too, and raised again; a crash and a time-out are not, so that they cost the
-        other tests nothing. What comes back is everybody's: it is not to be changed.
+        other tests nothing. All tests share the result: do not change it.
 
         seen = student.once("figure", lambda: student.run("plot", histories))
         """
@@ -178,7 +175,7 @@ class Student:
         if called.probe is None:
             self._session.refuse_forbidden(called.name)
         else:
-            recorder.ask(value for value in arguments if isinstance(value, str))
+            self._session.refuse_forbidden()
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         return Call(called.name, *packed, probe=called.probe)
 

@@ -84,7 +84,7 @@ class SuiteRun:
             )
             raise NoTime(f"{test.share} ran out of its time: {first}.")
         seed = derive_seed(self.seed, test)
-        self.session.begin_test(seed, test.share)
+        self.session.begin_test(seed, test.share, test.subject)
         seed_here(seed)
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:

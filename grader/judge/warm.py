@@ -1,4 +1,4 @@
-"""A judge in a thread of its own, which judges whatever was asked for last.
+"""A judge in a thread of its own, for `grade watch`: it judges the newest order.
 
 The newest order wins: what waits is replaced, and what is being judged is given a moment to end and then called
 off, so that an endless loop of before the save does not keep anybody waiting. A judge that goes on all the
@@ -38,7 +38,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The result of an order, or the fault of the grader for which there is none."""
+    """The result of an order, or the fault of the grader that prevented one."""
 
     order: Order
     result: ExerciseResult | None

@@ -35,8 +35,8 @@ _decode = msgspec.json.Decoder(tuple[str, ...]).decode
 def modules_of(course: Course, exercises: Iterable[Exercise]) -> tuple[str, ...]:
     """The modules to import beforehand in the sandboxes of these exercises, the first one first."""
     asked_for = [module for exercise in exercises for module in exercise.preload]
-    known = [module for exercise in exercises for module in learned(course, exercise) or ()]
-    return tuple(dict.fromkeys([*asked_for, *known]))
+    modules = [module for exercise in exercises for module in learned(course, exercise) or ()]
+    return tuple(dict.fromkeys([*asked_for, *modules]))
 
 
 def learned(course: Course, exercise: Exercise) -> tuple[str, ...] | None:

@@ -53,10 +53,10 @@ class Output:
         _, stack = split_stack(self._end)
         self._end = b""
         if stack:
-            kept = without_stack(bytes(self._kept), stack)
+            output = without_stack(bytes(self._kept), stack)
             # What found no room of the stack is none of the student's output either.
-            self._dropped = max(0, self._dropped - (len(stack) - len(self._kept) + len(kept)))
-            self._kept = bytearray(kept)
+            self._dropped = max(0, self._dropped - (len(stack) - len(self._kept) + len(output)))
+            self._kept = bytearray(output)
         return stack
 
     @property
@@ -177,7 +177,7 @@ class Sandbox:
                 return
 
     def stop(self) -> int:
-        """Kill the process with all that it started; how it had ended, as `Popen.returncode` says."""
+        """Kill the process and its descendants; returns its end, as `Popen.returncode` has it."""
         self._channel.close()
         status = self._source.stop(self._number)
         self._drain()

@@ -35,7 +35,7 @@ from grader.sandbox.wire.demands import (
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
 
 # Of all processes of a judge's sandbox together, and of the fork server once, where a control group can be
-# made. Generous: it is there to keep the machine alive; students are told the limits of a process.
+# made. Generous: it is there to keep the machine alive; students read the limits of a process.
 _MEMORY_BYTES = 4 * 2**30
 _PROCESSES = 1024
 

@@ -93,7 +93,7 @@ class ForkServer:
     def run(self) -> None:
         """Serve until the last judge hangs up."""
         while self._controls:
-            # With something still to do, only look whether somebody waits.
+            # With something still to do, only look whether a judge waits.
             crowd = self._forks >= _A_CLASS and not self._collapsed
             ready, _, _ = select.select(
                 self._controls, [], [], 0 if self._pending or crowd else None
@@ -234,7 +234,7 @@ def main(start: Start) -> None:
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
         use_scratch(Path(scratch))
         ForkServer(controls, Path(scratch), plan, start).run()
-    # Not to take torch down piece by piece, which takes half a second in which somebody waits.
+    # Not to take torch down piece by piece, which takes half a second for which the caller waits.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""The stack that a sandbox prints before it ends (`inside.endings`), taken out of what the code printed."""
+"""The Python stack that a dying sandbox prints (`inside.endings`), taken out of its output by `client`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def split_stack(printed: bytes) -> tuple[bytes, bytes]:
 
 
 def without_stack(printed: bytes, stack: bytes) -> bytes:
-    """What was printed without this stack, of which the last bytes may have found no room."""
+    """The output without this stack, whose last bytes may have been cut off."""
     before, whole = split_stack(printed)
     if whole:
         return before

@@ -51,7 +51,7 @@ class Guide(msgspec.Struct, frozen=True):
     """Knows where the files lie, and the commands with the options that the caller gave.
 
     `standings`, how far every exercise of the course is, are those of the student's own folder;
-    somebody else's submission has none. `by_all_tests` where a server judged that has the hidden suites
+    another student's submission has none. `by_all_tests` where a server judged that has the hidden suites
     which this copy of the course lacks.
     """
 

@@ -100,7 +100,7 @@ class Section(msgspec.Struct, frozen=True):
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a part still to be written, whose own words are its title."""
+        """Whether it is an unwritten part, which is shown by its title."""
         return self.test is not None and self.title == self.test.message
 
 
@@ -115,7 +115,7 @@ class Summary(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """Tests that end alike at the same place; the first of them speaks for all.
 
-    The `others` fail there, too, with other numbers, and are told with it.
+    The `others` fail there, too, with other numbers, and are shown with it.
     """
 
     tests: tuple[TestResult, ...]
@@ -137,7 +137,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(exercise: ExerciseResult) -> list[Finding]:
-    """The causes of what does not hold; the one that says most comes first, parts to be written last."""
+    """The causes of failures, the most informative first, and unwritten parts last."""
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
         if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
@@ -147,7 +147,7 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
     causes: list[Finding] = []
     # A mistake that is named takes the mismatches of its function to it, wherever they stand.
     for finding in sorted((Finding(tuple(tests)) for tests in alike.values()), key=_rank):
-        at = next((i for i, told in enumerate(causes) if _tells(told.first, finding.first)), None)
+        at = next((i for i, cause in enumerate(causes) if _tells(cause.first, finding.first)), None)
         if at is None:
             causes.append(finding)
         else:
@@ -166,7 +166,7 @@ def _rank(finding: Finding) -> int:
 
 
 def _tells(told: TestResult, test: TestResult) -> bool:
-    """Whether what is told of one test is all that there is to say of another."""
+    """Whether the message of one test says all that there is to say of another."""
     if not (told.message and test.message):
         return False
     sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]
@@ -231,7 +231,7 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
-    """These tests of an exercise; a cause that stands above is not told again."""
+    """The tests of an exercise; a cause that is shown above is not repeated."""
     above: set[tuple[Block, ...]] = set()
     sections = []
     for test in tests:

@@ -60,16 +60,20 @@ def next_open(
 ) -> Exercise | None:
     """The exercise to go on with after this one: in the order of the course, then from its beginning.
 
-    One whose prerequisites are all done is proposed before others; `in_turn`, for a key that walks through
-    all of them, takes each as it comes.
+    Those of the assignment that is due next come first, and among them one whose prerequisites are all done;
+    `in_turn`, for a key that walks through all of them, takes each as it comes.
     """
     place = course.exercises.index(course.exercise(after))
     around = (*course.exercises[place + 1 :], *course.exercises[:place])
     candidates = [e for e in around if standings[e.id] is not Standing.DONE]
     if not in_turn:
+        urgent = course.urgencies()
         # Stable: of those that are ready, and of those that are not, the order stays.
         candidates.sort(
-            key=lambda e: any(standings[p] is not Standing.DONE for p in e.prerequisites)
+            key=lambda e: (
+                urgent[e.id],
+                any(standings[p] is not Standing.DONE for p in e.prerequisites),
+            )
         )
     return candidates[0] if candidates else None
 
@@ -156,12 +160,12 @@ class Logbook:
         return standing[1]
 
     def standings(self, files: Mapping[str, ExerciseFile]) -> dict[str, Standing]:
-        """The standing of every exercise of the course, in its order."""
-        return {e.id: self.standing(e, files[e.id]) for e in self._course.exercises}
+        """The standing of every exercise of the course, in the order in which they are proposed."""
+        return {e.id: self.standing(e, files[e.id]) for e in self._course.by_urgency()}
 
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
-        """The first exercise of the course that is not done; None if every one is."""
-        for exercise in self._course.exercises:
+        """The first exercise that is not done, of those that are proposed; None if every one is done."""
+        for exercise in self._course.by_urgency():
             if self.standing(exercise, files[exercise.id]) is not Standing.DONE:
                 return exercise
         return None
@@ -283,7 +287,7 @@ class Logbook:
 
 
 def make_folder(folder: Path) -> None:
-    """Make `.grade`, which ignores itself: whatever a course's .gitignore says, it stays the student's own."""
+    """Make `.grade` with a .gitignore of its own, so that it is never committed."""
     folder.mkdir(exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():
@@ -295,7 +299,7 @@ def _digest(source: bytes | None) -> str:
 
 
 def stamp() -> str:
-    """Now, as it stands in the name of a file that is kept."""
+    """The current time, as the names of kept files have it."""
     return datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
 
 

@@ -33,7 +33,7 @@ _PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.z
 
 
 class Format(enum.Enum):
-    """The kind of a file by its first bytes, whatever its name says."""
+    """The format of a file by its first bytes, not by its name."""
 
     ZIP = "zip"
     TAR = "tar"

@@ -147,7 +147,7 @@ def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
 
 
 def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> dict[str, ExerciseFile]:
-    """Every exercise of the course as it is found in the pieces, by its id."""
+    """The file of every exercise of the course, found in the pieces, by exercise id."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(path, course, opened)
         for piece in pieces:
@@ -196,7 +196,7 @@ class _Gathering:
             problem = f"There are {len(self._packed)} archives: hand in one."
             self._problems.append((problem, self._path))
             return
-        for piece in sorted(self._packed, key=lambda each: each.path):
+        for piece in sorted(self._packed, key=lambda packed: packed.path):
             try:
                 file = self._opened.enter_context(self._archive(piece))
                 listing = list_archive(file, piece.path, self._is_wanted)
@@ -213,14 +213,14 @@ class _Gathering:
             return self._missing(exercise)
         path = nearest[0][1]
         try:
-            source = self._only(exercise, [each for each, _ in nearest])
+            source = self._only(exercise, [file for file, _ in nearest])
         except Unreadable as problem:
             return ExerciseFile(None, str(problem), path)
         beside = beside_stub(self._course, exercise, source, self._others)
         return ExerciseFile(source, beside, path, seems_misnamed=bool(beside))
 
     def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
-        """Of what lies open and of each archive: the files that are best named, and nearest."""
+        """The best named and nearest files, of the folders and of each archive."""
         sources = [
             [(candidate, path) for candidate in listing.candidates]
             for listing, path in self._listings
@@ -232,10 +232,10 @@ class _Gathering:
                 if (rank := _rank(exercise, candidate.path)) is not None
             ]
             best = min((rank for rank, _ in ranked), default=None)
-            yield from (each for rank, each in ranked if rank == best)
+            yield from (candidate for rank, candidate in ranked if rank == best)
 
     def _only(self, exercise: Exercise, candidates: list[Candidate]) -> bytes:
-        """The one file that is meant: several must be alike, but for a stub beside the work."""
+        """The one file that is meant: several must be equal, except for a stub beside the work."""
         if len(candidates) > _MAX_ALIKE:
             raise Unreadable(f"{exercise.id}.py is there {len(candidates)} times: hand in one.")
         contents = {candidate.read(): candidate.path for candidate in candidates}

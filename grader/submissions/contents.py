@@ -49,17 +49,17 @@ def open_download(path: Path, course: Course) -> Download:
     """Look at a class's folder or archive; raises SubmissionError if it is no class's."""
     real = path.resolve()
     try:
-        found = _from_folder(real, course) if real.is_dir() else _from_archive(real, course)
+        contents = _from_folder(real, course) if real.is_dir() else _from_archive(real, course)
     except Unreadable as problem:
         raise SubmissionError(
             f"{path} {problem} If it is the download of a class, unpack it and name its folder."
         ) from problem
-    if _is_submission(course, found.items):
+    if _is_submission(course, contents.items):
         raise SubmissionError(
             f"{path} is one submission, not those of a class: use grade run --submission {path}, "
             "or name the folder that holds all of them."
         )
-    return found
+    return contents
 
 
 def _is_submission(course: Course, items: Iterable[Item]) -> bool:
@@ -159,7 +159,7 @@ def _collected(archive: StoredArchive, course: Course, wrapper: list[str]) -> _C
 
 
 def _wrapper(members: Iterable[Member], course: Course) -> list[str]:
-    """The folders that all files of an archive lie in, as far as they are no student's own."""
+    """The outer folders that hold all files of an archive and belong to no student."""
     common: list[str] | None = None
     for member in members:
         folders = member.path.split("/")[:-1]

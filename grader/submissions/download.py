@@ -165,7 +165,7 @@ class _Finding:
         return stem.endswith(")") and base in self._stems
 
     def _owner(self, name: str) -> tuple[str, str] | None:
-        """Whose file this is, and of which exercise: `alice_glu.py`; None if it does not say."""
+        """The student and the exercise of a file, by its name: `alice_glu.py`; None if it names neither."""
         stem, dot, suffix = name.rpartition(".")
         fitting = [
             exercise.id

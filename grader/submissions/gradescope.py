@@ -2,7 +2,7 @@
 
 The file holds every result that Gradescope ever showed and may have hundreds of megabytes; it is read as
 a stream of events, of which only the names are kept. No object is ever built from it, and an alias
-stands for nothing.
+means nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIME = re.compile(
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """One folder of the export: everyone whose work it is, and when it came."""
+    """One folder of the export: its authors, and when it was handed in."""
 
     students: tuple[StudentInfo, ...]
     submitted_at: str = ""

@@ -14,25 +14,25 @@ _SLUG = re.compile(r"[^a-z0-9]+")
 
 
 def written(text: str) -> str:
-    """The text as any file can hold it: composed (NFC), on one line, nothing that is no character.
+    """The text made fit for any file: composed (NFC), on one line, without invalid characters.
 
     It stays what the person is called: formulas, HTML and right-to-left marks are left as they are, and
     code that shows or writes the text treats it as a stranger's.
     """
     composed = unicodedata.normalize("NFC", text.strip())
-    kept = "".join(
+    clean = "".join(
         "\ufffd" if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") else character
         for character in composed[: LONGEST_ID + 1]
     )
-    if len(kept) <= LONGEST_ID:
-        return kept
+    if len(clean) <= LONGEST_ID:
+        return clean
     # Two long names that begin alike are still two.
     digest = hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{kept[: LONGEST_ID - 17]}~{digest[:16]}"
+    return f"{clean[: LONGEST_ID - 17]}~{digest[:16]}"
 
 
 def shown(text: str, limit: int = 120) -> str:
-    """The text as it may stand in a message: one line, bounded, nothing invisible left as it is."""
+    """The text made fit for a message: one line, bounded, with invisible characters escaped."""
     cleaned = "".join(
         character
         if unicodedata.category(character)[0] not in "CZ" or character == " "

@@ -25,7 +25,7 @@ class Oddity(NamedTuple):
     times: int = 1
 
 
-# Modules whose parts are ordinary, but for those in _ODD.
+# Modules whose parts are ordinary, except those in _ODD.
 _ORDINARY_MODULES = re.compile(
     "__future__|abc|argparse|array|base64|bisect|collections|contextlib|copy|csv|dataclasses|datetime|decimal|doctest|"
     "enum|fractions|functools|hashlib|heapq|io|itertools|json|logging|math|matplotlib|numbers|numpy|operator|os|"
@@ -116,6 +116,7 @@ _ODD = re.compile(
     r"|numpy\.testing\.run\w+"
     r"|logging\.(config|currentframe|_\w+)"
     r"|torch\.(fx|hub|library|multiprocessing|overrides|package|profiler)"
+    r"|torch\.distributed\.optim"
     r"|torch\.autograd\.profiler"
     r"|torch\.serialization\.\w*safe_globals"
     r"|torch\.utils\.(_pytree\.\w*(Key|key)\w*|benchmark|cpp_extension|hooks)"
@@ -146,7 +147,8 @@ _LIBRARY_MODULES = frozenset(
 ) | {"numpy.random", "torch"}
 _SWITCHED_ON = ("weights_only", "allow_pickle")
 _ORDINARY_STARS = re.compile(r"(torch|numpy|math|typing)\b")
-# Of these many answers get a function by its name, as `getattr(nn.init, name)`.
+# Of these many answers get a function by its name, as `getattr(nn.init, name)`; where an exercise forbids
+# names, that is a way around the ban.
 _PUBLIC_NAMES = re.compile(r"(torch|numpy|math)\b")
 _NUMBERS = re.compile(r"(math|torch|numpy)\.(e|inf|nan|pi)")
 
@@ -266,9 +268,9 @@ class _Reader:
         # What each function returns, by its node; that of a function inside of it is its own, too.
         self._results: dict[int, list[ast.expr]] = {
             id(function): [
-                each.value
-                for each in ast.walk(function)
-                if isinstance(each, ast.Return) and each.value is not None
+                node.value
+                for node in ast.walk(function)
+                if isinstance(node, ast.Return) and node.value is not None
             ]
             for function in self._functions.values()
         }
@@ -283,10 +285,10 @@ class _Reader:
         self._learned = False
         self._bind()
 
-    # --- what names stand for ---------------------------------------------------------------------
+    # --- the meanings of names ---------------------------------------------------------------------
 
     def _bind(self) -> None:
-        """Find what each name may stand for, whatever function it is in: a dotted name of an import."""
+        """Find the dotted names of imports that each name may mean, in any function."""
         for node in self._nodes:
             match node:
                 case ast.Import(names=aliases):
@@ -306,7 +308,7 @@ class _Reader:
 
     def _add(self, name: str, meanings: set[str]) -> None:
         known = self._meanings.setdefault(name, set())
-        # A name that stands for more than these is seen by one of them.
+        # A name with more meanings than these is recognized by one of them.
         if len(known) < _MOST_MEANINGS and not meanings <= known:
             known |= meanings
             self._learned = True
@@ -326,9 +328,11 @@ class _Reader:
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 self._assign_all(target, self._paths(value))
             case ast.FunctionDef(name=name, args=parameters):
-                names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
-                for each, value in zip(names[::-1], parameters.defaults[::-1], strict=False):
-                    self._add(each, self._paths(value))
+                names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+                for parameter_name, value in zip(
+                    names[::-1], parameters.defaults[::-1], strict=False
+                ):
+                    self._add(parameter_name, self._paths(value))
                 for argument, default in zip(
                     parameters.kwonlyargs, parameters.kw_defaults, strict=True
                 ):
@@ -377,7 +381,7 @@ class _Reader:
             self._assign(ast.Name(name, ast.Store()), value)
 
     def _paths(self, node: ast.expr | None) -> set[str]:
-        """The dotted names that an expression may stand for; a container stands for what is in it."""
+        """The dotted names that an expression may mean; a container means its items."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -480,8 +484,8 @@ class _Reader:
                         yield from _odd_path(path, node.lineno)
                 else:
                     for path in sorted(self._paths(owner)):
-                        if not _PUBLIC_NAMES.match(path):
-                            yield path, f"gets a computed name of {path}", node.lineno
+                        odd = "getattr" if _PUBLIC_NAMES.match(path) else path
+                        yield odd, f"gets a computed name of {path}", node.lineno
 
     def _of_write(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
@@ -598,6 +602,8 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
         if module == "operator":
             yield path, f"uses {path}", line
         return
+    if _PUBLIC_NAMES.match(path) and f"{_MAPPING}." in f"{path}.":
+        yield "getattr", f"looks names up in {path}", line
     top, _, rest = path.partition(".")
     # A sandbox gives its own ones to who asks the module operator.
     if path.endswith((".attrgetter", ".methodcaller")) and top != "operator":
@@ -614,7 +620,7 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
 
 
 def _module_within(path: str) -> str | None:
-    """What stands behind the last module that another one has among its names; None if there is none."""
+    """The dotted name from the last module within another on, `sys.exit` of `os.sys.exit`; None without one."""
     parts = path.split(".")
     for at in range(len(parts) - 1, 0, -1):
         name = parts[at].removeprefix("_")

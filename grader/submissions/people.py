@@ -1,4 +1,4 @@
-"""The people of a download: who of the roster each one is, and an id for everyone that is theirs alone."""
+"""The people of a download, for `download`: each is matched with the roster, and has a unique id."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Person(msgspec.Struct):
 def settle_ids(
     people: Sequence[Person], roster: Roster | None, platform: Platform
 ) -> Iterator[str]:
-    """Find everyone in the roster, and tell apart those whose ids are alike; yields notes on it."""
+    """Match all people with the roster, and give unique ids to those with equal ones; yields notes."""
     listed: dict[int, StudentInfo] = {}
     if roster is not None:
         listed, disputed = _found_in(roster, people, platform)
@@ -80,7 +80,7 @@ def in_roster(student: StudentInfo, roster: Roster, platform: Platform) -> Stude
 
 
 def _best(claimants: list[Person], student: StudentInfo, roster: Roster) -> list[Person]:
-    """Of several who could be one student, those of the very id or name."""
+    """Of several candidates for a student, those with exactly this id or name."""
     by_id = [p for p in claimants if p.student.id == student.id and not p.student.name]
     by_name = [p for p in claimants if roster.find("name", p.student.name) is student]
     return by_id or by_name

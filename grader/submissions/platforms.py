@@ -98,7 +98,7 @@ class Platform:
     list_header: ClassVar[frozenset[str]] = frozenset()
     list_columns: ClassVar[Mapping[str, str]] = {}
     no_student: ClassVar[re.Pattern[str]] = _NO_NAME
-    # Whether what is no entry of the platform may be somebody's all the same, by its name.
+    # Whether an item that is not the platform's may still be a student's, by its name.
     mixed: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Platform:
         """Look at the whole download first: its items, the folder that they lie in, the metadata."""
 
     def read(self, item: Item) -> Iterable[ItemInfo]:
-        """The metadata of an item, once for each of its authors; nothing if it is no entry."""
+        """The metadata of an item, once for each author; nothing if it is not a submission."""
         match = self.pattern.fullmatch(item.name)
         return [] if match is None else [self.entry(match)]
 
@@ -133,7 +133,7 @@ class Platform:
 
     @staticmethod
     def may_be(_student: StudentInfo, _listed: StudentInfo, /) -> bool:
-        """Whether a student is the one of the roster who is called by the same id, of whatever kind."""
+        """Whether a student is the one in the roster with the same id of any kind."""
         return True
 
 
@@ -156,7 +156,7 @@ class Moodle(Platform):
 
     @staticmethod
     def may_be(student: StudentInfo, _listed: StudentInfo, /) -> bool:
-        # The number is one of this assignment: somebody's student number says nothing.
+        # The number is one of this assignment, and not a student number.
         return "moodle_identifier" not in student.ids
 
 
@@ -189,7 +189,7 @@ class Canvas(Platform):
         user, name = match["user"], match["name"] or ""
         ids = {"canvas_id": user} if user.isdigit() else {}
         return ItemInfo(
-            # Two names with one id are not one person: somebody may have chosen such a name.
+            # Two names with one id are not one person: a student may have chosen such a name.
             f"{user}/{name}",
             StudentInfo(id=user, name=written(name), ids=ids),
             match["rest"] or "",
@@ -284,7 +284,7 @@ PLATFORMS: tuple[type[Platform], ...] = (Moodle, Canvas, Gradescope, Clones)
 
 
 def platform_of(items: Sequence[Item]) -> Platform:
-    """The platform that a download is of, or the one that stands for none."""
+    """The platform of a download, or the generic one."""
     return next((platform for platform in PLATFORMS if platform.recognizes(items)), Platform)()
 
 

@@ -1,4 +1,4 @@
-"""One submission that somebody points at: a folder, the file of one exercise, or an archive.
+"""One submission, for `grade run` and `grading.grade`: a folder, the file of one exercise, or an archive.
 
 Nothing of a submission is imported, linked to or left in place: only the bytes of regular files
 travel further. What cannot be read is a sentence for the student, not an exception.
@@ -48,7 +48,7 @@ def read_submission(
     files = {exercise.id: _find(path, exercise) for exercise in course.exercises}
     if any(handed.path is None for handed in files.values()):
         below = gather([AttemptFile("", path)], path, course)
-        files = {name: below[name] if each.path is None else each for name, each in files.items()}
+        files = {name: below[name] if file.path is None else file for name, file in files.items()}
     _refuse_empty(path, course, files, allow_empty)
     return Submission(
         _name(path), {e.id: _beside(course, e, files[e.id]) for e in course.exercises}

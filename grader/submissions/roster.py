@@ -27,6 +27,7 @@ _COLUMNS = {
     "lastname": "last", "surname": "last", "familyname": "last", "last": "last",
     "email": "email", "emailaddress": "email", "mail": "email",
     "section": "section", "sections": "section", "group": "section",
+    "team": "team", "teamname": "team", "groupname": "team",
     "username": "username", "user": "username", "netid": "username",
     "idnumber": "id_number",
     "repository": "repository", "githubrepository": "repository",
@@ -46,7 +47,7 @@ _OWN = (
 )
 # Which of them is a student's id in the gradebook: the first one that is not empty.
 _KEYS = (*_OWN, "email", *(key for key in sorted(_OF_PLATFORMS) if key not in _OWN), "name")
-_OTHER_IDS = ("section", "username", "id_number", "repository", *_OF_PLATFORMS)
+_OTHER_IDS = ("section", "team", "username", "id_number", "repository", *_OF_PLATFORMS)
 # In what a folder or file may be named after, in this order.
 _CALLED = (*_OWN, "email", "local_part", "canvas_id", "name")
 
@@ -104,7 +105,7 @@ class ListRow(NamedTuple):
 
 
 def read_list(path: Path, what: str) -> list[ListRow]:
-    """The students of a CSV with a header, and what else stands in their rows.
+    """The students of a CSV with a header, and the other cells of their rows.
 
     `what` names the file in errors; raises SubmissionError where it is no list of students.
     """
@@ -137,7 +138,7 @@ def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
     pairs = [("id", student.id), ("email", student.email), *student.ids.items()]
     pairs.append(("local_part", student.email.partition("@")[0]))
     for kind, value in pairs:
-        if value and kind != "section":
+        if value and kind not in ("section", "team"):
             yield kind, _normal(kind, value)
     # "Doe, Jane", "Jane Doe", and the "doejane" of Canvas are one name.
     words = student.name.replace(",", " ").split()[:10]
@@ -157,7 +158,7 @@ def _decoded(data: bytes) -> str:
 
 
 def without_separator_line(text: str) -> tuple[str, str]:
-    """A table without the `sep=;` by which Excel is told the separator, and that separator, if it is there."""
+    """A table without its first line `sep=;`, which is for Excel, and the separator of that line, if any."""
     match = _SEPARATOR_LINE.match(text)
     return (text[match.end() :], match[1]) if match else (text, "")
 

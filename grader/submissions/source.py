@@ -210,7 +210,7 @@ def line_of(tree: ast.Module, qualified_name: str) -> int | None:
 
 
 def functions_by_line(tree: ast.Module) -> dict[int, str]:
-    """The name of the innermost function or class around each line that stands in one."""
+    """The innermost function or class around each line inside one."""
     names: dict[int, str] = {}
     # ast.walk comes to what stands outside first.
     for node in ast.walk(tree):
@@ -221,27 +221,67 @@ def functions_by_line(tree: ast.Module) -> dict[int, str]:
     return names
 
 
+# Under this name aliases keep the modules of which all is imported.
+_STARS = "*"
+
+
 def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[ForbiddenName]:
     """The forbidden names in the bodies that the rules speak of, in the order of the file.
 
-    Names are resolved through the imports and plain aliases of the file; a name that is only
-    mentioned elsewhere, in a comment or in another function is no fault. What is reached
-    in some other way is seen by the sandbox as it runs.
+    What of the file such a body names belongs to it, and what that names. Names are resolved through the
+    imports and plain aliases of the file; a name that is only mentioned elsewhere, in a comment or in another
+    function is no fault. What is reached in some other way is seen by the sandbox as it runs.
     """
-    by_name = definitions(tree)
+    parts = _parts(tree)
     outer = _aliases(tree.body, {})
     findings = []
     for rule in rules:
         for qualified_name in rule.inside:
-            if (body := by_name.get(qualified_name)) is None or isinstance(body, ast.ClassDef):
-                continue
-            aliases = _aliases(_statements(body), outer)
-            for name, line in _names(body, aliases):
-                if found_name := next(
-                    (n for n in rule.names if f"{name}.".startswith(f"{n}.")), ""
-                ):
-                    findings.append(ForbiddenName(found_name, line, qualified_name, rule))
+            for body in _bodies(qualified_name, parts):
+                aliases = _aliases(_statements(body), outer)
+                for name, line in _names(body, aliases):
+                    if found_name := next(
+                        (n for n in rule.names if f"{name}.".startswith(f"{n}.")), ""
+                    ):
+                        findings.append(ForbiddenName(found_name, line, qualified_name, rule))
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
+
+
+def _bodies(qualified_name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[ast.AST]:
+    """A function with the rest of its class, and what of the file it names."""
+    # Of its class all: libraries call methods that nothing in the file names.
+    waiting, seen = [qualified_name.partition(".")[0]], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for body in parts.get(name, ()):
+            yield body
+            waiting += [node.id for node in ast.walk(body) if isinstance(node, ast.Name)]
+
+
+def _parts(tree: ast.Module) -> dict[str, list[ast.AST]]:
+    """What stands under each name: a function, what is in a class, the values of a variable.
+
+    A variable that is another name for something is an alias, and no value.
+    """
+    parts: dict[str, list[ast.AST]] = {}
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name, body=body):
+                parts[name] = list(body)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                parts[name] = [node]
+            case ast.Assign(value=ast.Name() | ast.Attribute()):
+                pass
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        parts.setdefault(target.id, []).append(value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                parts.setdefault(name, []).append(value)
+    return parts
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -260,6 +300,9 @@ def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, st
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                if alias.name == "*":
+                    stars = [aliases.get(_STARS, ""), node.module]
+                    aliases[_STARS] = " ".join(filter(None, stars))[:_LONGEST_NAME]
         elif isinstance(node, ast.Assign) and (name := _dotted(node.value, aliases)):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -268,7 +311,7 @@ def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, st
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
-    """The dotted name that a chain of attributes stands for, None if its first name is not known."""
+    """The dotted name that a chain of attributes means; None if its first name is unknown."""
     root, parts = _chain(node)
     if not isinstance(root, ast.Name) or root.id not in aliases:
         return None
@@ -296,7 +339,15 @@ def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int
         if isinstance(node, ast.Attribute | ast.Name):
             if name := _dotted(node, aliases):
                 yield name, node.lineno
-            node, _ = _chain(node)
+            root, parts = _chain(node)
+            if isinstance(root, ast.Name) and root.id not in aliases:
+                for module in aliases.get(_STARS, "").split():
+                    yield ".".join([module, root.id, *parts])[:_LONGEST_NAME], node.lineno
+            node = root
+        elif isinstance(node, ast.Match) and (name := _dotted(node.subject, aliases)):
+            for pattern in ast.walk(node):
+                if isinstance(pattern, ast.MatchClass):
+                    yield from ((f"{name}.{part}", pattern.lineno) for part in pattern.kwd_attrs)
         waiting.extend(ast.iter_child_nodes(node))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from grader.results import SubmissionInfo
-from grader.submissions.not_python import NOTEBOOK, explained, notebook_in
 from grader.submissions.source import has_same_code, is_empty, parse
 
 # Two thousand lines and more; no exercise needs as much.
@@ -29,7 +29,7 @@ class State(enum.Enum):
 
 
 class Look(NamedTuple):
-    """A file as read without being run; where it is no Python, the line and the reason."""
+    """The state of a file, found without running it; for invalid Python the line and the reason."""
 
     state: State
     line: int = 1
@@ -37,7 +37,7 @@ class Look(NamedTuple):
 
 
 class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
-    """One exercise as it was handed in: its source, or the `problem` why there is none.
+    """One exercise as it was handed in: its source, or the `problem` that prevents one.
 
     `path` is the file, or the archive that holds it; there is none where nothing was found. Where the
     file `seems_misnamed`, one of nearly its name was handed in instead, or beside the untouched stub; then
@@ -71,13 +71,13 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
         stub_source = None if self._is(stub) else stub.read_bytes()
         if self.source == stub_source:  # most of a long course
             return Look(State.UNTOUCHED)
-        if notebook_in(self.source):
-            return Look(State.INVALID, 1, NOTEBOOK)
+        if _is_notebook(self.source):
+            return Look(State.INVALID, 1, _NOTEBOOK)
         try:
             tree = parse(self.source)
         except SyntaxError as error:
             return Look(
-                State.INVALID, *explained(self.source.decode("utf-8-sig", "replace"), error)
+                State.INVALID, *_explained(self.source.decode("utf-8-sig", "replace"), error)
             )
         if stub_source is not None and has_same_code(tree, parse(stub_source)):
             return Look(State.UNTOUCHED)
@@ -103,3 +103,52 @@ class Submission(msgspec.Struct, frozen=True):
             digest.update(exercise_id.encode() + b"\0")
             digest.update(hashlib.sha256(handed.source or b"").digest())
         return SubmissionInfo(self.name, digest.hexdigest())
+
+
+# --- what a file is that is not valid Python, in words that say what to do -------------------------
+
+# A line by which a text from elsewhere is known, and what it means.
+_FOREIGN_LINES = (
+    (
+        re.compile(r"(<{7}|>{7}|\|{7})( |$)"),
+        "a merge left its marks (<<<<<<<, =======, >>>>>>>); keep one of the versions and delete the marks",
+    ),
+    (re.compile(r"(>>>|In \[\d+\]:|Out\[\d+\]:)( |$)"), "a prompt was copied; delete it"),
+    (re.compile(r"(```|~~~)"), "such a line marks code in a text, and is no code; delete it"),
+    (re.compile(r"[%!]"), "lines with % or ! are for notebooks; delete this line"),
+)
+_QUOTES = frozenset("“”„‘’‚«»´")  # noqa: RUF001  # as editors of prose write them
+_LONGEST_EXPLAINED = 200_000
+
+
+def _is_notebook(source: bytes) -> bool:
+    """Whether it is the file of a notebook under the name of a Python file."""
+    begin = source.lstrip()[:1] == b"{"
+    return begin and b'"cells"' in source and b'"nbformat"' in source
+
+
+_NOTEBOOK = "it is a notebook, not a Python file; copy the code out of its cells"
+
+
+def _explained(text: str, error: SyntaxError) -> tuple[int, str]:
+    """The line to look at and what is wrong there, in Python's words if nothing better is known."""
+    lines = re.split(r"\r\n|\r|\n", text[:_LONGEST_EXPLAINED])
+    number = error.lineno or 1
+    # Python may find the fault below the first mark of a merge, and above its other ones.
+    pattern, meaning = _FOREIGN_LINES[0]
+    if marks := [row for row, line in enumerate(lines, 1) if pattern.match(line)]:
+        return marks[0], meaning
+    line = lines[number - 1].lstrip() if number <= len(lines) else ""
+    for pattern, meaning in _FOREIGN_LINES[1:]:
+        if pattern.match(line):
+            return number, meaning
+    return number, error.msg + _remedy(error.msg)
+
+
+def _remedy(message: str) -> str:
+    """What to do about a character that only looks like one of Python's."""
+    if message.startswith("invalid non-printable character"):
+        return "; it looks like a space or like nothing: delete it, and type a space if one belongs there"
+    if message.startswith("invalid character") and _QUOTES & set(message):
+        return "; type a plain quotation mark instead"
+    return ""

@@ -28,7 +28,7 @@ _NONE = ("", "-")
 
 
 class Times(msgspec.Struct, frozen=True):
-    """When students handed in: ISO 8601 in UTC by the list's id, and `otherwise` for everybody else."""
+    """When students handed in: ISO 8601 in UTC by the list's id, and `otherwise` for all other students."""
 
     listed: Roster
     by_id: dict[str, str]
@@ -38,12 +38,12 @@ class Times(msgspec.Struct, frozen=True):
         """The attempts with their times: a list says more than the platform does, `otherwise` less."""
         return [
             msgspec.structs.replace(
-                found,
-                submitted_at=self._listed(found.student, platform)
-                or found.submitted_at
+                attempt,
+                submitted_at=self._listed(attempt.student, platform)
+                or attempt.submitted_at
                 or self.otherwise,
             )
-            for found in attempts
+            for attempt in attempts
         ]
 
     def notes(self, attempts: Iterable[ClassAttempt]) -> Iterator[str]:
@@ -57,7 +57,7 @@ class Times(msgspec.Struct, frozen=True):
 
 
 def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
-    """Read what `grade batch --times` was given: a time for everybody, or the name of a CSV.
+    """Read what `grade batch --times` was given: a time for all students, or the name of a CSV.
 
     The list has a header with a column that names the student, as a roster, and one of the time
     (`submitted_at`; Moodle's worksheet as it is); of several rows of a student the last time counts.

@@ -155,7 +155,7 @@ def member_path(raw: bytes, *, utf8: bool) -> str:
 
 
 def check_path(path: str) -> None:
-    """Raise Unreadable for a path that leads out of the archive, or is no path of a person's.
+    """Raise Unreadable for a path that leads out of the archive, or that no archiver writes.
 
     Nothing would be written there; but no one packs such a thing by accident.
     """

@@ -21,7 +21,7 @@ PACKAGES = [module for module in MODULES if module.name == "__init__"]
 
 # From the ground up: a room imports from its own line and the lines above it.
 LAYERS = (
-    {"errors", "results", "text"},
+    {"errors", "results", "text", "toml"},
     {"course", "sandbox"},
     {"submissions"},
     {"judge"},
@@ -49,6 +49,66 @@ def imported(module: Path) -> set[str]:
                 names |= {f"grader.{alias.name}" for alias in node.names}
     parts = [name.split(".") for name in names]
     return {part[1] for part in parts if part[0] == "grader" and len(part) > 1} - {"__version__"}
+
+
+# What judges a submission, on its own or at each save, and the rooms that hang on it.
+KERNEL_ROOMS = {
+    "course",
+    "errors",
+    "grading",
+    "judge",
+    "results",
+    "sandbox",
+    "submissions",
+    "text",
+    "toml",
+}
+KERNEL_COMMANDS = ("cli.run", "cli.watch.command")
+ROOMS_BESIDE = ("audit", "authoring", "gradebook", "notebook", "serve", "student.plots")
+
+
+def imported_modules(module: str) -> set[str]:
+    """The modules of ours that one imports as it runs, wherever in it, by their names below the package."""
+    path = PACKAGE.joinpath(*module.split("."))
+    tree = ast.parse(
+        (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_bytes()
+    )
+    names: set[str] = set()
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            waiting.append(node)
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    own = {name.removeprefix("grader.") for name in names if name.startswith("grader.")}
+    return {name for name in own if _is_module(name)}
+
+
+def _is_module(name: str) -> bool:
+    path = PACKAGE.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_the_kernel_never_imports_the_rooms_beside_it() -> None:
+    modules = (".".join(module.parts).removesuffix(".__init__") for module in MODULES)
+    waiting = [m for m in modules if m.split(".")[0] in KERNEL_ROOMS] + list(KERNEL_COMMANDS)
+    importer: dict[str, str] = dict.fromkeys(waiting, "the kernel")
+    while waiting:
+        module = waiting.pop()
+        assert not module.startswith(ROOMS_BESIDE), f"{importer[module]} imports {module}"
+        for name in imported_modules(module) - set(importer):
+            importer[name] = module
+            waiting.append(name)
+
+
+def test_a_command_is_imported_when_it_is_called() -> None:
+    check = "import grader.cli, sys; print([m for m in sys.modules if m.startswith('grader.cli.')])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['grader.cli.border']"
 
 
 def layer_of(part: str) -> int:
@@ -79,8 +139,7 @@ def test_public_names_are_declared_once_a_package_and_there(package: Path) -> No
         )
 
 
-def test_one_module_of_the_gradebook_knows_sql_and_none_of_its_classes_inherits_another() -> None:
-    """But for the queue, which has tables of its own."""
+def test_two_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits_another() -> None:
     trees = {
         module.name: ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())
         for module in MODULES
@@ -95,6 +154,7 @@ def test_one_module_of_the_gradebook_knows_sql_and_none_of_its_classes_inherits_
         for name, node in nodes
         if isinstance(node, ast.Attribute) and node.attr in ("execute", "executescript")
     }
+    # The server keeps tables of its own in the same file.
     assert executing == {"store", "queue"}
 
 

@@ -1,4 +1,4 @@
-"""Alike files of a class as an instructor sees them: groups first, then how each exercise was decided."""
+"""What `grade similar` prints: groups of alike files, then how each exercise was decided."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def _survey(survey: ExerciseSurvey) -> str:
 
 def _decided(survey: ExerciseSurvey) -> str:
     """How the threshold of an exercise came about."""
-    told = f"told from {survey.threshold:.0%} on".replace("%", " %")
+    words = f"told from {survey.threshold:.0%} on".replace("%", " %")
     if survey.basis is Basis.GIVEN:
-        return told
+        return words
     if survey.basis is Basis.FIXED:
-        return f"fewer than {LEAST_FILES} files, too few to learn from: {told}"
+        return f"fewer than {LEAST_FILES} files, too few to learn from: {words}"
     if survey.basis is Basis.NONE:
         return "files are ordinarily alike here: told where all is in common, and not with a third of the class"
     end = f"{survey.bulk_end or 0:.0%}".replace("%", " %")
-    return f"the class's own bulk ends at {end}, {told}"
+    return f"the class's own bulk ends at {end}, {words}"

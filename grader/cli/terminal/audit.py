@@ -1,4 +1,4 @@
-"""The output of an audit: a few lines for each attack as it is over, then the walls that held."""
+"""What `grade audit` prints: a few lines for each attack as it ends, then the walls that held."""
 
 from __future__ import annotations
 

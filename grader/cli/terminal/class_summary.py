@@ -1,4 +1,4 @@
-"""A batch as an instructor sees it: its progress, the class at its end, and the entries for a person's eye."""
+"""What `grade batch` prints: its progress, the class at the end, and entries that a person should look at."""
 
 from __future__ import annotations
 

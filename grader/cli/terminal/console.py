@@ -26,7 +26,7 @@ DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """The symbols that stand beside words; none of them says anything that the words do not."""
+    """The symbols beside words, which only repeat what the words say."""
 
     good: str
     part: str

@@ -1,4 +1,4 @@
-"""Corrections of points: every one of a class, and what they come to after a grading."""
+"""What `grade adjust` and a grading print of corrections: each of them, and their effect."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]
     """The points of each student, of one exercise or in all."""
     points = {}
     for entry in entries:
-        about = [each for each in entry.result.exercises if exercise in ("", each.name)]
-        is_open = any(each.status is Status.UNJUDGED for each in about)
+        about = [result for result in entry.result.exercises if exercise in ("", result.name)]
+        is_open = any(result.status is Status.UNJUDGED for result in about)
         points[entry.student.id] = Points(*sum_of(about), is_open)
     return points
 
@@ -119,9 +119,9 @@ def show_outdated(console: Console, book: Gradebook) -> None:
         for correction, judged in outdated(corrections, entries)
     ]
     gone = [
-        f"{called(each.student, names) if each.student else 'the class'} {each.exercise}: "
-        f"{correction_words(each)}"
-        for each in of_gone_tests(corrections, book.blank)
+        f"{called(gone.student, names) if gone.student else 'the class'} {gone.exercise}: "
+        f"{correction_words(gone)}"
+        for gone in of_gone_tests(corrections, book.blank)
     ]
     ids = [student.id for student in book.students()]
     unknown = list(unknown_names(corrections, ids, book.exercises))

@@ -1,4 +1,4 @@
-"""Short answers: the exercises of a course, one of them, its hints, the lines of a proof, and the walls."""
+"""Short answers: the exercises of a course, one of them, its hints, and the walls."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ from grader.text import clean, counted, number
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grader.authoring.forgeries import ForgeryReport
-    from grader.authoring.verify import ExerciseProof
     from grader.course.manifest import Exercise
     from grader.course.suite import SuiteTest
     from grader.sandbox.walls.survey import WallSurvey
@@ -71,6 +69,23 @@ class _Row(msgspec.Struct, frozen=True):
 def show_exercises(console: Console, workspace: Workspace) -> None:
     """Print a line for each exercise, with how far the file in the course's own folder is."""
     print_lines(console, exercise_lines(console, workspace))
+    if workspace.course.assignments:
+        print_lines(console, _assignment_lines(workspace))
+
+
+def _assignment_lines(workspace: Workspace) -> Iterator[Text]:
+    """A line for each assignment: its id, how much of it is done, when it is due, and its title."""
+    standings, rows = workspace.standings(), [("assignment", "done", "due", "title")]
+    for each in workspace.course.assignments:
+        done = sum(standings[name] is Standing.DONE for name in each.exercises)
+        due = "" if each.due is None else f"{each.due_at:%Y-%m-%d %H:%M %Z}"
+        rows.append((each.id, f"{done} of {len(each.exercises)}", due, clean(each.title)))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    yield Text()
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        style = "dim" if row is rows[0] else ""
+        yield Text("  ".join((*cells, row[3])).rstrip(), style=style)
 
 
 def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") -> Iterator[Text]:
@@ -94,8 +109,8 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
             _row(workspace, exercise, columns, standings[exercise.id]) for exercise in exercises
         )
     if opened and len(rows) > console.height - _BELOW_A_LIST:
-        kept = {exercise.id for exercise in chapters[opened]}
-        rows = [row for row in rows if row.is_head or row.cells[0] in kept]
+        shown = {exercise.id for exercise in chapters[opened]}
+        rows = [row for row in rows if row.is_head or row.cells[0] in shown]
     yield from _table(console, rows)
     done = list(standings.values()).count(Standing.DONE)
     yield Text()
@@ -153,7 +168,7 @@ def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
 
 
 def _fitting(console: Console, rows: list[_Row]) -> list[_Row]:
-    """The rows without the columns for which, beside a title, there is no room."""
+    """The rows without the columns that do not fit beside a title."""
     for column in _DISPENSABLE:
         # The points are worth more than a title is.
         needed = SHORTEST_TITLE if column != "points" else -2
@@ -285,98 +300,6 @@ def _rules(exercise: Exercise) -> Iterator[str]:
         names = rule.names or rule.operators
         shown = ", ".join(names[:3]) + (" and the like" if len(names) > 3 else "")
         yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
-
-
-def show_proofs(
-    console: Console,
-    proofs: Iterable[ExerciseProof],
-    *,
-    told: bool = False,
-    points: bool = False,
-    worth: bool = False,
-) -> int:
-    """Print each proof as it is made, and return how many complaints there were.
-
-    With `told`, print the messages too that the students of wrong answers read; with `points`, what
-    part of the points each wrong answer keeps; with `worth`, what each test catches and costs.
-    """
-    complaints = exercises = 0
-    for proof in proofs:
-        print_lines(console, _proof_lines(console, proof))
-        if told:
-            print_lines(console, _message_lines(console, proof))
-        if worth:
-            print_lines(console, _worth_lines(proof))
-        if points:
-            print_lines(console, _points_lines(console, proof))
-        complaints += len(proof.complaints)
-        exercises += 1
-    count = counted(complaints, "complaint") if complaints else "No complaint"
-    summary = f"{count} about {counted(exercises, 'exercise')}."
-    print_lines(console, iter([Text(summary, "bold")]))
-    return complaints
-
-
-def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
-    counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
-    counts += f", {counted(proof.saboteurs, 'saboteur')}" if proof.saboteurs else ""
-    verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
-    if proof.unproved:
-        verdict += f", without {proof.unproved}"
-    rows = [
-        ("    " if row else "  - ", Text(clean(line, 2000)))
-        for complaint in proof.complaints
-        for row, line in enumerate(complaint.splitlines())
-    ]
-    holds = not proof.complaints
-    return checked(console, holds, f"{proof.exercise}: {counts}: {verdict}", *rows)
-
-
-def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    for wrong in proof.caught:
-        mistake = f": {wrong.mistake}" if wrong.mistake else ""
-        yield from hang(console, Text("  "), Text(clean(f"{wrong.name}{mistake}", 2000), "bold"))
-        for test, message in wrong.messages:
-            yield from hang(console, Text("    "), Text(test))
-            for line in message.splitlines() or ["(no message)"]:
-                yield from hang(console, Text("      "), Text(clean(line, 2000)))
-
-
-def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
-    yield Text("  caught  alone      ms  test", "dim")
-    for test in proof.worth:
-        figures = f"{test.caught:8}{test.alone:7}{1000 * test.seconds:8.1f}"
-        yield Text(f"{figures}  {test.visibility.value} {test.name}", "" if test.alone else "dim")
-
-
-def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
-        mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
-        line = Text(clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.mistake}", 2000))
-        yield from hang(console, Text("  "), line)
-    dear = sum(wrong.is_dear for wrong in proof.caught)
-    if dear:
-        count = counted(dear, "wrong answer")
-        yield Text(f"  {count} lost more than a third for a mistake that is not marked as central.")
-
-
-def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
-    """Print each report as it is made; whether words are worth little in all exercises."""
-    above = exercises = 0
-    for report in reports:
-        share = f"{report.exercise}: {report.share:.1%} of the points for words"
-        rows = [
-            ("  - ", Text(f"{test.visibility.value} {test.name}: {test.score:g}"))
-            for test in report.tests
-        ]
-        print_lines(console, checked(console, report.holds, share, *rows))
-        above += not report.holds
-        exercises += 1
-    few = "None is" if not above else f"{above} {'is' if above == 1 else 'are'}"
-    summary = f"{counted(exercises, 'exercise')}. {few} above a tenth."
-    print_lines(console, iter([Text(summary, "bold")]))
-    return not above
 
 
 def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> None:

@@ -37,7 +37,9 @@ def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
         message = messages[0].partition("\n")[0] if messages else ""
         # A remark about the points has neither.
         if text := ": ".join(filter(None, [section.title, message])):
-            place = next((each.place for each in section.blocks if isinstance(each, Where)), None)
+            place = next(
+                (block.place for block in section.blocks if isinstance(block, Where)), None
+            )
             line = _line(exercise, section, guide, place, text)
             # Two tests may tell the same mistake with other details.
             lines.setdefault((message or text, place), line)

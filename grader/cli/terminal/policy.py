@@ -1,4 +1,4 @@
-"""A policy in words, and what it made of each exercise of a student."""
+"""What `grade policy` prints: a policy in words, and its effect on each exercise of a student."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def _late_words(late: Late) -> str:
 
 def _extension_words(policy: Policy, extension: Extension) -> str:
     students = [*filter(None, (extension.student, *extension.students))]
-    who = ", ".join([*students, *([f"section {extension.section}"] if extension.section else [])])
+    groups = (("section", extension.section), ("team", extension.team))
+    who = ", ".join([*students, *(f"{kind} {name}" for kind, name in groups if name)])
     what = ", ".join((*extension.exercises, *extension.chapters)) or "everything"
     if extension.until is not None:
         end = f"until {local(instant(extension.until, policy.zone), policy.zone)}"

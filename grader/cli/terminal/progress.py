@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """One line of progress that leaves no trace; nothing at all where stderr is no terminal.
+    """One line of progress that is erased at the end; nothing is printed if stderr is not a terminal.
 
     `timed` adds how many are done in a minute, and the time that is left.
     """
@@ -143,11 +143,6 @@ class VerifyDisplay(ProgressBar):
                 self._exercise = exercise
                 self.start(exercise.id, self._modules(exercise))
             self.advance()
-
-    def sabotage(self, exercise: Exercise, saboteurs: int) -> None:
-        """All but the saboteurs are judged."""
-        with self._lock:
-            self.start(f"{exercise.id}, saboteurs", saboteurs)
 
     def _modules(self, exercise: Exercise) -> int:
         """The stub once, the solution and the right answers under each seed, the wrong ones."""

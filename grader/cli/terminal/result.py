@@ -146,7 +146,7 @@ class _Panel:
                     lines.append(Text(more, "dim"))
                 break
         else:
-            lines = [line for each in self._exercises for line in self._table.lines(each)]
+            lines = [line for e in self._exercises for line in self._table.lines(e)]
         return [*lines, *([] if self._alone else [self._total()])], list(self._next_step())
 
     def _next_step(self) -> Iterator[Text]:

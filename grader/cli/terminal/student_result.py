@@ -1,4 +1,4 @@
-"""One student's result out of a gradebook, to be explained: the cost of each test, and its reason."""
+"""What `grade show` prints: one student's result, with the cost of each test and the reason."""
 
 from __future__ import annotations
 

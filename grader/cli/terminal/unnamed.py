@@ -1,4 +1,4 @@
-"""Unnamed failures of a class as an instructor sees them: a group, what its tests said, and its code."""
+"""What `grade mistakes` prints: each group of failures without a sentence, its tests, and its code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def show_groups(
 
 def _group(console: Console, group: UnnamedGroup, difference: Sequence[str]) -> Iterator[Text]:
     where = f"{group.exercise}, {group.function}" if group.function else group.exercise
-    students = ", ".join(clean(each, 40) for each in group.students[:_SHOWN_STUDENTS])
+    students = ", ".join(clean(student, 40) for student in group.students[:_SHOWN_STUDENTS])
     if (more := len(group.students) - _SHOWN_STUDENTS) > 0:
         students += f" and {more} more"
     head = Text.assemble(

@@ -58,8 +58,8 @@ def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) 
     It begins with the exercise that you name, or with the first one that is not done, and stays
     there until you save another one or press n.
 
-    Network drives, folders of Windows in WSL and the like are looked at all the time of their own
-    accord; so is any other folder with --poll, or where WATCHFILES_FORCE_POLLING is set.
+    On network drives and the like, where the system does not tell of saves, an answer may take a second
+    for the first two; then, or at once with --poll, the files are looked at all the time.
 
     \b
     Examples:

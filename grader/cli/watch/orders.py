@@ -86,7 +86,7 @@ class Orders:
         return len(tests_of(self._course, order.exercise, _OPTIONS.suites))
 
     def take(self, answer: Answer) -> bool:
-        """Keep an answer of the judge; False for one that is no longer waited for."""
+        """Keep an answer of the judge; return False if its order was called off."""
         order, result = answer.order, answer.result
         if result is not None:
             # Also an answer that is no longer waited for is a verdict on that source.
@@ -116,7 +116,7 @@ class Redraw(msgspec.Struct, frozen=True):
 
 
 class TestProgress(msgspec.Struct, frozen=True):
-    """So many tests of an order ended."""
+    """The number of tests of an order that ended."""
 
     __test__ = False
 

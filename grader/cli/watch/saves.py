@@ -1,4 +1,7 @@
-"""Saves of exercises: events of the file system, polling where none come, and files that settle.
+"""Saves of exercises, for `grade watch`: events of the file system, polling where none come, files that settle.
+
+Network drives and the folders of a host send no events. The files are looked at once a second all the same,
+and after two saves that no event announced they are polled.
 
 Editors save in many ways: in place in one or several writes, or as a new file that is renamed over the old
 one. All of them end in the same: after a short quiet time the files are looked at again. Whether
@@ -8,11 +11,9 @@ something changed is for their content to say, not for the events.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from grader.course.manifest import Course
 from grader.submissions import file_of
@@ -31,19 +32,9 @@ _SETTLE_TIMES = 2
 # A larger file takes too long to parse.
 _LARGEST_PARSED = 100_000
 
-# File systems whose events do not come, or not when another machine wrote: drives of the network,
-# of the host of a virtual machine, and of Windows as WSL sees them (9p, drvfs).
-_SILENT = frozenset(
-    (
-        *("afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4"),
-        *("smb2", "smb3", "smbfs"),
-        *("9p", "drvfs", "fakeowner", "prl_fs", "vboxsf", "virtiofs", "vmhgfs"),
-    )
-)
-
 
 class Saves:
-    """Tells, from a thread of its own, of the exercises whose files were saved.
+    """Reports, from a thread of its own, the exercises whose files were saved.
 
     `tell` gets their ids, the last one saved last; `crashed` gets an exception that ended the thread.
     `polling` says why the files are looked at all the time; it is empty where events come.
@@ -57,7 +48,7 @@ class Saves:
         *,
         poll: bool = False,
     ) -> None:
-        self.polling = "as asked" if poll else polling_reason(course.folder)
+        self.polling = "as asked" if poll else ""
         self._course, self._tell, self._crashed = course, tell, crashed
         self._missed = 0
         self._seen = self._look()
@@ -98,7 +89,8 @@ class Saves:
             yield_on_timeout=True,
             stop_event=self._stop,
             raise_interrupt=False,
-            force_polling=polling,
+            # None leaves it to watchfiles, which knows WSL and its own environment variable.
+            force_polling=polling or None,
             poll_delay_ms=_POLL_MS,
             ignore_permission_denied=True,
         ):
@@ -112,7 +104,7 @@ class Saves:
                 return
 
     def _saved(self) -> tuple[str, ...]:
-        """The exercises whose files are not what they were, once they are settled."""
+        """The exercises whose files changed, once the files are settled."""
         for attempt in range(1 + _SETTLE_TIMES):
             now = self._look()
             changed = [name for name in now if now[name] != self._seen[name]]
@@ -148,46 +140,3 @@ class Saves:
                 if not source.strip():
                     return False
         return True
-
-
-def polling_reason(folder: Path) -> str:
-    """The reason why events of this folder cannot be relied on, the kind of its file system; else empty.
-
-    Linux names it in /proc/self/mountinfo; on Windows a drive may be remote; on macOS all but the
-    system's own disk is looked at, which costs little.
-    """
-    if sys.platform == "win32":
-        return "a network drive" if _is_remote_drive(folder) else ""
-    if sys.platform == "darwin":
-        return "an external volume" if folder.is_relative_to("/Volumes") else ""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    kind = _file_system(folder, lines)
-    return kind if kind in _SILENT or kind.startswith("fuse") else ""
-
-
-def _file_system(folder: Path, mountinfo: str) -> str:
-    """The type of the file system that a folder lies on: that of the innermost mount above it."""
-    longest, kind = 0, ""
-    for line in mountinfo.splitlines():
-        # 36 35 98:0 / /mnt/c rw,noatime shared:1 - 9p drvfs rw
-        mount, _, system = line.partition(" - ")
-        # Spaces and the like stand as octal escapes.
-        place = mount.split()[4].encode("latin-1", "replace").decode("unicode_escape")
-        # A later mount at the same place lies over the earlier one.
-        if folder.is_relative_to(place) and len(place) >= longest:
-            longest, kind = len(place), system.split()[0]
-    return kind
-
-
-def _is_remote_drive(folder: Path) -> bool:
-    """Whether Windows reaches the folder over a network (written by its documentation, not run by us)."""
-    if sys.platform == "win32":
-        import ctypes
-
-        remote = 4
-        drive = f"{folder.drive}\\"
-        return drive.startswith("\\\\") or ctypes.windll.kernel32.GetDriveTypeW(drive) == remote
-    return False

@@ -155,12 +155,12 @@ class Screen:
 
     def _cut(self, lines: list[Text], rows: int) -> list[Text]:
         """The lines that so many rows hold, and how many more there are."""
-        kept = list(lines)
-        if height_of(self._console, kept) <= rows:
-            return kept
-        while kept and height_of(self._console, kept) >= rows:
-            kept.pop()
-        return [*kept, Text(f"  ({len(lines) - len(kept)} more lines in a taller window)", "dim")]
+        shown = list(lines)
+        if height_of(self._console, shown) <= rows:
+            return shown
+        while shown and height_of(self._console, shown) >= rows:
+            shown.pop()
+        return [*shown, Text(f"  ({len(lines) - len(shown)} more lines in a taller window)", "dim")]
 
     def _offer(self) -> Iterator[Text]:
         """The keys; in a narrow window on more than one line."""

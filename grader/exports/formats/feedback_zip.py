@@ -33,7 +33,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     """Write a page a student; whom the platform would not know is left out, and told."""
     named = {"moodle": _moodle, "canvas": _canvas}.get(options.layout, _plain)
     notes = []
-    # A zip that was written to a pipe has its sizes behind each file, where not everybody looks.
+    # A zip that was written to a pipe has its sizes behind each file, where not every program looks.
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for entry in entries:
@@ -61,7 +61,7 @@ def _moodle(entry: Entry) -> str | None:
 
 
 def _canvas(entry: Entry) -> str | None:
-    """The name of the first file that was handed in, but for what the student called it."""
+    """The name of the first file that was handed in, without the student's part of it."""
     handed_in = entry.origin.partition(", ")[0]
     match = Canvas.pattern.fullmatch(handed_in)
     if match is None or match["file"] is None:

@@ -54,13 +54,13 @@ def _written(result: Result, limit: int) -> bytes:
 
 def _summary(result: Result) -> str:
     """What is shown at once, as public tests are: no points in which hidden tests are."""
-    told = []
+    reports = []
     for exercise in result.exercises:
         sentences = [f"{exercise.name}: {_standing(exercise)}", exercise.message]
         if not _has_hidden(exercise):
             sentences.append(remarks(exercise).replace("\n", " "))
-        told.append(". ".join(filter(None, sentences)))
-    return "\n".join(told)
+        reports.append(". ".join(filter(None, sentences)))
+    return "\n".join(reports)
 
 
 def _standing(exercise: ExerciseResult) -> str:

@@ -17,7 +17,7 @@ HEADER = ("address", "name", "subject", "text")
 
 
 def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write a row for everybody; without an address the cell is empty, and that is told."""
+    """Write a row for each student; a missing address leaves its cell empty and is a note."""
     table = Table(out)
     table.row(HEADER)
     without = 0

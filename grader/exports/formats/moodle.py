@@ -1,6 +1,6 @@
 """Moodle: its offline grading worksheet filled in, or a file for its plain grade import.
 
-The worksheet's headers are in the language of the teacher, so its columns are told by what stands in them,
+The worksheet's headers are in the language of the teacher, so its columns are recognized by their contents,
 in Moodle's order (mod/assign/gradingtable.php): an identifier that ends in a number, perhaps the full name
 and more about the person, the grade, and right after it the maximum grade.
 """
@@ -54,14 +54,14 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
 
 
 def _feedback(entries: Iterable[Entry]) -> list[tuple[str, str]]:
-    """The feedback of everybody, and how each that is ours begins."""
+    """The feedback of all students, and how feedback of this grader begins."""
     return [
         (html_feedback(entry), in_comment(f"{entry.result.course.name}: ")) for entry in entries
     ]
 
 
 class _Worksheet:
-    """Moodle's own file: who stands in which row, and where the grade goes."""
+    """Moodle's own file: the row of each student, and the column for the grade."""
 
     def __init__(self, sheet: Sheet, options: Options) -> None:
         self._sheet, self._options = sheet, options

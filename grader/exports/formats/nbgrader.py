@@ -42,7 +42,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
         family, given = split_name(entry.student.name)
         whole = total(entry, options.out_of)
         unfinished += whole is None
-        marks = [each.mark for each in entry.result.exercises if each.mark is not None]
+        marks = [exercise.mark for exercise in entry.result.exercises if exercise.mark is not None]
         worth = entry.result.max_score
         scale = 1.0 if options.out_of is None or not worth else options.out_of / worth
         lost = rounded(scale * sum(mark.lost for mark in marks))

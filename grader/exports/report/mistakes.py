@@ -13,7 +13,7 @@ from grader.results import ExerciseResult, Outcome
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 _NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")
 _NUMBERS = re.compile(r"#(?:,\s*#)+,?")
-# A message can hold a student's own text: so much of it is told apart, and so many of them are kept.
+# A message can hold a student's own text: this much of it is compared, and this many are kept.
 _LONGEST = 300
 _MOST_GROUPS = 5000
 
@@ -60,7 +60,7 @@ class Mistakes:
                 group.rows.append(row)
 
     def __len__(self) -> int:
-        """How many messages are told apart."""
+        """The number of different messages."""
         return len(self._groups)
 
     def _group(self, kind: str, message: str) -> _Group | None:

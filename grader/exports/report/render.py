@@ -24,7 +24,7 @@ from grader.submissions import safe_name
 from grader.text import clean, number
 
 TEMPLATES = Path(__file__).with_name("templates")
-# Of one text on one line, of a name, of a file; names are as long as somebody typed them.
+# Of one text on one line, of a name, of a file; names are as long as they were typed.
 _LONGEST_TEXT = 5000
 _LONGEST_NAME = 120
 _LONGEST_SENTENCE = 300

@@ -1,4 +1,4 @@
-"""The tally of a class: of each student one row, and a few bytes for each test.
+"""The tally of a class, for the pages of the report: one row for each student, a few bytes for each test.
 
 The entries themselves are too large to be kept: a result with its messages is a hundred kilobytes.
 """
@@ -95,7 +95,7 @@ def _status_of(statuses: set[Status]) -> Status:
 
 
 def _is_missing(exercise: ExerciseResult, files: Container[str] | None) -> bool:
-    """Whether there is no file, and no person gave points all the same."""
+    """Whether the file is missing and no person gave points for it."""
     ended = exercise.status in (Status.ERROR, Status.NOT_ATTEMPTED)
     return files is not None and exercise.name not in files and ended
 

@@ -108,7 +108,7 @@ def _failed(test: TestResult) -> bool:
 def worries(
     tally: Tally, stuck: Mapping[str, Sequence[Stuck]], before: Mapping[str, float]
 ) -> list[Worry]:
-    """Who may need help: those with the most reasons first, then by points.
+    """The students who may need help: those with the most reasons first, then by points.
 
     `stuck` and `before`, the totals of the last grading, are by the student's id.
     """
@@ -121,9 +121,9 @@ def worries(
         if row.id in before and not row.unjudged and row.score < before[row.id]:
             lost = number(before[row.id] - row.score)
             reasons.append(f"lost {lost} points since the last grading")
-        for each in stuck.get(row.id, ()):
-            tries = counted(each.tries, "try", "tries")
-            reasons.append(f"stuck in {each.exercise}: {tries} failed at: {each.title}")
+        for failure in stuck.get(row.id, ()):
+            tries = counted(failure.tries, "try", "tries")
+            reasons.append(f"stuck in {failure.exercise}: {tries} failed at: {failure.title}")
         if reasons:
             found.append(Worry(row, tuple(reasons)))
     return sorted(found, key=lambda worry: (-len(worry.reasons), worry.row.share, worry.row.id))
@@ -178,7 +178,7 @@ def _section(name: str, rows: Sequence[Row]) -> SectionView:
 def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
     """The commonest mistakes of all exercises, the most frequent first."""
     found = [ClassMistake(view, mistake) for view in exercises for mistake in view.mistakes]
-    found.sort(key=lambda each: -len(each.mistake.rows))
+    found.sort(key=lambda mistake: -len(mistake.mistake.rows))
     return found[:_MOST_MISTAKES]
 
 

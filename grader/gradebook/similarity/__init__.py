@@ -1,10 +1,9 @@
 """Alike files of a class: what `grade similar` finds, and what it makes of it.
 
-`survey` goes through a class, exercise by exercise. `normal_form` is the code without what a disguise
-changes: without `dead_code`, and with `inlining`, both of which walk over `statements`. `fingerprints` are
-runs of it, `comparison` says what two files have in common. `evidence` learns
-from the class what is out of the ordinary, `groups` gathers pairs, `findings` are what is told and the file
-that keeps it.
+`survey` goes through a class, exercise by exercise, and gathers pairs in groups. `normal_form` writes code in
+one way, `fingerprints` are runs of its tokens, and `comparison` says what two files have in common. `evidence`
+learns from the class what is out of the ordinary. `findings` are the results, and the file that keeps them;
+`handover` writes the files of a class as Dolos and JPlag read them.
 
 copydetect was weighed and left: its last change is of March 2024, it compares every two files, and
 its choice of fingerprints hangs on Python's hash seed (in three processes the same two files were
@@ -22,6 +21,7 @@ from grader.gradebook.similarity.findings import (
     source_digest,
     write_similar,
 )
+from grader.gradebook.similarity.handover import write_files
 from grader.gradebook.similarity.survey import find_similar
 
 __all__ = [
@@ -34,5 +34,6 @@ __all__ = [
     "find_similar",
     "read_similar",
     "source_digest",
+    "write_files",
     "write_similar",
 ]

@@ -45,12 +45,12 @@ class Comparison:
 
         self.files = files
         runs = [file.fingerprint.runs for file in files]
-        own = [np.setdiff1d(each, stub.runs) for each in runs]
+        own = [np.setdiff1d(file_runs, stub.runs) for file_runs in runs]
         values = np.unique(np.concatenate([np.zeros(0, np.uint64), *own]))
-        self._runs = [_numbers(each, values) for each in runs]
-        numbers = [np.searchsorted(values, each) for each in own]
+        self._runs = [_numbers(run, values) for run in runs]
+        numbers = [np.searchsorted(values, run) for run in own]
         all_numbers = np.concatenate([np.zeros(0, np.intp), *numbers])
-        owners = np.repeat(np.arange(len(files)), [len(each) for each in numbers])
+        owners = np.repeat(np.arange(len(files)), [len(number) for number in numbers])
         self._owners = owners[np.argsort(all_numbers, kind="stable")]
         self._counts = np.bincount(all_numbers, minlength=len(values))
         self._starts = np.cumsum(self._counts) - self._counts
@@ -78,7 +78,7 @@ class Comparison:
             shared = np.bincount(members, weights, minlength=len(self.files))
             shared[self.is_short] = 0
             shared[left] = 0
-            # Of a large file much is shared with everybody: what counts is the share.
+            # Of a large file much is shared with every file: what counts is the share.
             shares = shared / np.minimum(self._totals, self._totals[left])
             best = np.argsort(-shares, kind="stable")[:CANDIDATES]
             seen |= {(min(left, n), max(left, n)) for n in best.tolist() if shared[n] > 0}

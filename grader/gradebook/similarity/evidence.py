@@ -1,4 +1,4 @@
-"""What likeness is out of the ordinary: learned from the class, exercise by exercise, and over all of them.
+"""Thresholds, for `survey`: learned from how alike files are in each exercise, and over all exercises.
 
 Most pairs of a class are of independent work, even where some copied. The bulk of their similarities, from
 the median to the last tenth, says how it is spread, and with that how alike the most alike of so many

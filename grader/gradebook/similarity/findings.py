@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from enum import Enum
 from pathlib import Path
 
@@ -94,6 +95,20 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     exercises: tuple[ExerciseSurvey, ...]
     pairs: tuple[SimilarPair, ...]
     groups: tuple[AlikeGroup, ...] = ()
+
+    def only(self, exercises: Collection[str]) -> Similarity:
+        """What is alike in these exercises."""
+        groups = [
+            AlikeGroup(students=each.students, exercises=kept)
+            for each in self.groups
+            if (kept := tuple(part for part in each.exercises if part.exercise in exercises))
+        ]
+        return msgspec.structs.replace(
+            self,
+            exercises=tuple(each for each in self.exercises if each.exercise in exercises),
+            pairs=tuple(pair for pair in self.pairs if pair.exercise in exercises),
+            groups=tuple(groups),
+        )
 
 
 def write_similar(results: Path, similarity: Similarity) -> Path:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Tokens in a run: about one statement. Shorter runs are idioms that everybody writes.
+# Tokens in a run: about one statement. Shorter runs are idioms of the language.
 RUN = 8
 # Of a file that is longer than any solution, only the beginning is compared.
 _LONGEST_SOURCE = 100_000

@@ -1,10 +1,8 @@
-"""What of a file is compared: its syntax tree without dead code and in one way of writing it, read as tokens.
+"""The normal form of a file, for `fingerprints`: the tokens of its syntax tree, written in one way.
 
-Two files that do the same steps should read the same. So dropped are comments, docstrings, annotations,
-imports, statements that are never reached, assignments that are never read, expressions without effect and
-functions that are never called. One way of writing stands for several: `torch.exp(x)` and `x.exp()`, `a * b`
-and `b * a`, `a > b` and `b < a`, `x += 1` and `x = x + 1`, a value named once and used once and the value in
-its place, a function of one expression that is called once and the expression.
+Comments, docstrings, annotations, imports and `pass` are left out. One way of writing stands for several:
+`torch.exp(x)` and `x.exp()`, `a * b` and `b * a`, `a > b` and `b < a`, `x += 1` and `x = x + 1`. Names of the
+student's own choice read the same, as do numbers and strings.
 
 The result is for comparing and never runs: where a rewriting could change what code does (an addition of
 lists), both files are changed alike.
@@ -19,16 +17,9 @@ from collections.abc import Iterator, Set
 
 import msgspec
 
-from grader.gradebook.similarity.dead_code import DeadCode
-from grader.gradebook.similarity.inlining import inline_functions, inline_values
-from grader.gradebook.similarity.statements import (
-    DEFINITIONS,
-    FUNCTIONS,
-    INNER,
-    scopes,
-    statements,
-)
-
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# Statements, and what stands between a statement and the statements inside it.
+_INNER = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _BUILTINS = frozenset(dir(builtins))
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
 _TURNED = {ast.Gt: "Lt", ast.GtE: "LtE"}
@@ -68,7 +59,7 @@ def names_in(tree: ast.AST) -> frozenset[str]:
     """The names of functions, classes and attributes of a tree: those of a stub are not the students' own."""
     names: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, DEFINITIONS):
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
@@ -76,21 +67,14 @@ def names_in(tree: ast.AST) -> frozenset[str]:
 
 
 def tokens_of(tree: ast.Module, given: Set[str]) -> list[Token]:
-    """The tokens of a file, whose tree is changed; `given` are names that the stub has."""
-    imported = _imports(tree)
-    DeadCode(tree, given).drop()
-    with contextlib.suppress(RecursionError):
-        inline_functions(tree, given)
-    for function in scopes(tree):
-        with contextlib.suppress(RecursionError):
-            inline_values(function)
-    return list(_Writer(imported, given).body(tree.body))
+    """The tokens of a file; `given` are names that the stub has."""
+    return list(_Writer(_imports(tree), given).body(tree.body))
 
 
 def _imports(tree: ast.Module) -> dict[str, str]:
     """What each imported name is called where it comes from; "" for a module."""
     imported: dict[str, str] = {}
-    for node in statements(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imported |= {(a.asname or a.name).split(".")[0]: "" for a in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -98,6 +82,16 @@ def _imports(tree: ast.Module) -> dict[str, str]:
                 is_module = alias.name in ("nn", "functional", "optim", "func", "autograd")
                 imported[alias.asname or alias.name] = "" if is_module else alias.name
     return imported
+
+
+def _is_silent(statement: ast.AST) -> bool:
+    """Whether a statement is left out: an import, a docstring, an annotation without a value, `pass`."""
+    match statement:
+        case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.AnnAssign(value=None):
+            return True
+        case ast.Expr(value=ast.Constant()):
+            return True
+    return False
 
 
 class _Writer:
@@ -113,10 +107,12 @@ class _Writer:
                 yield from list(self._statement(statement))
 
     def _statement(self, node: ast.AST) -> Iterator[Token]:
+        if _is_silent(node):
+            return
         words = list(self._header(node))
         first = getattr(node, "lineno", 1)
-        if any(isinstance(child, INNER) for child in ast.iter_child_nodes(node)):
-            own = [c for c in ast.iter_child_nodes(node) if not isinstance(c, INNER)]
+        if any(isinstance(child, _INNER) for child in ast.iter_child_nodes(node)):
+            own = [c for c in ast.iter_child_nodes(node) if not isinstance(c, _INNER)]
             last = max([first, *(getattr(c, "end_lineno", first) or first for c in own)])
         else:
             last = getattr(node, "end_lineno", first) or first
@@ -138,7 +134,7 @@ class _Writer:
         if isinstance(node, ast.AugAssign):
             value = ast.BinOp(node.target, node.op, node.value)
             return ["=", *self._of(node.target), *self._of(value)]
-        if isinstance(node, FUNCTIONS):
+        if isinstance(node, _FUNCTIONS):
             defaults = [d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None]
             name = node.name if node.name in self._given else "name"
             return ["def", name, *self._all(node.decorator_list), *self._all(defaults)]
@@ -153,7 +149,7 @@ class _Writer:
             return self._of(node.value)
         words = [] if isinstance(node, ast.expr) else [type(node).__name__]
         for child in ast.iter_child_nodes(node):
-            if not isinstance(child, INNER):
+            if not isinstance(child, _INNER):
                 words += self._of(child)
         return words
 

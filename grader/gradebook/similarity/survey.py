@@ -1,4 +1,4 @@
-"""The survey of a class: its files compared, what is out of the ordinary told, and told in groups."""
+"""The survey of a class, for `grade similar`: its files compared, and what is out of the ordinary in groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from grader.gradebook.similarity.findings import (
     source_digest,
 )
 from grader.gradebook.similarity.fingerprints import Reader
-from grader.gradebook.similarity.groups import grouped
 from grader.results import Entry, Status
 
 # For classes from which nothing can be learned.
@@ -46,19 +45,26 @@ def find_similar(
     *,
     threshold: float | None = None,
     most_pairs: int = MOST_PAIRS,
+    teams: bool = False,
 ) -> Similarity:
     """Find the alike pairs among the counted attempts of a class.
 
     Args:
         entries: the attempts, one a student. sources: gives the files of an entry, by exercise. stubs: by
-        exercise, in the order of the course, what every student was given. threshold: a pair is told from
+        exercise, in the order of the course, what every student was given. threshold: a pair is reported from
         this similarity on, 0 to 1; by default each exercise has its own, learned from
             the class.
         most_pairs: so many pairs of each exercise are kept, the most alike.
+        teams: the members of a team have the same files: one member stands for all.
     """
+    seen: set[str] = set()
     readers = {exercise: Reader(stub) for exercise, stub in stubs.items()}
     files: dict[str, list[SourceFile]] = {exercise: [] for exercise in stubs}
     for entry in entries:
+        team = entry.student.ids.get("team", "") if teams else ""
+        if team in seen:
+            continue
+        seen |= {team} if team else set()
         # A file that is still the stub, or no more than it, has nothing that could be alike.
         todo = {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
         for exercise, source in sources(entry).items():
@@ -72,17 +78,17 @@ def find_similar(
         for exercise, compared in files.items()
     ]
     together = {} if threshold is not None else _told_together(surveyed)
-    told: dict[Pair, dict[str, float]] = defaultdict(dict)
+    reported: dict[Pair, dict[str, float]] = defaultdict(dict)
     for done in surveyed:
         for pair, similarity in done.similarities.items():
             if done.tells(pair) or done.id in together.get(pair, ()):
-                told[pair][done.id] = similarity
-    pairs = [pair for e in surveyed for pair in e.pairs(told, most_pairs)]
+                reported[pair][done.id] = similarity
+    pairs = [pair for e in surveyed for pair in e.pairs(reported, most_pairs)]
     return Similarity(
         threshold=threshold,
         exercises=tuple(exercise.survey() for exercise in surveyed),
         pairs=tuple(pairs),
-        groups=tuple(_groups(told, {e.id: e for e in surveyed})),
+        groups=tuple(_groups(reported, {e.id: e for e in surveyed})),
     )
 
 
@@ -112,7 +118,7 @@ class _Exercise:
         self._equal = _equal(self.similarities, len(numbers)) if self.basis is Basis.NONE else set()
 
     def tells(self, pair: Pair) -> bool:
-        """Whether a pair is told by this exercise alone."""
+        """Whether this exercise alone reports a pair."""
         if self.basis is Basis.NONE:
             return pair in self._equal
         return self.similarities[pair] >= max(self._threshold, 1e-9)
@@ -125,7 +131,9 @@ class _Exercise:
             short=len(self.files) - len(self.compared),
             alike=sum(map(self.tells, self.similarities)),
             at_other_thresholds={
-                f"{percent} %": sum(100 * each >= percent for each in self.similarities.values())
+                f"{percent} %": sum(
+                    100 * similarity >= percent for similarity in self.similarities.values()
+                )
                 for percent in OTHER_THRESHOLDS
             },
             basis=self.basis,
@@ -134,9 +142,11 @@ class _Exercise:
             bulk_end=self._bulk.end if self._bulk else None,
         )
 
-    def pairs(self, told: Mapping[Pair, Mapping[str, float]], most: int) -> Iterator[SimilarPair]:
+    def pairs(
+        self, reported: Mapping[Pair, Mapping[str, float]], most: int
+    ) -> Iterator[SimilarPair]:
         """The told pairs of this exercise, the most alike first, with the lines that they share."""
-        mine = [(-told[pair][self.id], pair) for pair in told if self.id in told[pair]]
+        mine = [(-reported[pair][self.id], pair) for pair in reported if self.id in reported[pair]]
         for _, (left, right) in sorted(mine)[:most]:
             first, second = self._numbers[left], self._numbers[right]
             similarity = self.similarities[left, right]
@@ -201,19 +211,21 @@ def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
 
 
 def _groups(
-    told: Mapping[Pair, Mapping[str, float]], exercises: Mapping[str, _Exercise]
+    reported: Mapping[Pair, Mapping[str, float]], exercises: Mapping[str, _Exercise]
 ) -> Iterator[AlikeGroup]:
     """The groups, those first that are alike in the most exercises and the most alike in them."""
     groups: list[tuple[float, AlikeGroup]] = []
-    for students in grouped({pair: sum(found.values()) for pair, found in told.items()}):
+    for students in grouped(
+        {pair: sum(by_exercise.values()) for pair, by_exercise in reported.items()}
+    ):
         members = set(students)
-        found: dict[str, list[float]] = defaultdict(list)
+        by_exercise: dict[str, list[float]] = defaultdict(list)
         alone: set[str] = set()
-        for pair, similarities in told.items():
+        for pair, similarities in reported.items():
             if members.issuperset(pair):
                 for exercise, similarity in similarities.items():
-                    found[exercise].append(similarity)
-                alone |= {each for each in similarities if exercises[each].tells(pair)}
+                    by_exercise[exercise].append(similarity)
+                alone |= {name for name in similarities if exercises[name].tells(pair)}
         listed = [
             GroupExercise(
                 exercise=exercise,
@@ -222,10 +234,62 @@ def _groups(
                 highest=max(values),
                 alone=exercise in alone,
             )
-            for exercise, values in found.items()
+            for exercise, values in by_exercise.items()
         ]
-        listed.sort(key=lambda each: (-each.highest, each.exercise))
-        strength = sum(sum(values) / len(values) for values in found.values())
+        listed.sort(key=lambda item: (-item.highest, item.exercise))
+        strength = sum(sum(values) / len(values) for values in by_exercise.values())
         groups.append((strength, AlikeGroup(students=students, exercises=tuple(listed))))
     groups.sort(key=lambda item: (-item[0], item[1].students))
     return iter([group for _, group in groups])
+
+
+# --- pairs gathered into groups: five who share one file are one group and not ten pairs ---------
+
+# Two groups become one if so many of the pairs between them are alike: a chain of pairs is no group.
+LINKED_SHARE = 0.5
+
+
+def grouped(strengths: Mapping[Pair, float]) -> list[tuple[str, ...]]:
+    """The groups of these pairs, each of two or more; every pair is in one, and a student may be in several.
+
+    The strongest pairs are joined first, by average linkage.
+    """
+    ordered = sorted(strengths, key=lambda pair: (-strengths[pair], pair))
+    clusters = _Clusters(ordered)
+    # What joined late may link groups that were seen before.
+    while sum(clusters.join(pair) for pair in ordered):
+        pass
+    return sorted({clusters.group_of(pair) for pair in ordered})
+
+
+class _Clusters:
+    def __init__(self, pairs: list[Pair]) -> None:
+        self._of = {student: student for pair in pairs for student in pair}
+        self._members = {student: [student] for student in self._of}
+        self._links: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for left, right in pairs:
+            self._links[left][right] += 1
+            self._links[right][left] += 1
+
+    def join(self, pair: Pair) -> bool:
+        """Join the clusters of a pair, if enough of their pairs are alike."""
+        into, other = (self._of[student] for student in pair)
+        if into == other:
+            return False
+        possible = len(self._members[into]) * len(self._members[other])
+        if self._links[into][other] < LINKED_SHARE * possible:
+            return False
+        for student in self._members.pop(other):
+            self._of[student] = into
+            self._members[into].append(student)
+        for third, count in self._links.pop(other).items():
+            del self._links[third][other]
+            if third != into:
+                self._links[into][third] += count
+                self._links[third][into] += count
+        return True
+
+    def group_of(self, pair: Pair) -> tuple[str, ...]:
+        """The members of the cluster that holds the pair; the pair itself, if none does."""
+        left, right = (self._of[student] for student in pair)
+        return tuple(sorted(self._members[left])) if left == right else tuple(sorted(pair))

@@ -1,13 +1,12 @@
 """The checks of a suite: each one holds, or raises CheckFailed with a message for the student.
 
-`assertions` and `gradients` are called by suites, and so are the `laws`. `comparison` finds where two values
+Suites call the `assertions` and the `laws`. `comparison` finds where two values
 differ, `explanation` says what that means (of numbers by `relations`, of shapes and dtypes by `shapes`) in
 the words of `wording`; `reports` reads what a probe reports.
 """
 
 from grader.judge.checks import laws
 from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.checks.gradients import gradcheck, gradgradcheck
 from grader.judge.checks.reports import entry, fields
 
 __all__ = [
@@ -16,8 +15,6 @@ __all__ = [
     "assert_tensor",
     "entry",
     "fields",
-    "gradcheck",
-    "gradgradcheck",
     "laws",
     "must_raise",
 ]

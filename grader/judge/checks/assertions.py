@@ -12,7 +12,6 @@ from grader.judge.checks.explanation import cause_of, explain, explain_type
 from grader.judge.checks.shapes import explain_dtype, explain_shape
 from grader.judge.checks.wording import message, quoted, sentence
 from grader.judge.outcomes import CheckFailed, StudentError
-from grader.judge.recording import recorder
 from grader.results import Cause
 from grader.text import clean
 
@@ -41,7 +40,7 @@ def assert_close(
     """Check type, shape, dtype and values, by the tolerance of the expected value's dtype.
 
     `expected` is a Tensor, an array, a number, or a list, tuple or dict of these; a list may answer
-    a tuple and an int a float. `mistakes` name the misconceptions to recognize; one is told only
+    a tuple and an int a float. `mistakes` name the misconceptions to recognize; the student reads one only
     where it explains the whole value and the right answer would not look the same:
 
         assert_close(layer(x), value * torch.sigmoid(gate), mistakes=lambda: {
@@ -68,39 +67,55 @@ def assert_equal(
 
 
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
-    if mistakes and recorder.wants_sentences:
-        _tell(expected, rule, mistakes() if callable(mistakes) else mistakes)
-    found = first_mismatch(actual, expected, rule)
-    if found is None:
+    if mistakes and _recorded is not None:
+        _record(_recorded, expected, rule, mistakes() if callable(mistakes) else mistakes)
+    mismatch = first_mismatch(actual, expected, rule)
+    if mismatch is None:
         return
     named = mistakes() if callable(mistakes) else mistakes
-    told = _recognized(actual, expected, rule, named or {})
+    known_mistake = _recognized(actual, expected, rule, named or {})
     # A mistake that is known by name needs no guess beside it.
-    lines = explain(found, actual, expected, rule, what, search=told is None)
-    if told is None:
-        raise CheckFailed(message(lines), cause_of(found.kind, what))
-    raise CheckFailed(message([told, *lines]))
+    lines = explain(mismatch, actual, expected, rule, what, search=known_mistake is None)
+    if known_mistake is None:
+        raise CheckFailed(message(lines), cause_of(mismatch.kind, what))
+    raise CheckFailed(message([known_mistake, *lines]))
 
 
 def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
     """The sentence of the first mistake that explains the whole value."""
-    for told, mistake in mistakes.items():
+    for text, mistake in mistakes.items():
         # An exception in here is a fault of the suite, so it is not caught.
         value = mistake() if callable(mistake) else mistake
         if first_mismatch(value, expected, rule) is None:
             continue  # on this input the misconception gives the right answer
         if first_mismatch(actual, value, rule) is None:
-            return told
+            return text
     return None
 
 
-def _tell(expected: Any, rule: Rule, mistakes: Named) -> None:
-    """Record the sentences that a student reads whose answer is what this mistake gives."""
-    for told, mistake in mistakes.items():
-        if recorder.wants(told):
+# The sentences about mistakes that the checks of this judgment can tell; a judge has one at a time.
+_recorded: dict[str, None] | None = None
+
+
+@contextmanager
+def recorded_sentences(*, on: bool) -> Iterator[dict[str, None]]:
+    """Collect the sentences that a student reads whose answer is exactly the value beside them."""
+    global _recorded
+    sentences: dict[str, None] = {}
+    _recorded = sentences if on else None
+    try:
+        yield sentences
+    finally:
+        _recorded = None
+
+
+def _record(sentences: dict[str, None], expected: Any, rule: Rule, mistakes: Named) -> None:
+    """Add the sentences that a student reads whose answer is the value beside them."""
+    for text, mistake in mistakes.items():
+        if text not in sentences:
             value = mistake() if callable(mistake) else mistake
-            if _recognized(value, expected, rule, mistakes) == told:
-                recorder.tell(told)
+            if _recognized(value, expected, rule, mistakes) == text:
+                sentences[text] = None
 
 
 def assert_tensor(
@@ -165,8 +180,8 @@ def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) 
         return f"raised {clean(str(raised), 200).rstrip('.')}"
     if mentions is None or any(_names(raised.text, word) for word in mentions.split(" or ")):
         return None
-    said = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
-    return f"raised {clean(raised.type_name)} with {said}"
+    text = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
+    return f"raised {clean(raised.type_name)} with {text}"
 
 
 def _names(text: str, word: str) -> bool:

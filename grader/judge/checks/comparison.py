@@ -90,7 +90,7 @@ class Position(int):
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first place where two values differ: the keys that lead there and what stands there."""
+    """The first place where two values differ: its path of keys, and both values there."""
 
     kind: DifferenceKind
     path: tuple[Any, ...]
@@ -239,7 +239,7 @@ def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind
     if rule.exact and isinstance(expected, int) and not isinstance(actual, int):
         return (
             DifferenceKind.TYPE
-        )  # an int may stand for a float, as in type hints, but not the reverse
+        )  # an int may answer a float, as in type hints, but not the reverse
     if actual == expected:
         return None
     left, right = as_float(actual), as_float(expected)
@@ -273,9 +273,9 @@ def _compare_sequences(
         return Mismatch(DifferenceKind.LENGTH, path, actual, expected)
     keys = names if names is not None else map(Position, range(len(expected)))
     for key, left, right in zip(keys, actual, expected, strict=True):
-        found = first_mismatch(left, right, rule, (*path, key))
-        if found is not None:
-            return found
+        mismatch = first_mismatch(left, right, rule, (*path, key))
+        if mismatch is not None:
+            return mismatch
     return None
 
 
@@ -288,9 +288,9 @@ def _compare_mappings(
     if set(given) != set(wanted):
         return Mismatch(DifferenceKind.KEYS, path, actual, expected)
     for key, right in expected.items():
-        found = first_mismatch(actual[key], right, rule, (*path, key))
-        if found is not None:
-            return found
+        mismatch = first_mismatch(actual[key], right, rule, (*path, key))
+        if mismatch is not None:
+            return mismatch
     if rule.exact and rule.ordered and given != wanted:
         return Mismatch(DifferenceKind.ORDER, path, actual, expected)
     return None

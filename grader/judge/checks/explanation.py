@@ -71,12 +71,12 @@ def cause_of(kind: DifferenceKind, what: str) -> Cause:
 
 
 def explain(
-    found: Mismatch, actual: Any, expected: Any, rule: Rule, what: str, search: bool = True
+    mismatch: Mismatch, actual: Any, expected: Any, rule: Rule, what: str, search: bool = True
 ) -> list[str]:
     """The lines about the first mismatch of two values; `search` looks for relations too."""
-    what = subject(what, found.path)
-    left, right = found.actual, found.expected
-    match found.kind:
+    what = subject(what, mismatch.path)
+    left, right = mismatch.actual, mismatch.expected
+    match mismatch.kind:
         case DifferenceKind.TYPE:
             return explain_type(left, a_kind(right), what)
         case DifferenceKind.INCOMPARABLE:
@@ -98,7 +98,7 @@ def explain(
     if isinstance(right, str):
         return _explain_text(left, right, what)
     # What holds for all entries together says more than what holds for the first one.
-    everywhere = _everywhere(actual, expected) if search and found.path else []
+    everywhere = _everywhere(actual, expected) if search and mismatch.path else []
     search = search and not everywhere
     return _explain_values(left, right, rule, what, search) + everywhere
 
@@ -264,10 +264,10 @@ def _relations(left: Array, right: Array, dtype: str) -> list[str]:
     from grader.judge.checks.relations import nonfinite, relation
 
     if right.size == 1:  # one number shows all there is to see
-        known = relation(left, right, dtype)
+        words = relation(left, right, dtype)
     else:
-        known = nonfinite(left, right) or relation(left, right, dtype)
-    return [known] if known else []
+        words = nonfinite(left, right) or relation(left, right, dtype)
+    return [words] if words else []
 
 
 def _everywhere(actual: Any, expected: Any) -> list[str]:
@@ -284,8 +284,8 @@ def _everywhere(actual: Any, expected: Any) -> list[str]:
     left = np.concatenate([left.ravel() for left, _, _ in pairs])
     right = np.concatenate([right.ravel() for _, right, _ in pairs])
     if all(one.ndim == 0 for _, one, _ in pairs):
-        found = relation(left, right, "float64")
+        words = relation(left, right, "float64")
     else:
         tolerances = [Rule().tolerance(dtype) for _, _, dtype in pairs]
-        found = elementwise_relation(left, right, max(tolerances))
-    return [f"Over all entries: {found[0].lower()}{found[1:]}"] if found else []
+        words = elementwise_relation(left, right, max(tolerances))
+    return [f"Over all entries: {words[0].lower()}{words[1:]}"] if words else []

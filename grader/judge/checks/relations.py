@@ -41,11 +41,11 @@ def nonfinite(actual: Array, expected: Array) -> str | None:
         return None
     finite = np.isfinite(expected)
     counts = {"NaN": np.isnan(actual) & finite, "infinite": np.isinf(actual) & finite}
-    found = [f"{int(at.sum())} {name}" for name, at in counts.items() if at.any()]
+    parts = [f"{int(at.sum())} {name}" for name, at in counts.items() if at.any()]
     total = sum(int(at.sum()) for at in counts.values())
     if total == 0:
         return None
-    kinds = found[0].split(" ")[1] if len(found) == 1 else f"not finite ({' and '.join(found)})"
+    kinds = parts[0].split(" ")[1] if len(parts) == 1 else f"not finite ({' and '.join(parts)})"
     return f"{total} of {actual.size} elements {'is' if total == 1 else 'are'} {kinds}."
 
 
@@ -73,7 +73,7 @@ def relation(
 
 
 def elementwise_relation(actual: Array, expected: Array, tolerance: Tolerance) -> str | None:
-    """The same for relations that hold between single elements, whatever their places."""
+    """The same for relations between single elements, at any places."""
     import numpy as np
 
     search = _Search(actual, expected, _slack_of(tolerance))
@@ -132,9 +132,9 @@ class _Search:
             return 0.0
         # Small round numbers meet by chance; they carry what their number can tell.
         rough = _is_round(distinct)
-        each = math.log2(distinct.size) if rough.all() else self._precision()
+        bits = math.log2(distinct.size) if rough.all() else self._precision()
         rough_bits = math.log2(distinct.size) * int(_is_round(values).sum())
-        return rough_bits + self._precision() * int((~rough).sum()) - each * free
+        return rough_bits + self._precision() * int((~rough).sum()) - bits * free
 
     def _precision(self) -> float:
         """Bits of one number that is known up to the slack."""
@@ -143,7 +143,7 @@ class _Search:
     # --- relations --------------------------------------------------------------------------
 
     def rounded(self, dtype: str) -> str | None:
-        """Right but for the precision of a narrower dtype."""
+        """Right up to the precision of a narrower dtype."""
         import numpy as np
 
         actual, expected = self._actual, self._expected
@@ -293,7 +293,7 @@ class _Search:
         if np.iscomplexobj(e) or e.size < 2:
             return
         if e.ndim > 1 and e.shape[0] > 1:
-            # Rows are told apart by their projection on a direction that no data are made for.
+            # Rows are distinguished by their projection on a direction that no data are made for.
             direction = np.sin(np.arange(1, e[0].size + 1) * math.e)
             rows = _reordered(a.reshape(len(a), -1) @ direction, e.reshape(len(e), -1) @ direction)
             yield e[rows], _log2_factorial(len(e)), "with the rows in another order"
@@ -302,7 +302,7 @@ class _Search:
         yield mixed, _log2_factorial(e.size), "in another order"
 
     def partial(self, tolerance: Tolerance) -> str | None:
-        """Right but for one slice: the first or last place or one half of a dimension."""
+        """Right except for one slice: the first or last place or one half of a dimension."""
         wrong = ~agreement(self._actual, self._expected, tolerance)
         if wrong.size < 4:
             return None

@@ -46,7 +46,7 @@ def entry(
 
 
 def fields(report: Any, *names: str, told: str = UNREADABLE) -> list[Any]:
-    """These entries of a report, all of which have to be there."""
+    """These entries of a report; a missing one fails the test."""
     return [entry(report, name, told=told) for name in names]
 
 

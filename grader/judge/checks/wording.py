@@ -22,7 +22,7 @@ def quoted(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def message(lines: Iterable[str]) -> str:
-    """The lines of one message, bounded and cleaned, whatever the student's text in them."""
+    """The lines of one message, bounded, and cleaned of what a student's text may hold."""
     return clean_lines("\n".join(lines), LONGEST_MESSAGE)
 
 

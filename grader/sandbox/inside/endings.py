@@ -1,4 +1,4 @@
-"""How a sandbox may end, made so that it tells where: what stops it prints the stack of Python first.
+"""The ends of a sandbox, prepared by `worker`: what stops it prints the Python stack first.
 
 The stack goes to descriptor 2, where the judge takes it out of what the code printed (`sandbox.stack`).
 All of it is in the student's hands, who can turn it off or make it up: it decides nothing, and shows a

@@ -133,7 +133,7 @@ def _is(value: Any, module: str, name: str) -> bool:
 def _tensor(tensor: Any) -> dict[str, Any]:
     torch = sys.modules["torch"]
     inference = tensor.is_inference()
-    found = {
+    facts = {
         "kind": "tensor",
         "id": id(tensor),
         "shape": list(tensor.shape),
@@ -148,13 +148,13 @@ def _tensor(tensor: Any) -> dict[str, Any]:
         "sources": [],
     }
     if tensor.is_leaf:
-        found["grad"] = None if tensor.grad is None else _copy(tensor.grad)
+        facts["grad"] = None if tensor.grad is None else _copy(tensor.grad)
     else:
-        found["sources"] = [_copy(leaf.grad) for leaf in _leaves(tensor) if leaf.grad is not None]
+        facts["sources"] = [_copy(leaf.grad) for leaf in _leaves(tensor) if leaf.grad is not None]
     if tensor.layout is torch.strided and not tensor.is_meta:
         storage = tensor.untyped_storage()
-        found["storage"] = [storage.data_ptr(), storage.data_ptr() + storage.nbytes()]
-    return found
+        facts["storage"] = [storage.data_ptr(), storage.data_ptr() + storage.nbytes()]
+    return facts
 
 
 def _copy(tensor: Any) -> Any:

@@ -66,9 +66,9 @@ class Worker:
         self._imports: ImportWatch | None = None
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
-        """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
+        """Carry out one request; an exception becomes a `Raised` or `ForbiddenReply`."""
         packing = Packing()
-        watches = [watch for each in self._watches.values() for watch in each]
+        watches = [watch for group in self._watches.values() for watch in group]
         for watch in watches:
             watch.seen = None
         try:
@@ -179,7 +179,7 @@ class Worker:
         return self._live(arguments, objects), self._live(keywords, objects)
 
     def _live(self, value: Any, objects: dict[int, Any], depth: int = 0) -> Any:
-        """The value with a live object in the place of each `Made`."""
+        """The value with a live object instead of each `Made`."""
         if isinstance(value, Record) and value.type_name == Made.__name__:
             made = Made(*value.fields.values())
             if made.number not in objects:
@@ -272,7 +272,9 @@ class Worker:
             parameters=packing.pack(parameters),
             buffers=packing.pack(dict(module.named_buffers())),
             saved=tuple(module.state_dict()),
-            trainable=tuple(name for name, each in parameters.items() if each.requires_grad),
+            trainable=tuple(
+                name for name, parameter in parameters.items() if parameter.requires_grad
+            ),
             training=bool(module.training),
         )
 
@@ -290,12 +292,14 @@ class Worker:
             for name, parameter in module.named_parameters():
                 parameter.grad = gradients.get(name)
             return self._observed(module, arguments, keywords, request.observe, watches, packing)
-        own = [each for each in module.parameters() if each.requires_grad]
+        own = [parameter for parameter in module.parameters() if parameter.requires_grad]
         inputs = own + [unpacking.tensors[index].requires_grad_() for index in request.wants]
-        before = {name: state_of(each) for name, each in module.named_parameters()}
+        before = {name: state_of(parameter) for name, parameter in module.named_parameters()}
         reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
         assert isinstance(reply, Returned)
-        changed = [n for n, each in module.named_parameters() if state_of(each) != before.get(n)]
+        changed = [
+            n for n, parameter in module.named_parameters() if state_of(parameter) != before.get(n)
+        ]
         return structs.replace(reply, mutated=(*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
@@ -368,7 +372,7 @@ def serve(channel: Channel, scratch: Path) -> None:
 
 
 class Graph:
-    """A call whose autograd graph the judge may come back to."""
+    """A call whose autograd graph is kept for later backward requests."""
 
     def __init__(
         self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watches: list[OperatorWatch]
@@ -410,9 +414,9 @@ def names_of(
     try:
         bound = inspect.signature(_called(function)).bind(*arguments, **keywords).arguments
     except (TypeError, ValueError):
-        bound = {f"args[{i}]": each for i, each in enumerate(arguments)} | keywords
+        bound = {f"args[{i}]": argument for i, argument in enumerate(arguments)} | keywords
     return tuple(
-        name for name, value in bound.items() if any(_holds(value, each) for each in changed)
+        name for name, value in bound.items() if any(_holds(value, tensor) for tensor in changed)
     )
 
 
@@ -432,7 +436,7 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _holds(value: Any, tensor: torch.Tensor) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(_holds(each, tensor) for each in value)
+        return any(_holds(item, tensor) for item in value)
     if isinstance(value, dict):
-        return any(_holds(each, tensor) for each in value.values())
+        return any(_holds(item, tensor) for item in value.values())
     return value is tensor

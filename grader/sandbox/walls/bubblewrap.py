@@ -38,7 +38,7 @@ def python_environment() -> list[Path]:
     """
     grader = Path(__file__).resolve().parents[2]
     prefixes = {Path(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
-    # Not all of a prefix: somebody may have made the course's own folder a virtual environment.
+    # Not all of a prefix: the course's own folder may be a virtual environment.
     paths = {prefix / part for prefix in prefixes for part in _PREFIX_PARTS}
     paths |= {Path(path) for path in sys.path if Path(path).name.endswith("-packages")}
     paths |= {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}

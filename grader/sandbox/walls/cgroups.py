@@ -114,7 +114,7 @@ def _limit(folder: Path, limits: dict[str, int]) -> None:
 def _remove(folder: Path) -> None:
     with contextlib.suppress(OSError):
         (folder / "cgroup.kill").write_text("1")
-    # What was killed is in the group until somebody has waited for it.
+    # A killed process is in the group until its parent has waited for it.
     for _ in range(50):
         try:
             folder.rmdir()

@@ -74,7 +74,7 @@ class System(Protocol):
         """Make a process ready for its walls; raises SandboxError if it cannot be confined."""
 
     def end_group(self, leader: int) -> None:
-        """Kill all that a confined process started, as far as it is still in the process's group."""
+        """Kill the descendants of a confined process that are still in its process group."""
 
     def print_to(self, output: socket.socket) -> None:
         """Send the output of this process to the socket, nothing held back."""

@@ -19,7 +19,7 @@ def address_space() -> int:
 
 
 def counts_processes() -> bool:
-    """Whether the limit of processes holds for us; it does not for root, whatever it is called here."""
+    """Whether the limit of processes holds for this user; for root it does not, in a namespace either."""
     import resource
 
     child = os.fork()
@@ -34,7 +34,7 @@ def counts_processes() -> bool:
 
 
 def lead_group(site: Site) -> bool:  # noqa: ARG001 (as every wall is raised)
-    """Lead a session and a group of processes, so that one kill reaches all that is started here."""
+    """Start a session and a process group, so that one kill reaches all descendants."""
     with contextlib.suppress(PermissionError):  # leads a group already
         os.setsid()
     return True

@@ -71,7 +71,7 @@ _MISSING = "clone3 io_uring_setup pidfd_open pidfd_send_signal memfd_secret user
 _PROCESSES = "fork vfork kill tgkill setsockopt bind listen accept accept4 connect"
 _LOOPBACK = "setsockopt bind listen accept accept4 connect"
 
-# fcntl without F_SETOWN, F_SETSIG (a signal to somebody else), leases and directory notices.
+# fcntl without F_SETOWN, F_SETSIG (a signal to another process), leases and directory notices.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1025, 1030, 1031, 1032, 1033, 1034)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX; so neither TIOCSTI nor devices.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)

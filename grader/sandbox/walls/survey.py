@@ -102,5 +102,5 @@ def missing(level: Level, standing: Collection[str]) -> list[str]:
 
 
 def reached(standing: Collection[str]) -> Level:
-    """The highest level of which every wall stands."""
+    """The highest level whose walls all stand."""
     return [level for level in Level if not missing(level, standing)][-1]

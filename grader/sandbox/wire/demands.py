@@ -1,4 +1,4 @@
-"""What the fork server is told when it starts, what the judges may demand of it, and what it answers.
+"""The settings of the fork server, what the judges may demand of it, and its answers.
 
 A demand is one message on a control socket, MessagePack; the two descriptors of a `Spawn` travel with it.
 """
@@ -13,7 +13,7 @@ MAX_MESSAGE = 65_536
 
 
 class Start(msgspec.Struct, frozen=True):
-    """What the fork server is told when it starts, as its one argument.
+    """The settings of the fork server, its one argument.
 
     `controls` are the descriptors of its ends of the judges' sockets; `preload` are the modules to
     import when there is nothing else to do; without `walls` it confines no process; `around` names the

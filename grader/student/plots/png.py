@@ -18,7 +18,7 @@ _KEPT = frozenset({b"IHDR", b"PLTE", b"tRNS", b"pHYs", b"IDAT", b"IEND"})
 
 
 class NotAPicture(Exception):
-    """The bytes are no PNG that is passed on; the text says why."""
+    """The bytes are not a PNG that may be passed on; the text says why."""
 
 
 def plain_png(data: bytes) -> bytes:

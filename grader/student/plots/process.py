@@ -31,9 +31,8 @@ from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
-from grader.student.plots.axes import share_axes
 from grader.student.plots.png import NotAPicture, plain_png
-from grader.student.plots.style import SETTINGS
+from grader.student.plots.style import SETTINGS, share_axes
 from grader.text import clean
 
 # Of what a student's data writes into a picture: characters of one text, of all of them, and the greatest
@@ -167,7 +166,7 @@ def _experiment(student: _Timed, plot: ModuleType, seed: int) -> Any:
 
 
 class _Texts:
-    """The texts in an experiment's data, so that matplotlib draws each as it is, and soon."""
+    """The texts in an experiment's data, bounded, and escaped so that matplotlib reads no formula."""
 
     def __init__(self) -> None:
         self._characters = 0
@@ -246,7 +245,7 @@ def runs_in_turn(
 def _own_figure(
     student: _Timed, plot: ModuleType, data: Any, seed: int
 ) -> tuple[bytes | None, str]:
-    """The figure of the student's own code, where the exercise has one, or a note why there is none."""
+    """The figure of the student's own code, if the exercise asks for one, or a note why it is missing."""
     if not hasattr(plot, "own_figure"):
         return None, ""
     try:

@@ -20,7 +20,10 @@ import pytest
 from grader.audit.catalogue import CATALOGUE, Attack, Proof, read_catalogue
 from grader.sandbox.walls.bubblewrap import bubblewrapped
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's"),
+    pytest.mark.thorough,
+]
 
 ROOT = Path(__file__).resolve().parents[3]
 ATTACKS = read_catalogue(CATALOGUE)

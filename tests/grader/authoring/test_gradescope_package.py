@@ -203,14 +203,27 @@ def test_the_scripts_are_programs_that_bash_can_read(package: Path, tmp_path: Pa
 
 
 def test_options_are_quoted(tmp_path: Path) -> None:
-    options = GradescopeOptions(
-        pip_options=("--find-links", "a b; rm -rf /"), exercises=("greeting",)
-    )
+    options = GradescopeOptions(pip_options=("--find-links", "a b; rm -rf /"), seed=8231)
     write_gradescope(tmp_path / "p.zip", load_course(PLAIN), options)
     with zipfile.ZipFile(tmp_path / "p.zip") as archive:
         assert b"--find-links 'a b; rm -rf /' \"$source\"" in archive.read("setup.sh")
-        assert b'result.json" greeting ' in archive.read("run_autograder")
+        assert b"--seed 8231 --json" in archive.read("run_autograder")
         assert b"--require-isolation kernel" in archive.read("run_autograder")
+
+
+def test_a_package_of_one_exercise_holds_nothing_of_others(tmp_path: Path) -> None:
+    course = load_course(PLAIN)
+    write_gradescope(
+        tmp_path / "p.zip", course.only(course.select(["running_mean"])), GradescopeOptions()
+    )
+    _unzip(tmp_path / "p.zip", tmp_path)
+    with zipfile.ZipFile(tmp_path / "course.pack") as pack:
+        texts = {name: pack.read(name).decode() for name in pack.namelist()}
+    everything = "".join((*texts, *texts.values()))
+    assert "running_mean" in everything
+    assert "word_count" not in everything and "greeting" not in everything
+    (exercise,) = load_course(tmp_path / "course.pack").exercises
+    assert exercise.points == 7.5
 
 
 def test_the_same_course_makes_the_same_bytes(tmp_path: Path) -> None:

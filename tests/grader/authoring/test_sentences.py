@@ -90,8 +90,8 @@ def test_a_sentence_that_nothing_shows(suite: Path) -> None:
     with_mistakes(
         suite, '{"It is right after all.": {"a": 2}, "One.": {}, "It is none of them.": {}}'
     )
-    own = "tests/hidden/text/test_word_count.py, line 18, in test_case: no wrong answer is told"
-    rest = "not even one that gives what stands beside it: add a wrong answer that reads it, or remove it."
+    own = "tests/hidden/text/test_word_count.py, line 18, in test_case: no wrong answer gets"
+    rest = "not even one that gives the value beside it: add a wrong answer that reads it, or remove it."
     assert complaints(suite) == [
         f"{own} 'It is right after all.', {rest}",
         f"{own} 'It is none of them.', {rest}",

@@ -242,6 +242,6 @@ def test_work_in_exercises_is_not_overwritten(course: Course) -> None:
     write_stub(course, exercise, force=True)
     work = mine.read_text("utf-8") + "# my own words\n"
     mine.write_text(work, encoding="utf-8")
-    with pytest.raises(CourseError, match="somebody has written in it"):
+    with pytest.raises(CourseError, match="a student has written in it"):
         write_stub(course, exercise)
     assert mine.read_text("utf-8") == work

@@ -73,7 +73,7 @@ def test_stub(grade: Grade, clone: Path) -> None:
     assert (checked.returncode, checked.stdout) == (0, "greeting: up to date\n")
     (clone / "exercises/text/greeting.py").write_text("mine = 1\n", encoding="utf-8")
     refused = grade("stub", "greeting", cwd=clone)
-    assert "somebody has written in it" in refused.stderr
+    assert "a student has written in it" in refused.stderr
     assert (refused.returncode, refused.stdout) == (3, "")
     assert grade("stub", "greeting", "--force", cwd=clone).returncode == 0
 

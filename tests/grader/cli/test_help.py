@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from grader.cli import main
 
-COMMANDS = sorted(main.commands)
+COMMANDS = sorted(main.list_commands(click.Context(main)))
 
 
 def test_commands_stand_in_the_order_in_which_they_are_met() -> None:
@@ -33,7 +33,7 @@ def test_every_command_has_help_and_examples_that_parse(name: str) -> None:
         command, _, _ = line.partition(">")
         program, first, *rest = shlex.split(command)
         assert (program, first) == ("grade", name)
-        assert parses(main.commands[name], rest), line
+        assert parses(main.load(name), rest), line
 
 
 def parses(command: click.Command, arguments: list[str]) -> bool:
@@ -47,7 +47,7 @@ def parses(command: click.Command, arguments: list[str]) -> bool:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained(name: str) -> None:
-    for parameter in main.commands[name].params:
+    for parameter in main.load(name).params:
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
 

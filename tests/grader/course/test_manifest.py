@@ -9,6 +9,7 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.errors import CourseError
+from grader.toml import line_of
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
@@ -20,16 +21,20 @@ def manifest(tmp_path: Path) -> Path:
 
 
 def fault(manifest: Path, old: str, new: str) -> str:
-    """What is said of the manifest with its last `old` replaced, without the path before it."""
+    """The error about the manifest with its last `old` replaced, which names the line of the change, if any."""
     text = manifest.read_text(encoding="utf-8")
     assert old in text
     before, _, after = text.rpartition(old)
     manifest.write_text(f"{before}{new}{after}", encoding="utf-8")
     with pytest.raises(CourseError) as raised:
         load_course(manifest)
-    told = str(raised.value)
-    assert told.count("`") % 2 == 0
-    return told.removeprefix(f"{manifest}: ")
+    message = str(raised.value)
+    assert message.count("`") % 2 == 0
+    # A key that is gone is missed at the header above it.
+    line = before.count("\n") + 1 + new.startswith("\n") - (not new)
+    place = f"{manifest}, line {line}: " if f"{manifest}, " in message else f"{manifest}: "
+    assert message.startswith(place)
+    return message.removeprefix(place)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +45,9 @@ def fault(manifest: Path, old: str, new: str) -> str:
         ('id = "running_mean"', 'id = "running-mean"', "(`id` of the exercise 'running-mean')"),
         ('id = "running_mean"', 'id = "running-mean"', "Expected a small letter, then small"),
         ('id = "running_mean"', "", "required field `id` (exercise number 3)"),
-        ('\nname = "', '\nname = "A', "then small letters, digits and _ - at `name`"),
+        ('\nname = "', '\nname = "A', "then small letters, digits and _ (`name`)"),
         ('\npreload = ["numpy"]', "\npreload = [3]", "(`preload[0]` of the exercise"),
-        ("\npoints =", "\npoints = = ", "at line "),
+        ("\npoints =", "\npoints = = ", "Invalid value. Compare"),
         ('id = "running_mean"', 'id = "greeting"', "id 'greeting' is used 2 times"),
         ('id = "running_mean"', 'id = "random"', "'random' is a name of Python's own"),
         ("format_version = 1", "format_version = 9", "this grader reads 1"),
@@ -56,3 +61,37 @@ def test_bytes_that_are_no_text(manifest: Path) -> None:
     manifest.write_bytes(manifest.read_bytes() + b"# \xe9\n")
     with pytest.raises(CourseError, match="can't decode byte 0xe9"):
         load_course(manifest)
+
+
+def test_the_line_of_a_key_is_found_wherever_it_stands() -> None:
+    text = """title = '''
+[[exercise]]
+id = 1
+'''
+[late]
+steps = [
+    {after = 1},
+]
+[[exercise]]
+id = "a"
+shares."b.c" = 2
+[[exercise]]
+[[exercise.forbidden]]
+reason = "r"
+[[exercise.forbidden]]
+inside = []
+[exercise.shares]
+d = 1
+"""
+    lines = text.splitlines()
+    for path, line in {
+        "exercise[0].id": 'id = "a"',
+        "late.steps[0].after": "steps = [",
+        "exercise[1].forbidden[1].inside[2]": "inside = []",
+        "exercise[1].shares.d": "d = 1",
+        "exercise[0].points": "[[exercise]]",
+    }.items():
+        assert lines[line_of(text, path) - 1] == line
+    assert lines.index("[[exercise]]") == 1, "in a text, and no header"
+    assert line_of(text, "exercise[0]") == 9
+    assert line_of(text, "due[0]") == 0

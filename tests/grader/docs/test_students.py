@@ -26,7 +26,7 @@ def test_the_commands_parse(line: str) -> None:
     _, *arguments = shlex.split(line)
     context = main.make_context("grade", list(arguments), resilient_parsing=False)
     name, command, rest = main.resolve_command(context, [*context._protected_args, *context.args])
-    assert command is not None and name in main.commands
+    assert command is not None and name is not None
     # `grade solution` alone names the command, and not how it is called.
     required = any(each.required for each in command.params if isinstance(each, click.Argument))
     if rest or not required:

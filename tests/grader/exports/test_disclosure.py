@@ -18,9 +18,8 @@ from click.testing import CliRunner
 from grader.cli import main
 from grader.exports import FORMATS
 from grader.exports.disclosure import Audience, disclosed
-from grader.exports.files import ClassFormat, Options
+from grader.exports.files import ClassFormat, ClassSource, Options
 from grader.exports.report import write_report
-from grader.exports.source import ClassSource
 from grader.judge.scoring import shares
 from grader.results import (
     Disclosure,

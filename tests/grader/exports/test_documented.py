@@ -24,7 +24,7 @@ def parses(line: str) -> bool:
     """Whether it is a command line of ours, files that are not here aside."""
     _, name, *arguments = shlex.split(line)
     try:
-        main.commands[name].make_context(name, arguments)
+        main.load(name).make_context(name, arguments)
     except click.UsageError as error:
         return "does not exist" in error.message
     return True

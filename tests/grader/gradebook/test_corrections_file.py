@@ -30,7 +30,7 @@ TIME = datetime.datetime(2026, 10, 12, 10, tzinfo=datetime.UTC)
 HEAD = '[[correction]]\nexercise = "relu"\nauthor = "ben"\ntime = 2026-10-12T10:00:00Z\n'
 ZOE = HEAD + 'student = "zoe"\n'
 WRONG = {
-    "[[correction]\n": ["line 1 is no TOML"],
+    "[[correction]\n": ["line 1: this is no TOML"],
     "points = 8\n": ["line 1: there is no key `points`", "It belongs below [correction]"],
     ZOE + 'point = 8\nreason = "so"\n': ["line 6: there is no key `point`", "'points'"],
     ZOE + 'points = "8"\nreason = "so"\n': [
@@ -59,7 +59,7 @@ def test_what_is_wrong_is_named_with_the_line_and_what_to_write(text: str) -> No
     with pytest.raises(CorrectionsError) as caught:
         read_corrections(text, FILE)
     message = str(caught.value)
-    assert message.startswith("corrections.toml: ") and "\n" not in message
+    assert message.startswith("corrections.toml, line ") and "\n" not in message
     for words in WRONG[text]:
         assert words in message
     assert caught.value.exit_code == 2

@@ -28,7 +28,7 @@ WRONG = {
     "per_day = 10": ["`per_day`", "It belongs below [late]"],
     "[late]\nper_dya = 10": ["`per_dya` of [late]", "Did you mean 'per_day'?"],
     '[late]\nper_day = "10"': ["`per_day` of [late]", "got a text in quotes", "per_day = 10"],
-    "[late]\nper_day = 110": ["`per_day` of [late]", "<= 100"],
+    "[late]\nper_day = 110": ["line 2: `per_day` of [late]", "<= 100"],
     "[late]\nper_day = nan\n" + AT: ["`per_day` of [late]", "expected a number"],
     '[late]\ngrace = "10 mins"': ["`grace` of [late]", "'mins'", 'grace = "15 minutes"'],
     "[late]\ngrace = 10": ["`grace` of [late]", 'grace = "15 minutes"'],
@@ -45,7 +45,7 @@ WRONG = {
         "a date without a time",
         "2026-10-12T23:59:00",
     ],
-    "[[due]]\nat = 2026-10-12 23:59": ["line 2 is no TOML", "A time has seconds"],
+    "[[due]]\nat = 2026-10-12 23:59": ["line 2: this is no TOML", "A time has seconds"],
     "[[due]]\nat = 2026-10-12T23:59:00": ["`at` of [[due]] 1", 'timezone = "Europe/Warsaw"'],
     '[[due]]\nexercises = ["relu"]': ["[[due]] 1 needs `at`"],
     AT + 'exercises = ["strdes"]': ["policy.toml", "`exercises` of [[due]] 1", "'strides'?"],
@@ -56,7 +56,7 @@ WRONG = {
     AT + '[[extension]]\nstudent = "zoe"': ["[[extension]] 1", "`until` and `by`"],
     AT + '[[extension]]\nby = "1 day"': ["[[extension]] 1 is for no student"],
     AT + '[[extension]]\nstudent = "zoe"\nby = "soon"': [
-        "`by` of [[extension]] 1",
+        "line 5: `by` of [[extension]] 1",
         'by = "2 days"',
     ],
     AT + '[[extension]]\nstudent = "zoe"\nby = "1 day"\nexercises = ["rleu"]': [
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_named_with_the_key_and_what_to_write(text: str) -> Non
             CHAPTERS.values(),
         )
     message = str(caught.value)
-    assert message.startswith("policy.toml: ")
+    assert re.match(r"policy\.toml(, line \d+)?: ", message)
     assert "\n" not in message
     for words in WRONG[text]:
         assert words in message

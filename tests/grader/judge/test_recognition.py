@@ -15,7 +15,7 @@ import pytest
 
 from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest
-from grader.judge.recognition import Key, alike, observation, recognize, told
+from grader.judge.recognition import Key, alike, observation, recognize, with_sentences
 from grader.results import Cause, Outcome, TestResult, Visibility
 
 from ..builders import checked
@@ -85,7 +85,7 @@ def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> N
     answers.append(wrong("whole", "test_forward", "test_gradient"))
     (found,) = recognize(results, answers, seen)
     assert (found.answer.id, set(found.tests)) == ("whole", {FORWARD, GRADIENT})
-    for test in told(results, [found], TESTS):
+    for test in with_sentences(results, [found], TESTS):
         sentence, message = test.message.split("\n")
         assert sentence == "Known mistake: the mistake whole."
         assert message.startswith("got ")

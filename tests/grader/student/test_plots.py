@@ -15,10 +15,10 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.judge.process import Judge, judges
-from grader.student.plots.axes import share_axes
 from grader.student.plots.plot import PROGRAM, drawn_by
 from grader.student.plots.png import MAX_BYTES, NotAPicture, plain_png
 from grader.student.plots.process import Drawn, Request, runs_in_turn
+from grader.student.plots.style import share_axes
 
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"

@@ -67,6 +67,9 @@ WAYS = {
     "a dictionary of a module": "import torch\nvars(torch)['equal'] = None",
     "__dict__": "import torch\ntorch.__dict__.update(equal=None)",
     "object.__setattr__": "import torch\nobject.__setattr__(torch, 'equal', None)",
+    "a computed name": "import torch\ngetattr(torch.optim, 'Ad' + 'am')",
+    "names of a library": "from torch import optim\noptim.__dict__['Ad' + 'am']",
+    "a map of optimizers": "from torch.distributed.optim.utils import functional_optim_map",
     "a deletion": "import torch\ndel torch.equal",
     "a with statement": "import torch\nwith open('x') as torch.equal: pass",
     "globals of a function": "f.__globals__['x'] = 1",
@@ -190,7 +193,8 @@ def test_a_way_into_what_runs_beside_is_odd(way: str) -> None:
 
 @pytest.mark.parametrize("source", HONEST)
 def test_what_honest_people_write_is_not(source: str) -> None:
-    assert odd_code(source.encode()) == ()
+    # As where nothing is forbidden that a computed name could reach.
+    assert odd_code(source.encode(), {"getattr"}) == ()
 
 
 def test_no_right_answer_of_the_course_is_held() -> None:

@@ -59,6 +59,29 @@ def test_another_name_is_none(line: str) -> None:
     assert not found(HEAD.format(line))
 
 
+@pytest.mark.parametrize(
+    ("line", "elsewhere"),
+    [
+        ("return helper(x)", "def helper(x):\n    return F.glu(x)"),
+        ("return first(x)", "def first(x):\n    return helper(x)\nhelper = lambda x: F.glu(x)"),
+        (
+            "return Helper()(x)",
+            "class Helper:\n    def __call__(self, x):\n        return F.glu(x)",
+        ),
+        ("return TABLE['glu'](x)", "TABLE = {'glu': F.glu}"),
+        ("match F:\n            case object(glu=g): return g(x)", ""),
+        ("return self.other(x)\n    def other(self, x): return F.glu(x)", ""),
+    ],
+)
+def test_what_a_body_names_belongs_to_it(line: str, elsewhere: str) -> None:
+    assert set(found(HEAD.format(line) + elsewhere)) == {"torch.nn.functional.glu"}
+
+
+def test_all_of_a_module_brings_its_names() -> None:
+    source = "from torch.nn.functional import *\ndef act(x):\n    return glu(x)\n"
+    assert found(source) == ["torch.nn.functional.glu"]
+
+
 def test_a_name_elsewhere_is_nobodys_fault() -> None:
     assert not found("import torch.nn.functional as F\ndef other(x):\n    return F.glu(x)\n")
 

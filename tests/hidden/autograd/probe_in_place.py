@@ -11,10 +11,12 @@ from torch import Tensor, nn
 Forward = Callable[[Tensor], Tensor]
 
 
-def outcomes(module: Any, values: Tensor, questions: list[tuple[str, str]]) -> list[Any]:
+def outcomes(
+    module: Any, values: Tensor, others: dict[str, Tensor], questions: list[tuple[str, str]]
+) -> list[Any]:
     """What in_place_outcome says of an x of each kind and the forward with this text."""
     return [
-        module.in_place_outcome(x_of(kind, values), forward(values, t)) for kind, t in questions
+        module.in_place_outcome(x_of(kind, values), forward(others, t)) for kind, t in questions
     ]
 
 
@@ -27,11 +29,10 @@ def x_of(kind: str, values: Tensor) -> Tensor:
     return values.clone()
 
 
-def forward(values: Tensor, text: str) -> Forward:
+def forward(others: dict[str, Tensor], text: str) -> Forward:
     """The function of x that this expression is, with parameters w and m and a constant c."""
-    w = nn.Parameter(torch.full_like(values, 0.5))
-    m = nn.Parameter(torch.full((values.shape[-1], 2), 0.25, dtype=values.dtype))
-    function: Forward = eval(f"lambda x: {text}", {"w": w, "m": m, "c": torch.ones_like(values)})
+    w, m = nn.Parameter(others["w"]), nn.Parameter(others["m"])
+    function: Forward = eval(f"lambda x: {text}", {"w": w, "m": m, "c": others["c"]})
     return function
 
 

@@ -21,18 +21,21 @@ def autograd() -> dict[str, bool]:
     }
 
 
+# In which modes each call of a Model ran: of this module, where a model has no name for it.
+CALLS: list[dict[str, Any]] = []
+
+
 class Model(nn.Module):
-    """x (n, 3) to (n, *shape), with dropout and batch norm; it keeps in which modes each call ran."""
+    """x (n, 3) to (n, *shape), with dropout and batch norm."""
 
     def __init__(self, width: int, shape: list[int]) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
         self.head = nn.Linear(4, width)
         self.shape = shape
-        self.calls: list[dict[str, Any]] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        self.calls.append({"training": self.training, **autograd(), "rows": len(x)})
+        CALLS.append({"training": self.training, **autograd(), "rows": len(x)})
         output: Tensor = self.head(self.body(x))
         return output.reshape(len(x), *self.shape)
 
@@ -107,8 +110,9 @@ def broken_block(module: Any, model: Model, error: str, text: str) -> dict[str, 
 
 def calls(module: Any, model: Model, batches: list[Any]) -> list[dict[str, Any]]:
     """How the model was run in a call of predict."""
+    CALLS.clear()
     module.predict(model, batches)
-    return model.calls
+    return list(CALLS)
 
 
 def generator(module: Any, batches: list[Any]) -> Iterator[Any]:

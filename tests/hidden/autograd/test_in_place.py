@@ -13,11 +13,20 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
-# Forwards by what their graph saves of x: w and m are parameters, c is a constant.
-FOR_X = ("x * x", "x.sin()", "(x + 1).exp() + x.square()")
-FOR_ANOTHER = ("x * w", "w / x", "x @ m")
-NOTHING = ("x + 1", "x * c", "x.exp()", "(x + 1) * w", "x.clone() ** 2", "x.detach() ** 2", "x")
-VIEWS = ("x.t() * w.t()", "x[:, 1] ** 2", "x[1:] * w[1:]", "x.detach()[2:] * w[2:]")
+# Forwards by what their graph saves of x: w and m are parameters, c is a constant. Operations that are drawn
+# follow, so that neither values nor the last node say which forward it is.
+FOR_X = ("(x * x)", "x.sin()", "((x + 1).exp() + x.square())")
+FOR_ANOTHER = ("(x * w)", "(w / x)", "(x @ m)")
+NOTHING = (
+    "(x + 1)",
+    "(x * c)",
+    "x.exp()",
+    "((x + 1) * w)",
+    "(x.clone() ** 2)",
+    "(x.detach() ** 2)",
+)
+VIEWS = ("(x.t() * w.t())", "(x[:, 1] ** 2)", "(x[1:] * w[1:])", "(x.detach()[2:] * w[2:])")
+OPERATIONS = (".sin()", ".cos()", ".tanh()", ".sigmoid()", ".abs()", ".square()", ".atan()")
 # A momentum that shows where it is rounded, over so many steps.
 STEPS, MOMENTUM = 60, 0.987
 
@@ -30,7 +39,7 @@ STEPS, MOMENTUM = 60, 0.987
 @pytest.mark.hint('Only a leaf that requires a gradient: x.is_leaf and x.requires_grad is "leaf".')
 def test_leaf(student: Student) -> None:
     """It says "leaf" where x is a leaf that requires a gradient, whatever forward does."""
-    check_outcomes(student, "leaf", all_are("leaf", [*FOR_X, "x + 1", "x.detach() ** 2"]))
+    check_outcomes(student, "leaf", all_are("leaf", (*FOR_X, "(x + 1)", "(x.detach() ** 2)")))
 
 
 @pytest.mark.points(10)
@@ -39,7 +48,7 @@ def test_leaf(student: Student) -> None:
 def test_saved(student: Student) -> None:
     """For an x that is a result it says "needed" where the graph of y has saved x, else "safe"."""
     needed, safe = all_are("needed", FOR_X + FOR_ANOTHER), all_are("safe", NOTHING)
-    check_outcomes(student, "result", {**needed, **safe})
+    check_outcomes(student, "result", {**needed, **safe, "x": "safe"})
 
 
 @pytest.mark.points(4)
@@ -57,7 +66,7 @@ def test_view_saved(student: Student) -> None:
 def test_data(student: Student) -> None:
     """For an x that requires no gradient it says "needed" where x is saved for another's gradient."""
     needed, safe = all_are("needed", FOR_ANOTHER), all_are("safe", FOR_X + NOTHING)
-    check_outcomes(student, "data", {**needed, **safe})
+    check_outcomes(student, "data", {**needed, **safe, "x": "safe"})
 
 
 @pytest.mark.points(10)
@@ -210,16 +219,19 @@ def test_average_errors(student: Student) -> None:
 
 
 def all_are(outcome: str, texts: Iterable[str]) -> dict[str, str]:
-    """The same outcome for each of these forwards."""
-    return dict.fromkeys(texts, outcome)
+    """The same outcome for each of these forwards, behind which operations are drawn."""
+    return {
+        text + "".join(random.sample(OPERATIONS, random.randint(1, 3))): outcome for text in texts
+    }
 
 
 def check_outcomes(student: Student, kind: str, right: dict[str, str]) -> None:
     """What in_place_outcome says for an x of this kind, asked in a drawn order among those of all kinds."""
     questions = [(one, text) for one in ("leaf", "result", "data") for text in right]
     random.shuffle(questions)
-    x = torch.rand(3, 4) + 0.5
-    said = entry(student.run("outcomes", x, questions), kind=list, count=len(questions))
+    x, w, m, c = (torch.rand(shape) + 0.5 for shape in ((3, 4), (3, 4), (4, 2), (3, 4)))
+    report = student.run("outcomes", x, {"w": w, "m": m, "c": c}, questions)
+    said = entry(report, kind=list, count=len(questions))
     answers = dict(zip(questions, said, strict=True))
     what = f'in_place_outcome(x, lambda x: ...), by the forward, for an x of the kind "{kind}",'
     assert_equal({text: answers[kind, text] for text in right}, right, what=what)

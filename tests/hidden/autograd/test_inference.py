@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
@@ -191,10 +191,9 @@ def test_runs_once(student: Student) -> None:
 def test_predictions_are_ordinary(student: Student) -> None:
     """The result has no graph and is not an inference tensor."""
     # One batch: whether the result is that of all is another test.
-    rows = random.randint(2, 40)
-    model = made(student, new_state(), NAMES)
-    result = laws.check_ordinary(student, "predict", model, new_batches([rows]))
-    assert_tensor(result, shape=(rows, 2), what="the result of predict")
+    state, batches = new_state(), new_batches([random.randint(2, 40)])
+    result = laws.check_ordinary(student, "predict", made(student, state, NAMES), batches)
+    assert_close(result, outputs(state, batches[0][0], [2]), what="the result of predict")
 
 
 @pytest.mark.points(4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -42,8 +42,7 @@ def test_shares_nothing(student: Student) -> None:
 @pytest.mark.hint("loss.detach() has the value of loss and no graph.")
 def test_keeps_no_graph(student: Student) -> None:
     """After each update, and after the end of the epoch, no graph is alive that the caller dropped."""
-    losses = new_losses(4)
-    report = student.run("watched", losses, 1)
+    losses, report = watched(student)
     what = "the list of the numbers of live graphs after each of 4 updates and the epoch"
     assert_equal(entry(report, "alive"), [0] * 5, what=what)
     check_mean(report, losses, [1] * 4)
@@ -54,6 +53,7 @@ def test_keeps_no_graph(student: Student) -> None:
 @pytest.mark.hint("No detach_() and no += on what shares memory with loss: detach() does share it.")
 def test_leaves_the_loss(student: Student) -> None:
     """loss stays as it was, now and at later updates, and loss.backward() still works."""
+    # What is made float32, or float64, still has the memory of a loss that is it already.
     for dtype in (torch.float32, torch.float64):
         losses = new_losses(3, dtype)
         # A size of 1 leaves the first loss as it is, and its memory with it.
@@ -71,8 +71,7 @@ def test_leaves_the_loss(student: Student) -> None:
 @pytest.mark.hint("Add up tensors: no item(), float(), if or print of one, no cpu(), no numpy().")
 def test_update_reads_nothing(student: Student) -> None:
     """update reads no value, so that the CPU need not wait, and losses on the meta device are fine."""
-    losses = new_losses(4)
-    report = student.run("watched", losses, 1)
+    losses, report = watched(student)
     check_unread(entry(report, "updating", kind=list), "update", "4 updates")
     check_mean(report, losses, [1] * 4)
     # In a sandbox of its own: this epoch has no value, so that it cannot be ended.
@@ -138,14 +137,13 @@ def test_odd_losses(student: Student) -> None:
 @pytest.mark.hint("(total / samples).item(), of one tensor: total = torch.stack(losses).sum().")
 def test_end_reads_once(student: Student) -> None:
     """end_epoch reads one value in all, however many updates there were."""
-    losses = new_losses(7)
-    report = student.run("watched", losses, 3)
+    losses, report = watched(student)
     reads = len(entry(report, "ending", kind=list))
     assert reads <= 1, (
-        f"end_epoch reads {reads} values after 7 updates: sum them on the device, and read the mean "
+        f"end_epoch reads {reads} values after 4 updates: sum them on the device, and read the mean "
         "alone."
     )
-    check_mean(report, losses, [3] * 7)
+    check_mean(report, losses, [1] * 4)
 
 
 @pytest.mark.points(2)
@@ -188,8 +186,8 @@ def test_empty_epochs(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch.")
 def test_mode(student: Student) -> None:
     """Every submodule is in training mode in every forward pass, whatever the mode before."""
-    for training in ([], [""]):
-        report = student.run("trained", new_weights(), epochs_of(new_batches()), training)
+    in_part = student.run("trained", new_weights(), epochs_of(new_batches()), [""])
+    for report in (trained(student).report, in_part):
         told = "A part of the model is in evaluation mode: call model.train() before the batches."
         assert laws.same(entry(report, "modes"), [[True] * 4] * len(ROWS)), told
 
@@ -199,9 +197,7 @@ def test_mode(student: Student) -> None:
 @pytest.mark.hint("For each batch: zero_grad, loss_fn(model(inputs), targets), backward, step.")
 def test_steps(student: Student) -> None:
     """Each batch makes one step, by the gradient of its own loss alone."""
-    weights, batches = new_weights(), new_batches()
-    report = student.run("trained", weights, epochs_of(batches), [])
-    _, right = training(weights, batches)
+    report, _, right = trained(student)
     what = "the vector of the weights after five batches"
     assert_close(entry(report, "weights"), right, what=what)
 
@@ -212,9 +208,7 @@ def test_steps(student: Student) -> None:
 @pytest.mark.hint("history.update(loss, len(inputs)), and return history.end_epoch().")
 def test_updates(student: Student) -> None:
     """history.update gets the loss and the rows of each batch; the mean of the epoch is the result."""
-    weights, batches = new_weights(), new_batches()
-    report = student.run("trained", weights, epochs_of(batches), [])
-    right, _ = training(weights, batches)
+    report, right, _ = trained(student)
     updates = entry(report, "updates", kind=list)
     losses = [entry(update, 0) for update in updates]
     assert_close(losses, right, what="the list of the losses that history.update gets")
@@ -232,8 +226,7 @@ def test_updates(student: Student) -> None:
 @pytest.mark.hint("No item(), float(), if or print of a tensor in the loop: history has it all.")
 def test_reads_nothing(student: Student) -> None:
     """No value is read in the loop, and after the epoch no graph is alive."""
-    weights, batches = new_weights(), new_batches()
-    report = student.run("trained", weights, epochs_of(batches), [])
+    report = trained(student).report
     check_unread(entry(report, "reads", kind=list), "train_epoch", "5 batches")
     told = "After train_epoch a graph is alive: something still holds a loss."
     assert laws.same(entry(report, "alive"), 0), told
@@ -244,8 +237,7 @@ def test_reads_nothing(student: Student) -> None:
 @pytest.mark.hint("Call no torch.manual_seed: the seed is the caller's.")
 def test_random_state(student: Student) -> None:
     """The global random state is not seeded."""
-    report = student.run("trained", new_weights(), epochs_of(new_batches()), [])
-    before, after = entry(report, "random", kind=list, count=2)
+    before, after = entry(trained(student).report, "random", kind=list, count=2)
     told = "train_epoch seeds or draws from torch's global random state."
     assert laws.same(before, after), told
 
@@ -303,6 +295,33 @@ def check_unread(how: list[Any], name: str, when: str) -> None:
         f"{name} reads {len(how)} values in {when} (by {by}), and the CPU waits for each. Add up "
         "tensors, and read one value when the epoch ends."
     )
+
+
+def watched(student: Student) -> tuple[list[Tensor], Any]:
+    """Four losses, and what a history that was watched makes of them."""
+
+    def ask() -> tuple[list[Tensor], Any]:
+        losses = new_losses(4)
+        return losses, student.run("watched", losses, 1)
+
+    return student.once("watched", ask)
+
+
+class Trained(NamedTuple):
+    """What train_epoch makes of a model in evaluation mode, and what is right."""
+
+    report: Any
+    losses: list[Tensor]
+    weights: Tensor
+
+
+def trained(student: Student) -> Trained:
+    def ask() -> Trained:
+        weights, batches = new_weights(), new_batches()
+        report = student.run("trained", weights, epochs_of(batches), [])
+        return Trained(report, *training(weights, batches))
+
+    return student.once("trained", ask)
 
 
 def new_weights() -> Tensor:

@@ -145,12 +145,17 @@ def errors_in_log_operators(module: Any, x: Tensor) -> list[dict[str, Any]]:
     return [ended(functools.partial(module.log_operators, work)) for work in failing(x)]
 
 
-def logged(module: Any, x: Tensor, shift: float) -> dict[str, Any]:
-    """What log_operators gives for a function of an argument and a keyword."""
+def logged(module: Any, x: Tensor, names: list[str], shift: float) -> dict[str, Any]:
+    """What log_operators gives for a function of an argument and a keyword.
+
+    The function runs these operators, and drops their results.
+    """
     grad_modes = []
 
     def work(x: Tensor, *, shift: float) -> Tensor:
         grad_modes.append(torch.is_grad_enabled())
+        for name in names:
+            getattr(x, name)()
         return x.t() + shift
 
     answer = module.log_operators(work, x.requires_grad_(), shift=shift)

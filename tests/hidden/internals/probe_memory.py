@@ -12,27 +12,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 # --- saved_bytes ----------------------------------------------------------------------------------
 
 
-def four_views(x: Tensor) -> Any:
-    """Four tensors that are saved, and one storage."""
-    return x[1:].sin(), x[:, 0].cos(), x.t().sin(), x.flatten()[2:5].cos()
+def work(program: str) -> Callable[..., None]:
+    """A function of x, y and z that runs a program, the suite's own text, and returns nothing."""
 
+    def run(*tensors: Tensor) -> None:
+        exec(program, {"torch": torch, **dict(zip("xyz", tensors, strict=False))})
 
-def one_freed_after_the_other(x: Tensor) -> None:
-    """60 tensors, each of which is saved and freed before the next one."""
-    for i in range(60):
-        (x + i).sin()
-
-
-WORK: dict[str, Callable[..., Any]] = {
-    "x.exp()": torch.exp,
-    "x.gather(0, index)": lambda x, index: x.gather(0, index),
-    "x * x": lambda x: x * x,
-    "x.sin() + x.cos() * x": lambda x: x.sin() + x.cos() * x,
-    "x[1:3].sin()": lambda x: x[1:3].sin(),
-    "four views": four_views,
-    "one freed after the other": one_freed_after_the_other,
-    "linear": nn.functional.linear,
-}
+    return run
 
 
 def learning(tensors: list[Tensor]) -> list[Tensor]:
@@ -40,18 +26,20 @@ def learning(tensors: list[Tensor]) -> list[Tensor]:
     return [tensor.requires_grad_(tensor.is_floating_point()) for tensor in tensors]
 
 
-def bytes_without(module: Any, name: str, tensors: list[Tensor], excluded: list[int]) -> Any:
-    """The bytes of some work on these tensors, of which some are excluded."""
+def bytes_without(module: Any, program: str, tensors: list[Tensor], excluded: list[int]) -> Any:
+    """The bytes of a program's work on these tensors, of which some are excluded."""
     leaves = learning(tensors)
     exclude = (leaves[i] for i in excluded)
-    return module.saved_bytes(WORK[name], *leaves, exclude=exclude)
+    return module.saved_bytes(work(program), *leaves, exclude=exclude)
 
 
-def bytes_without_views(module: Any, name: str, tensors: list[Tensor], excluded: list[int]) -> Any:
+def bytes_without_views(
+    module: Any, program: str, tensors: list[Tensor], excluded: list[int]
+) -> Any:
     """The same where views of tensors are excluded, all but their first rows."""
     leaves = learning(tensors)
     exclude = (leaves[i].detach()[1:] for i in excluded)
-    return module.saved_bytes(WORK[name], *leaves, exclude=exclude)
+    return module.saved_bytes(work(program), *leaves, exclude=exclude)
 
 
 def layer_bytes(module: Any, x: Tensor, weight: Tensor) -> Any:

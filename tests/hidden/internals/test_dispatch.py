@@ -19,6 +19,7 @@ Shape = tuple[int, ...]
 # A name, the inputs' shapes, the outputs' shapes.
 Row = tuple[str, Any, Any]
 
+UNARY = ("sin", "cos", "neg", "abs", "atan", "sinh", "erf", "ceil", "sign")
 # Programs over a (m, k), b (k, n), c (n,) with m < k < n and i, two columns of a. They run here and there.
 INFERENCE = "with torch.inference_mode(): result = a.t() @ a"
 BACKWARD = "p = torch.nn.Parameter(b); (a @ p).tanh().sum().backward(); result = p.grad"
@@ -162,11 +163,12 @@ def test_log_operators(student: Student) -> None:
     """log_operators calls f once, and gives its own result and the calls; errors come through."""
     rows, columns = random.sample(range(2, 9), 2)
     x = torch.randn(rows, columns)
-    y = ((columns, rows),)
-    calls: list[Row] = [("aten.t.default", ((rows, columns),), y), ("aten.add.Tensor", y, y)]
+    one, y = ((rows, columns),), ((columns, rows),)
     for _ in range(2):
-        shift = random.random()
-        report = student.run("logged", x, shift)
+        names, shift = random.sample(UNARY, random.randint(2, 5)), random.random()
+        calls: list[Row] = [(f"aten.{name}.default", one, one) for name in names]
+        calls += [("aten.t.default", one, y), ("aten.add.Tensor", y, y)]
+        report = student.run("logged", x, names, shift)
         assert_equal(entry(report, "is a pair"), True, what="whether log_operators returns a pair")
         assert_close(entry(report, "result"), x.t() + shift, what="the result of f")
         check_calls(entry(report, "calls"), calls, "the list of calls")

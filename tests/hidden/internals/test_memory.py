@@ -18,7 +18,16 @@ from grader.judge.student import Student
 
 ROWS = 6
 DROPOUT = 0.4
-FREED_TENSORS = 60  # as many as the probe's work makes
+# Expressions of x (n, k): autograd saves the result of each, or x itself or a view of it.
+RESULTS = ["x.exp()", "x.sqrt()", "x.tanh()", "x.sigmoid()", "(x + 1).sin()", "(x + 2).cos()"]
+OF_X = [
+    "x * x",
+    "x.sin()",
+    "x[1:3].cos()",
+    "x.t().sin()",
+    "x[:, 0].cos()",
+    "x.flatten()[2:5].sin()",
+]
 
 
 class ParameterKind(NamedTuple):
@@ -47,11 +56,12 @@ class BufferKind(NamedTuple):
 def test_saved_tensors(student: Student) -> None:
     """What autograd saves is counted, in bytes of every dtype."""
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        x = torch.rand(new_sizes(2)).to(dtype)
-        check_saved(student, "x.exp()", [x], size_of(x))
+        x, results = torch.rand(new_sizes(2)).to(dtype), drawn(RESULTS, 1)
+        check_saved(student, held(results), [x], len(results) * size_of(x))
     n, k, m = new_sizes(3)
-    x, index = torch.rand(n, k), torch.randint(n, (m, k))
-    check_saved(student, "x.gather(0, index)", [x, index], size_of(x, index))
+    x, index, results = torch.rand(n, k), torch.randint(n, (m, k)), drawn(RESULTS, 0)
+    right = size_of(index) + (1 + len(results)) * size_of(x)
+    check_saved(student, held(["x.gather(0, y)", *results]), [x, index], right)
     x, weight = torch.rand(n, k), torch.rand(m, k)
     bytes_of_layer = student.run("layer_bytes", x, weight)
     what = "the result of saved_bytes for a layer, excluding nothing"
@@ -64,10 +74,9 @@ def test_saved_tensors(student: Student) -> None:
 def test_saved_storages(student: Student) -> None:
     """Each storage counts once and as a whole, however many tensors and views of it are saved."""
     x = torch.rand(new_sizes(2))
-    check_saved(student, "x * x", [x], size_of(x))
-    check_saved(student, "x.sin() + x.cos() * x", [x], 2 * size_of(x))
-    check_saved(student, "x[1:3].sin()", [x], size_of(x))
-    check_saved(student, "four views", [x], size_of(x))
+    for of_x in [["x * x"], ["x[1:3].sin()"], OF_X]:
+        results = drawn(RESULTS, 0)
+        check_saved(student, held(of_x + results), [x], (1 + len(results)) * size_of(x))
 
 
 @pytest.mark.points(6)
@@ -75,8 +84,8 @@ def test_saved_storages(student: Student) -> None:
 @pytest.mark.hint("Keep the storages themselves until the end, so that no address is used again.")
 def test_saved_and_freed(student: Student) -> None:
     """What is freed before f ends counts, and so does a storage at the address of a freed one."""
-    x = torch.rand(1024 * random.randint(15, 30))
-    check_saved(student, "one freed after the other", [x], FREED_TENSORS * size_of(x))
+    x, times = torch.rand(1024 * random.randint(15, 30)), random.randint(40, 70)
+    check_saved(student, f"for i in range({times}): (x + i).sin()", [x], times * size_of(x))
 
 
 @pytest.mark.points(6)
@@ -86,12 +95,14 @@ def test_saved_exclude(student: Student) -> None:
     """Storages of excluded tensors are not counted, whichever view of them is saved or excluded."""
     n, k, m = new_sizes(3)
     x, weight, bias = torch.rand(n, k), torch.rand(m, k), torch.rand(m)
-    tensors = [x, weight, bias]
-    for excluded, right in [([1, 2], size_of(x)), ([0], size_of(weight)), ([0, 1], 0)]:
+    tensors, results = [x, weight, bias], drawn(RESULTS, 0)
+    program = held(["torch.nn.functional.linear(x, y, z)", *results])
+    for excluded, of_layer in [([1, 2], size_of(x)), ([0], size_of(weight)), ([0, 1], 0)]:
+        right = of_layer + len(results) * size_of(x)
         names = [("x", "weight", "bias")[i] for i in excluded]
-        value = student.run("bytes_without", "linear", tensors, excluded)
+        value = student.run("bytes_without", program, tensors, excluded)
         assert_equal(value, right, what=f"the result of saved_bytes excluding {names}")
-        value = student.run("bytes_without_views", "linear", tensors, excluded)
+        value = student.run("bytes_without_views", program, tensors, excluded)
         assert_equal(value, right, what=f"the result of saved_bytes excluding views of {names}")
 
 
@@ -285,11 +296,21 @@ def size_of(*tensors: Tensor) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def check_saved(student: Student, work: str, tensors: list[Tensor], right: int) -> None:
-    """Compare the bytes that some work of the probe saves."""
-    value = student.run("bytes_without", work, tensors, [])
+def drawn(expressions: list[str], least: int) -> list[str]:
+    """At least so many of these expressions, in any order."""
+    return random.sample(expressions, random.randint(least, len(expressions)))
+
+
+def held(expressions: list[str]) -> str:
+    """A program that holds the values of these expressions until it ends."""
+    return f"values = [{', '.join(random.sample(expressions, len(expressions)))}]"
+
+
+def check_saved(student: Student, program: str, tensors: list[Tensor], right: int) -> None:
+    """Compare the bytes that a program of the probe saves."""
+    value = student.run("bytes_without", program, tensors, [])
     x = tensors[0]
-    what = f"the result of saved_bytes for {work}, with x of shape {tuple(x.shape)}, {x.dtype}"
+    what = f"the result of saved_bytes for {program}, with x of shape {tuple(x.shape)}, {x.dtype}"
     assert_equal(value, right, what=what)
 
 

@@ -89,24 +89,38 @@ def look(_layer: nn.Module, _given: tuple[Tensor], _output: Tensor) -> None:
     """A hook of somebody else."""
 
 
-class Network(nn.Module):
-    """(n, 3) to (n, 2); gain runs `times` times, with a skip connection; the result needs no side."""
+Plan = Sequence[tuple[str, bool]]
 
-    def __init__(self, in_place: bool, times: int) -> None:
+
+class Network(nn.Module):
+    """(n, 3) to (n, 2); between body and head a plan says what runs; the result needs no side."""
+
+    def __init__(self, in_place: bool, plan: Plan) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=in_place))
         self.gain = Gain()
+        self.bend = Gain()
         self.side = nn.Linear(4, 5)
+        self.mix = nn.Linear(4, 4)
         self.head = nn.Linear(4, 2)
-        self.times = times
+        self.middle = planned(plan)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.body(x)
-        for _ in range(self.times):
-            x = x + self.gain(x)
-        self.side(x)
-        output: Tensor = self.head(x)
+        output: Tensor = self.head(self.middle(self, self.body(x)))
         return output
+
+
+def planned(plan: Plan) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Calls modules by their names, with a skip connection or without; no attribute says which and when."""
+
+    def run(network: nn.Module, x: Tensor) -> Tensor:
+        for name, skips in plan:
+            y = network.get_submodule(name)(x)
+            if name != "side":
+                x = x + y if skips else y
+        return x
+
+    return run
 
 
 def parts(module: Any, error: str = "", times: int = 2) -> Parts:
@@ -119,10 +133,10 @@ def layer(module: Any, in_features: int, out_features: int) -> nn.Linear:
 
 
 def network(
-    module: Any, state: State, *, in_place: bool = False, times: int = 1, frozen: Sequence[str] = ()
+    module: Any, state: State, plan: Plan, *, in_place: bool = False, frozen: Sequence[str] = ()
 ) -> Network:
     """A Network with this state, whose parameters have gradients, and some of them are frozen."""
-    made = Network(in_place, times).double()
+    made = Network(in_place, plan).double()
     made.load_state_dict(state)
     for name, parameter in made.named_parameters():
         parameter.requires_grad_(name not in frozen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,21 +15,49 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
 from grader.judge.student import Student
 
-FOUND = ["a_list", "a_tuple", "a_dict", "a_list_of_Parameters", "a_dict_of_frozen_Parameters"]
-FOUND += ["an_OrderedDict", "a_named_tuple", "a_subclass_of_list", "a_list_with_a_module_last"]
-OTHERS = ["an_nn_LSTM", "_an_underscore", "a_list_of_numbers", "a_list_of_tensors"]
-OTHERS += ["a_dict_of_names", "an_empty_list", "a_list_of_classes"]
-OTHERS += ["an_nn_ModuleList", "an_nn_Sequential"]
-OTHERS += ["an_nn_ModuleDict", "an_nn_ParameterList"]
 randn = functools.partial(torch.randn, dtype=torch.float64)
-PLAIN = "PyTorch does not see layers in a plain list, and no optimizer trains them"
+# Two widths in the middle are alike, and so are the first and the last.
+WIDTHS = [4, 3, 3, 4]
+# Wide enough that a few thousand weights tell how they are spread; the spread may be off by a third.
+WIDE, SPREAD = (400, 100), 0.3
+FEATURES = 3
+BLOCKS = 3
+# Of so many blocks, "10" stands before "2" where names are sorted as text.
+MANY_BLOCKS = 12
+# Attributes of the probe's models: those that hide a layer or a parameter, and others.
+HIDING = [
+    "list",
+    "tuple",
+    "dict",
+    "OrderedDict",
+    "list of Parameters",
+    "dict of frozen Parameters",
+    "list with a module first",
+    "list with a module last",
+    "list of modules without parameters",
+]
+OTHERS = [
+    "list of numbers",
+    "list of tensors",
+    "list of tensors that require a gradient",
+    "nn.LSTM",
+    "nn.ModuleList",
+    "nn.Sequential",
+]
+# Names of attributes, and of submodules.
+WORDS = ["layers", "parts", "heads", "table", "stages", "sizes"]
+WORDS += ["cells", "experts", "maps", "gates", "steps", "rows"]
+SUBMODULES = ["encoder", "decoder", "block", "norm", "trunk"]
+
+
+# --- MLP -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(4)
 @pytest.mark.place("MLP.__init__")
 @pytest.mark.hint("self.layers = nn.Sequential(nn.Linear(...), nn.ReLU(), nn.Linear(...), ...)")
 def test_mlp_parameters(student: Student) -> None:
-    """The parameters are those of a Linear between each two widths, under layers.0, layers.2, ..."""
+    """The state dict holds layers.0.weight, layers.0.bias, layers.2.weight, ..., and nothing else."""
     for widths in new_widths():
         layer = student.module("MLP", widths)
         named = {name: list(tensor.shape) for name, tensor in layer.named_parameters()}
@@ -44,42 +72,14 @@ def test_mlp_parameters(student: Student) -> None:
 @pytest.mark.place("MLP.__init__")
 @pytest.mark.hint("Append a Linear and a ReLU for each two widths, and leave the last ReLU out.")
 def test_mlp_layers(student: Student) -> None:
-    """layers is an nn.Sequential of Linear, ReLU, ..., Linear; double(), to() and eval() reach them."""
+    """layers is an nn.Sequential of Linear, ReLU, ..., Linear."""
     for widths in new_widths():
-        report = student.run("held", "MLP", "layers", widths)
-        kinds, names = kinds_of(report), ("Linear", "ReLU")
-        assert "Sequential" in kinds, f"layers is of type {kinds[0]}: make it an nn.Sequential."
-        parts = [f"{item} ?".split() for item in entry(report, "items", kind=list)]
-        shown = [next((name for name in names if name in part), part[0]) for part in parts]
+        report = student.run("layers_of", widths)
+        assert_equal(entry(report, "class"), "Sequential", what="the class of layers")
         right = ["Linear", *["ReLU", "Linear"] * (len(widths) - 2)]
-        what = f"the list of the types in layers of MLP({widths})"
-        assert_equal(shown, right, what=what)
-    check_follows(student, "MLP", [4, 3, 2], torch.randn(5, 4), 4)
-
-
-@pytest.mark.points(9)
-@pytest.mark.requires("test_mlp_parameters")
-@pytest.mark.place("MLP.forward")
-@pytest.mark.hint("return self.layers(x)")
-def test_mlp_forward(student: Student) -> None:
-    """forward is Linear, ReLU, ..., Linear, for any leading dimensions, and changes nothing."""
-    for widths in ([4, 3, 3, 5], [3, 3]):
-        layer = student.module("MLP", widths).double()
-        tensors = laws.check_parameters(layer, shapes(widths), call=f"MLP({widths})")
-        with torch.no_grad():
-            for tensor in tensors:
-                tensor.copy_(torch.randn(tensor.shape))
-        old = [tensor.detach().clone() for tensor in tensors]
-        x = randn(24, widths[0])
-        right = mlp(x, old)
-        assert_close(layer(x), right)
-        laws.check_float64(layer(x), right)
-        laws.check_leading_dimensions(student, layer, x, shape=(widths[-1],))
-        laws.check_shapes(student, layer, {(0, widths[0]): (0, widths[-1])}, dtype=x.dtype)
-        for mode in (True, False):
-            laws.check_changes_nothing(student, layer.train(mode), x, call="forward")
-        leaves = {"x": x.requires_grad_(), **dict(zip(shapes(widths), tensors, strict=True))}
-        laws.check_gradients(layer(x), leaves, lambda x, *tensors: mlp(x, tensors))
+        items = [str(item) for item in entry(report, "items", kind=list)]
+        what = f"the text of the classes in layers of MLP({widths})"
+        assert_equal(", ".join(items), ", ".join(right), what=what)
 
 
 @pytest.mark.requires("test_mlp_parameters")
@@ -87,118 +87,252 @@ def test_mlp_forward(student: Student) -> None:
 @pytest.mark.hint("nn.Linear initializes itself: leave the weights as they come.")
 def test_mlp_starts_as_pytorch(student: Student) -> None:
     """Weights and biases start as those of nn.Linear: uniform within 1 / sqrt(widths[i])."""
-    for n, m in ((400, 100), (25, 900)):
-        layer, formula = student.module("MLP", [n, m, 2]), "1 / sqrt(in_features)"
-        for kind in ("weight", "bias"):
-            what = f"the {kind} of a Linear"
-            tensor = laws.parameter_named(layer, f"layers.0.{kind}")
-            laws.check_starts_within(tensor, n**-0.5, fans=(n, m), what=what, formula=formula)
-            spread = tensor.std().item() * (3 * n) ** 0.5
-            told = f"{what} is spread over {spread:.2f} of the range that PyTorch gives it"
-            assert 0.7 < spread < 1.3, f"{told}: do not initialize it anew."
+    bound = WIDE[0] ** -0.5
+    layer = student.module("MLP", [*WIDE, 2])
+    for kind in ("weight", "bias"):
+        tensor = laws.parameter_named(layer, f"layers.0.{kind}")
+        what = f"the {kind} of a Linear"
+        formula = "1 / sqrt(in_features)"
+        laws.check_starts_within(tensor, bound, fans=WIDE, what=what, formula=formula)
+        # The standard deviation of a uniform distribution from -bound to bound is bound / sqrt(3).
+        what = f"the standard deviation of {what}"
+        assert_close(tensor.std().item(), bound / 3**0.5, what=what, rtol=SPREAD, atol=0.0)
     laws.check_starts_random(student, "MLP", [6, 5, 4])
 
 
-@pytest.mark.points(2)
 @pytest.mark.place("MLP.__init__")
 @pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if len(widths) < 2 or min(widths) < 1: raise ValueError(f'widths ...')")
 def test_mlp_errors(student: Student) -> None:
     """Fewer than two widths, or one below 1, are a ValueError that names widths."""
-    calls = [([],), ([4],), ((),), ([4, 0],), ([0, 4],), ([4, 0, 2],), ([3, -1, 2],)]
-    laws.check_errors(student, "MLP", {"widths": calls}, fine=([1, 1],))
-    laws.check_changes_nothing(student, "MLP", [4, 3, 2], allow=("random",))
+    laws.check_errors(student, "MLP", {"widths": [([4],), ([4, 0],), ([4, 0, 2],)]}, fine=([1, 1],))
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("ResidualStack.__init__")
-@pytest.mark.hint("self.blocks = nn.ModuleList(blocks)")
-def test_stack_blocks(student: Student) -> None:
-    """blocks is an nn.ModuleList of the given modules, in order; double(), to(), eval() reach them."""
-    weights = [torch.randn(3) for _ in range(6)] * 2
-    for count in (12, 0, 1):  # of twelve, each block is given twice
-        blocks = ([student.made("block", weight) for weight in weights[:6]] * 2)[:count]
-        for argument in (blocks, student.made("once", weights[:count])):
-            report = student.run("held", "ResidualStack", "blocks", argument)
-            kinds = kinds_of(report)
-            assert "ModuleList" in kinds, f"blocks is a {kinds[0]}: use nn.ModuleList. {PLAIN}."
-            what = f"the list of the weights in blocks, made of {count} blocks,"
-            assert_close(entry(report, "weights"), weights[:count], what=what)
-    laws.check_changes_nothing(student, "ResidualStack", blocks)
-    check_follows(student, "ResidualStack", blocks, torch.randn(5, 3), 1)
+@pytest.mark.requires("test_mlp_parameters")
+@pytest.mark.place("MLP.__init__")
+@pytest.mark.hint("Read widths, and do not change it.")
+def test_mlp_leaves_widths(student: Student) -> None:
+    """The list widths stays as it is."""
+    laws.check_changes_nothing(student, "MLP", WIDTHS, allow=("random",))
 
 
 @pytest.mark.points(6)
+@pytest.mark.requires("test_mlp_parameters")
+@pytest.mark.place("MLP.forward")
+@pytest.mark.hint("return self.layers(x)")
+def test_mlp_forward(student: Student) -> None:
+    """forward is Linear, ReLU, ..., Linear, in the dtype of the model."""
+    layer, tensors = new_mlp(student)
+    x = randn(24, WIDTHS[0])
+    laws.check_float64(layer(x), mlp(x, *tensors).detach())
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_mlp_forward")
+@pytest.mark.place("MLP.forward")
+@pytest.mark.hint("nn.Sequential takes x as it is: reshape nothing.")
+def test_mlp_leading_dimensions(student: Student) -> None:
+    """Any number of leading dimensions is fine, none included."""
+    layer, _ = new_mlp(student)
+    x = randn(24, WIDTHS[0])
+    laws.check_leading_dimensions(student, layer, x, shape=(WIDTHS[-1],))
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_mlp_forward")
+@pytest.mark.place("MLP")
+@pytest.mark.hint("Leave requires_grad as nn.Linear sets it, and detach nothing.")
+def test_mlp_gradients(student: Student) -> None:
+    """Gradients reach x and the parameters of all layers."""
+    layer, tensors = new_mlp(student)
+    x = randn(5, WIDTHS[0]).requires_grad_()
+    leaves = {"x": x, **dict(zip(shapes(WIDTHS), tensors, strict=True))}
+    laws.check_gradients(layer(x), leaves, mlp)
+
+
+@pytest.mark.requires("test_mlp_parameters")
+@pytest.mark.place("MLP.forward")
+@pytest.mark.hint("Run the layers on x, and write into nothing.")
+def test_mlp_changes_nothing(student: Student) -> None:
+    """forward leaves x and the parameters as they are."""
+    layer, _ = new_mlp(student)
+    laws.check_changes_nothing(student, layer, randn(5, WIDTHS[0]), call="forward")
+
+
+# --- ResidualStack -------------------------------------------------------------------------------
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("ResidualStack.__init__")
+@pytest.mark.hint("self.blocks = nn.ModuleList(blocks)")
+def test_stack_blocks(student: Student) -> None:
+    """blocks is an nn.ModuleList of the given modules, in order."""
+    weights = list(torch.randn(MANY_BLOCKS, FEATURES))
+    blocks = [student.made("block", weight) for weight in weights]
+    check_blocks(student, blocks, weights)
+    twice = [blocks[0], blocks[1], blocks[0]]
+    check_blocks(student, twice, [weights[0], weights[1], weights[0]])
+
+
+@pytest.mark.requires("test_stack_blocks")
+@pytest.mark.place("ResidualStack.__init__")
+@pytest.mark.hint("A generator can be iterated once: give it to nn.ModuleList as it is.")
+def test_stack_generator(student: Student) -> None:
+    """Any iterable is fine, a generator or an empty list, too."""
+    weights = list(torch.randn(BLOCKS, FEATURES))
+    check_blocks(student, student.made("generator", weights), weights)
+    check_blocks(student, [], [])
+
+
+@pytest.mark.requires("test_stack_blocks")
+@pytest.mark.place("ResidualStack.__init__")
+@pytest.mark.hint("Keep the blocks, and set no mode and no weight.")
+def test_stack_leaves_blocks(student: Student) -> None:
+    """The given blocks stay as they are: their weights, and their modes."""
+    blocks = [student.made("block", weight) for weight in torch.randn(BLOCKS, FEATURES)]
+    laws.check_changes_nothing(student, "ResidualStack", blocks)
+
+
+@pytest.mark.points(5)
 @pytest.mark.requires("test_stack_blocks")
 @pytest.mark.place("ResidualStack.forward")
 @pytest.mark.hint("for block in self.blocks: x = x + block(x)")
 def test_stack_forward(student: Student) -> None:
     """forward is x = x + block(x) for each block in order."""
-    weights, x = list(randn(3, 3)), randn(2, 5, 3)
-    check_outputs(student, weights, x)
-    assert_close(student.run("run", new_stack(student, []), x), x, what="the output without blocks")
+    weights, x = new_weights(), randn(2, 5, FEATURES)
+    assert_close(new_stack(student, weights)(x), residual(x, weights))
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_stack_forward")
 @pytest.mark.place("ResidualStack.forward")
 @pytest.mark.hint("if index not in skip: x = x + block(x), and nothing else.")
 def test_stack_skip(student: Student) -> None:
-    """A block whose index is in skip is not called, and x goes on unchanged."""
-    weights, x = list(randn(3, 3)), randn(4, 3)
-    cases = [("list", [1]), ("list", [2, 0, 2, 2]), ("set", [0]), ("frozenset", [2])]
-    cases += [("dict", [1, 2]), ("list", [0, 1, 2])]
-    for kind, skip in cases:
-        called = [int(i not in skip) for i in range(3)]
-        check_outputs(student, weights, x, skip, kind)
-        report = student.run("calls", weights, x, skip)
-        what = f"the list of how often each block is called for skip={skip}"
-        assert_equal(entry(report, "called"), called, what=what)
-        assert_equal(entry(report, "skip"), skip, what="the list skip as the call leaves it")
-        hooked, what = [i for i in range(3) if called[i]], "the list of the blocks whose hooks run"
-        assert_equal(entry(report, "hooked"), hooked, what=what)
+    """x goes on unchanged where a block is in skip, a list or a tuple; a repeated index counts once."""
+    weights, x = new_weights(), randn(4, FEATURES)
+    stack = new_stack(student, weights)
+    for skip in new_skips():
+        assert_close(stack(x, skip), residual(x, weights, skip), what=f"the output for {skip=}")
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_stack_forward")
+@pytest.mark.requires("test_stack_skip")
 @pytest.mark.place("ResidualStack.forward")
-@pytest.mark.hint("x = x + block(x) makes a new tensor; x += block(x) writes into the old one.")
-def test_stack_in_place(student: Student) -> None:
-    """Gradients are right, and nothing is changed in place, not even what a block keeps."""
-    weights, x = list(randn(3, 3)), randn(4, 3)
-    run = student.probe("run")
-    for given, skip in zip(laws.kinds_of(x), (None, [0], [0, 1, 2], []), strict=True):
-        stack = new_stack(student, weights)
-        laws.check_changes_nothing(student, run, stack, given, skip, call="forward")
-    for seen in entry(student.run("calls", weights, x, []), "seen", kind=list, count=3):
-        for i, how in enumerate(("what a block was given", "what a block returned")):
-            now, then = (assert_tensor(entry(seen, i, j), shape=(4, 3)) for j in (0, 1))
-            told = "+= and add_ write into the tensor itself: x = x + block(x) makes a new one"
-            assert torch.equal(now, then), f"The forward pass changed {how}, in place: {told}."
-    blocks = [student.made("block", weight) for weight in weights]
-    stack = student.module("ResidualStack", blocks)
-    leaves = {f"block {i}": parameter for i, parameter in enumerate(stack.parameters())}
-    kept = [list(parameter.shape) for parameter in leaves.values()]
-    assert_equal(kept, [[3]] * 3, what="the list of the shapes of the parameters of three blocks")
-    output, right = stack(x.requires_grad_()), lambda x, *weights: residual(x, weights)
-    laws.check_gradients(output, {"x": x, **leaves}, right)
+@pytest.mark.hint("What is skipped is an argument of this call: keep it in no attribute.")
+def test_stack_forgets_skip(student: Student) -> None:
+    """What an earlier call skipped is not skipped in the next one."""
+    weights, x = new_weights(), randn(4, FEATURES)
+    stack = new_stack(student, weights)
+    stack(x, [random.randrange(BLOCKS)])
+    assert_close(stack(x), residual(x, weights), what="the output without skip after one with it")
+
+
+@pytest.mark.requires("test_stack_skip")
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.hint("Ask only which blocks are in skip, and not for self.training.")
+def test_stack_evaluation(student: Student) -> None:
+    """Evaluation mode changes nothing of it."""
+    weights, x = new_weights(), randn(4, FEATURES)
+    stack = new_stack(student, weights).eval()
+    skip = [random.randrange(BLOCKS)]
+    assert_close(stack(x), residual(x, weights), what="the output in evaluation mode")
+    what = f"the output in evaluation mode for {skip=}"
+    assert_close(stack(x, skip), residual(x, weights, skip), what=what)
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_stack_skip")
+@pytest.mark.place("ResidualStack")
+@pytest.mark.hint(
+    "Keep the given blocks themselves, and call block(x) once where it is not skipped."
+)
+def test_stack_calls(student: Student) -> None:
+    """A block in skip is not called, and the others, the given ones, are called once each."""
+    weights, x = new_weights(), randn(4, FEATURES)
+    for skip in new_skips():
+        called = entry(student.run("calls", weights, x, skip), "called")
+        what = f"the list of how often each block is called for {skip=}"
+        assert_equal(called, calls_without(skip), what=what)
+
+
+@pytest.mark.requires("test_stack_calls")
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.hint("block(x) runs the hooks of the block, and block.forward(x) does not.")
+def test_stack_hooks(student: Student) -> None:
+    """Blocks are called as block(x), so that their hooks run."""
+    weights, x = new_weights(), randn(4, FEATURES)
+    for skip in new_skips():
+        hooked = entry(student.run("calls", weights, x, skip), "hooked")
+        what = f"the list of how often each block's hook runs for {skip=}"
+        assert_equal(hooked, calls_without(skip), what=what)
 
 
 @pytest.mark.points(3)
+@pytest.mark.requires("test_stack_forward")
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.hint("x = x + block(x) makes a new tensor; x += block(x) writes into the old one.")
+def test_stack_changes_nothing(student: Student) -> None:
+    """The caller's x and skip stay as they are."""
+    x = randn(4, FEATURES)
+    stack = new_stack(student, new_weights())
+    for given in laws.kinds_of(x):
+        laws.check_changes_nothing(student, stack, given, call="forward")
+    laws.check_changes_nothing(student, stack, x, [2, 0], call="forward")
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_stack_forward")
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.hint(
+    "No += and no add_: autograd needs what blocks were given and what they returned."
+)
+def test_stack_blocks_keep(student: Student) -> None:
+    """Neither what a block was given nor what it returned is changed in place."""
+    report = student.run("calls", new_weights(), randn(4, FEATURES), [])
+    for key, what in (("inputs", "what a block was given"), ("outputs", "what a block returned")):
+        for pair in entry(report, key, kind=list, count=BLOCKS):
+            now, then = entry(pair, kind=list, count=2)
+            assert_close(now, then, what=f"{what}, as the forward pass leaves it,")
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_stack_forward")
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.hint("Between x and the output nothing may leave the graph: no detach, no .data.")
+def test_stack_gradients(student: Student) -> None:
+    """Gradients reach x and the parameters of all blocks."""
+    weights, x = new_weights(), randn(4, FEATURES).requires_grad_()
+    stack = new_stack(student, weights)
+    leaves = {"x": x}
+    for i, parameter in enumerate(stack.parameters()):
+        leaves[f"block {i}"] = assert_tensor(parameter, shape=(FEATURES,), what="a block's weight")
+    laws.check_gradients(stack(x), leaves, lambda x, *weights: residual(x, weights))
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_stack_skip")
 @pytest.mark.place("ResidualStack.forward")
 @pytest.mark.word("the sandbox says that it raised")
-@pytest.mark.hint("Look at all indices first: each has to be in range(len(self.blocks)).")
+@pytest.mark.hint("Each index has to be in range(len(self.blocks)).")
 def test_stack_errors(student: Student) -> None:
-    """An index in skip that no block has is a ValueError that names skip, before any block is called."""
-    weights, x = list(randn(3, 3)), randn(4, 3)
-    student.run("run", new_stack(student, weights), x, [0, 2])
-    for count, skip in ((3, [3]), (3, [-1]), (3, [0, 1, 2, 3]), (3, [1, -3]), (0, [0])):
-        stack, call = new_stack(student, weights[:count]), f"a call of {count} blocks, skip={skip},"
-        with must_raise(ValueError, mentions="skip", call=call):
-            student.run("run", stack, x, skip)
-        called = entry(student.run("calls", weights[:count], x, skip), "called")
-        what = f"the list of how often each block is called for skip={skip}, which is refused,"
-        assert_equal(called, [0] * count, what=what)
+    """An index in skip that no block has is a ValueError that names skip."""
+    stack, x = new_stack(student, new_weights()), randn(4, FEATURES)
+    for skip in ([BLOCKS], [-1]):
+        with must_raise(ValueError, mentions="skip", call=f"a call of {BLOCKS} blocks, {skip=},"):
+            stack(x, skip)
+
+
+@pytest.mark.requires("test_stack_errors", "test_stack_calls")
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.word("the sandbox counts the calls")
+@pytest.mark.hint("Look at all indices before you call the first block.")
+def test_stack_checks_first(student: Student) -> None:
+    """No block is called where skip is refused."""
+    report = student.run("calls", new_weights(), randn(4, FEATURES), [1, BLOCKS])
+    what = "the list of how often each block is called although skip is refused"
+    assert_equal(entry(report, "called"), [0] * BLOCKS, what=what)
+
+
+# --- plain_containers ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(5)
@@ -208,8 +342,9 @@ def test_stack_errors(student: Student) -> None:
 )
 def test_plain_found(student: Student) -> None:
     """Lists, tuples and dicts, subclasses too, are found if they hold a module or a Parameter."""
-    for name in FOUND:
-        check_names(student, [name, "a_list_of_numbers"], [name])
+    kinds = [*HIDING, "list of numbers"]
+    names = random.sample(WORDS, len(kinds))
+    check_found(student, {"": dict(zip(names, kinds, strict=True))})
 
 
 @pytest.mark.points(4)
@@ -217,16 +352,26 @@ def test_plain_found(student: Student) -> None:
 @pytest.mark.place("plain_containers")
 @pytest.mark.hint('named_modules() gives "" for the model itself and dotted names for the others.')
 def test_plain_names(student: Student) -> None:
-    """Containers in submodules are found, too, under dotted names, and nothing is changed."""
-    both = ["a_dict", "a_list"]
-    for where in ("", "encoder", "decoder.1", "decoder"):
-        check_names(student, both, both, where)
-    value = student.function("plain_containers")(student.made("sharing"))
-    right, what = (
-        ["encoder.parts", "decoder.layers"],
-        "the result for a list of a registered module",
-    )
-    assert_equal(value, right, what=what, ordered=False)
+    """Containers of submodules are found, too, under dotted names."""
+    first, second, third = random.sample(SUBMODULES, 3)
+    names = random.sample(WORDS, 4)
+    parts = {
+        "": dict.fromkeys(names[:2], "list"),
+        first: dict.fromkeys(names[2:], "dict"),
+        f"{second}.{third}": dict.fromkeys(names[:2], "dict"),
+    }
+    check_found(student, parts)
+
+
+@pytest.mark.requires("test_plain_names")
+@pytest.mark.place("plain_containers")
+@pytest.mark.hint("Submodules are those of named_modules(): convert no lists while you look.")
+def test_plain_registered(student: Student) -> None:
+    """A module that PyTorch knows is looked into, even if it stands in a plain list, too."""
+    first, second = random.sample(SUBMODULES, 2)
+    outer, inner = random.sample(WORDS, 2)
+    model = student.made("sharing", [first, second], [outer, inner])
+    check_names(student, model, [f"{first}.{outer}", f"{second}.{inner}"])
 
 
 @pytest.mark.points(4)
@@ -236,78 +381,96 @@ def test_plain_names(student: Student) -> None:
 )
 def test_plain_not_others(student: Student) -> None:
     """Underscores, containers of other things and PyTorch's own containers are not reported."""
-    for name in OTHERS:
-        beside = random.choice(FOUND[:4])
-        value = student.function("plain_containers")(student.made("model", [name, beside]))
-        what = f"the result for a model with {beside} and {name}"
-        assert_equal(value, [beside], what=what, ordered=False)
+    kinds = [*OTHERS, "list", "list"]
+    names = random.sample(WORDS, len(kinds))
+    names[-1] = f"_{names[-1]}"
+    check_found(student, {"": dict(zip(names, kinds, strict=True))})
 
 
-def new_widths() -> list[Sequence[int]]:
-    """Widths of several layers, of one, all alike, and the smallest."""
-    several = random.sample(range(2, 9), random.randint(4, 6))
-    same = random.randint(2, 9)
-    return [several, random.sample(range(2, 9), 2), (same,) * 4, [1, 1, same]]
+# --- locally -------------------------------------------------------------------------------------
+
+
+def new_widths() -> list[list[int]]:
+    """Widths of several layers, and some that are all alike."""
+    return [random.sample(range(2, 9), random.randint(4, 6)), [random.randint(2, 9)] * 4]
 
 
 def shapes(widths: Sequence[int]) -> dict[str, list[int]]:
     """The shapes of the parameters of an MLP, by their names."""
-    pairs = enumerate(zip(widths[1:], widths[:-1], strict=True))
-    weights = [(f"layers.{2 * i}", m, n) for i, (m, n) in pairs]
-    both = [((f"{layer}.weight", [m, n]), (f"{layer}.bias", [m])) for layer, m, n in weights]
-    return {name: shape for pair in both for name, shape in pair}
+    result = {}
+    for i in range(len(widths) - 1):
+        result[f"layers.{2 * i}.weight"] = [widths[i + 1], widths[i]]
+        result[f"layers.{2 * i}.bias"] = [widths[i + 1]]
+    return result
 
 
-def mlp(x: Tensor, tensors: Sequence[Tensor], activation: Any = torch.relu) -> Tensor:
-    for i in range(0, len(tensors), 2):
-        x = F.linear(activation(x) if i else x, tensors[i], tensors[i + 1])
+def new_mlp(student: Student) -> tuple[Any, list[Tensor]]:
+    """An MLP in float64 with new values, and its weights and biases in turn."""
+    layer = student.module("MLP", WIDTHS).double()
+    tensors = laws.check_parameters(layer, shapes(WIDTHS), call=f"MLP({WIDTHS})")
+    with torch.no_grad():
+        for tensor in tensors:
+            tensor.copy_(torch.randn(tensor.shape))
+    return layer, tensors
+
+
+def mlp(x: Tensor, *tensors: Tensor) -> Tensor:
+    """The output of an MLP with these weights and biases, in turn."""
+    x = F.linear(x, tensors[0], tensors[1])
+    for i in range(2, len(tensors), 2):
+        x = F.linear(torch.relu(x), tensors[i], tensors[i + 1])
     return x
 
 
-def kinds_of(report: Any) -> list[str]:
-    """The names of a type and its bases."""
-    return f"{entry(report, 'kinds')} ?".split()
+def check_blocks(student: Student, argument: Any, weights: list[Tensor]) -> None:
+    """A stack of these blocks keeps them in an nn.ModuleList, in order."""
+    report = student.run("blocks_of", argument)
+    assert_equal(entry(report, "class"), "ModuleList", what="the class of blocks")
+    what = f"the list of the weights of blocks, made of {len(weights)} blocks,"
+    assert_close(entry(report, "weights"), weights, what=what)
+
+
+def new_weights() -> list[Tensor]:
+    return list(randn(BLOCKS, FEATURES))
 
 
 def new_stack(student: Student, weights: list[Tensor]) -> Any:
-    return student.own("ResidualStack", [student.made("block", weight) for weight in weights])
+    return student.module("ResidualStack", [student.made("block", weight) for weight in weights])
 
 
-def run_block(x: Tensor, weight: Tensor) -> Tensor:
-    return torch.tanh(torch.sin(x) * weight)
+def new_skips() -> list[Any]:
+    """A block before the last, two of which one is repeated (in a tuple, longer than the stack), and all."""
+    early = random.randrange(BLOCKS - 1)
+    late = random.randrange(early + 1, BLOCKS)
+    return [[early], (late, early, late, late), list(range(BLOCKS))]
 
 
-def residual(x: Tensor, weights: Sequence[Tensor], skip: Any = ()) -> Tensor:
-    """What a stack gives without the blocks in `skip`."""
+def calls_without(skip: Collection[int]) -> list[int]:
+    return [int(i not in skip) for i in range(BLOCKS)]
+
+
+def residual(x: Tensor, weights: Sequence[Tensor], skip: Collection[int] = ()) -> Tensor:
+    """What a stack of the probe's blocks gives without those in `skip`."""
     for i, weight in enumerate(weights):
-        x = x if i in skip else x + run_block(x, weight)
+        if i not in skip:
+            x = x + torch.tanh(torch.sin(x) * weight)
     return x
 
 
-def check_outputs(student: Student, weights: Any, x: Tensor, *skip: Any) -> None:
-    """A stack's outputs are right in both modes: with `skip`, in a container of a kind, or without."""
-    report = student.run("outputs", new_stack(student, weights), x, *skip)
-    words = f" for the {skip[1]} {skip[0]} as skip" if skip else ""
-    for i, mode in enumerate(("training", "evaluation")):
-        what, right = f"the output in {mode} mode{words}", residual(x, weights, *skip[:1])
-        assert_close(entry(report, i), right, what=what)
+def check_found(student: Student, parts: Mapping[str, Mapping[str, str]]) -> None:
+    """Exactly the hiding attributes of a model with these parts are reported."""
+    right = []
+    for path, attributes in parts.items():
+        for name, kind in attributes.items():
+            if kind in HIDING and not name.startswith("_"):
+                right.append(f"{path}.{name}".lstrip("."))
+    check_names(student, student.made("holding", parts), right)
 
 
-def check_follows(student: Student, name: str, argument: Any, x: Tensor, count: int) -> None:
-    """double(), eval() and to() reach all parameters of a model, and there are `count` of them."""
-    report = student.run("follows", name, argument, x)
-    what = 'the list of dtype and device of the parameters after double() and to("meta")'
-    right = [["torch.float64", "meta"]] * count
-    assert_equal(entry(report, "parameters"), right, what=what)
-    assert entry(report, "training") is False, "eval() does not reach all layers."
-    assert_tensor(entry(report, "output"), dtype=torch.float64, what="the output after double()")
-
-
-def check_names(student: Student, attributes: list[str], names: list[str], where: str = "") -> None:
-    """The names are reported, in any order, of a model with these attributes in its submodule `where`."""
-    model = student.made("model", attributes, where)
-    value = laws.check_changes_nothing(student, "plain_containers", model)
-    plain = isinstance(value, list) and all(isinstance(name, str) for name in value)
-    right = sorted(f"{where}.{name}".lstrip(".") for name in names)
-    what = f"the sorted result for a model with {' and '.join(right)}"
-    assert_equal(sorted(value) if plain else value, right, what=what)
+def check_names(student: Student, model: Any, right: list[str]) -> None:
+    """These names are reported of a model, in any order, and it stays as it is."""
+    found = laws.check_changes_nothing(student, "plain_containers", model)
+    told = "plain_containers has to return a list of names."
+    names = [str(name) for name in entry(found, kind=list, told=told)]
+    what = "the text of the sorted names in the result"
+    assert_equal(" ".join(sorted(names)), " ".join(sorted(right)), what=what)

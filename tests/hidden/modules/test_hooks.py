@@ -15,15 +15,20 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws, must_ra
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
+# The modules that run between body and head, in order, and whether there is a skip connection.
+Plan = list[tuple[str, bool]]
 ACTIVATIONS, GRADIENTS = "capture_activations", "capture_gradients"
 # Modules of the probe's Network: "body.0" and "body.1" are not asked for, and "side" gets no gradient.
-NAMES = ["", "body", "gain", "side", "head"]
+NAMES = ["", "body", "gain", "bend", "side", "mix", "head"]
 SHAPES = {
     "body.0.weight": (4, 3),
     "body.0.bias": (4,),
     "gain.weight": (4,),
+    "bend.weight": (4,),
     "side.weight": (5, 4),
     "side.bias": (5,),
+    "mix.weight": (4, 4),
+    "mix.bias": (4,),
     "head.weight": (2, 4),
     "head.bias": (2,),
 }
@@ -115,10 +120,10 @@ def test_trace_changes_nothing(student: Student) -> None:
 @pytest.mark.hint("activations[name] = output.detach().clone() in a hook of its own for each name.")
 def test_activations(student: Student) -> None:
     """Each pass in the block puts the outputs of the named modules into the dict."""
-    state, x, later = new_state(), randn(5, 3), randn(2, 3)
-    report = student.run("two_passes", student.made("network", state), NAMES, x, later)
+    state, plan, x, later = new_state(), new_plan(), randn(5, 3), randn(2, 3)
+    report = student.run("two_passes", student.made("network", state, plan), NAMES, x, later)
     for key, given in [("first", x), ("second", later)]:
-        right = of_names(outputs(state, given))
+        right = of_names(outputs(state, plan, given))
         assert_close(entry(report, key), right, what=f"the dict after the {key} pass")
 
 
@@ -128,9 +133,9 @@ def test_activations(student: Student) -> None:
 @pytest.mark.hint("output.detach(): without it each value holds the graph of its whole pass.")
 def test_activations_are_detached(student: Student) -> None:
     """The values have no graph."""
-    state, x = new_state(), randn(5, 3)
-    report = student.run("attached", student.made("network", state), NAMES, x)
-    assert_close(entry(report, "values"), of_names(outputs(state, x)), what="the dict")
+    state, plan, x = new_state(), new_plan(), randn(5, 3)
+    report = student.run("attached", student.made("network", state, plan), NAMES, x)
+    assert_close(entry(report, "values"), of_names(outputs(state, plan, x)), what="the dict")
     graph = entry(report, "graph", kind=list)
     assert_equal(graph, [], what="the list of the names whose values are in a graph")
 
@@ -141,9 +146,9 @@ def test_activations_are_detached(student: Student) -> None:
 @pytest.mark.hint("detach() shares the memory of the output: clone() does not.")
 def test_activations_are_copies(student: Student) -> None:
     """A value stays as the module returned it, of its latest call, also before a ReLU in place."""
-    state, x, times = new_state(), randn(5, 3), random.randint(2, 4)
-    model = student.made("network", state, in_place=True, times=times)
-    right = outputs(state, x, times)
+    state, x, plan = new_state(), randn(5, 3), new_plan() + new_plan()
+    model = student.made("network", state, plan, in_place=True)
+    right = outputs(state, plan, x)
     activations = student.run("changed_output", model, list(right), x)
     assert_close(activations, right, what="the dict")
 
@@ -182,10 +187,10 @@ def test_activation_names(student: Student) -> None:
 @pytest.mark.hint("register_full_backward_hook: grad_output[0] is the gradient of the output.")
 def test_gradients(student: Student) -> None:
     """Each backward pass puts the gradients of the named modules' outputs into the dict."""
-    state, (x, weight) = new_state(), new_pass()
-    model = student.made("network", state)
+    state, plan, (x, weight) = new_state(), new_plan(), new_pass()
+    model = student.made("network", state, plan)
     values = student.run("captured", GRADIENTS, model, NAMES, x, weight)
-    assert_close(values, of_names(output_gradients(state, x, weight)), what="the dict")
+    assert_close(values, of_names(output_gradients(state, plan, x, weight)), what="the dict")
 
 
 @pytest.mark.points(4)
@@ -194,10 +199,10 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.hint("A hook sees the gradient of its own pass; .grad is a sum over passes.")
 def test_gradients_of_the_latest_pass(student: Student) -> None:
     """Of two backward passes through one graph the latest one counts."""
-    state, (x, weight), later = new_state(), new_pass(), randn(5, 2)
-    model = student.made("network", state)
+    state, plan, (x, weight), later = new_state(), new_plan(), new_pass(), randn(5, 2)
+    model = student.made("network", state, plan)
     values = student.run("two_backward_passes", model, NAMES, x, weight, later)
-    assert_close(values, of_names(output_gradients(state, x, later)), what="the dict")
+    assert_close(values, of_names(output_gradients(state, plan, x, later)), what="the dict")
 
 
 @pytest.mark.points(3)
@@ -206,12 +211,12 @@ def test_gradients_of_the_latest_pass(student: Student) -> None:
 @pytest.mark.hint("An output that does not require grad gets no entry, and is not an error.")
 def test_no_gradient(student: Student) -> None:
     """A module that no gradient reaches has no entry; parameters may be frozen."""
-    state, (x, weight) = new_state(), new_pass()
-    values = student.run("under_no_grad", student.made("network", state), NAMES, x)
+    state, plan, (x, weight) = new_state(), new_plan(), new_pass()
+    values = student.run("under_no_grad", student.made("network", state, plan), NAMES, x)
     assert_equal(values, {}, what="the dict after a pass under torch.no_grad()")
-    model = student.made("network", state, frozen=["body.0.weight", "body.0.bias"])
+    model = student.made("network", state, plan, frozen=["body.0.weight", "body.0.bias"])
     values = student.run("captured", GRADIENTS, model, NAMES, x, weight)
-    right = of_names(output_gradients(state, x, weight))
+    right = of_names(output_gradients(state, plan, x, weight))
     del right["body"]
     assert_close(values, right, what="the dict for a model whose body is frozen")
 
@@ -247,46 +252,48 @@ def test_gradient_names(student: Student) -> None:
 
 def check_model(student: Student, name: str) -> None:
     """Neither the model nor other hooks notice a block; two nested ones work beside each other."""
-    state, (x, weight) = new_state(), new_pass()
+    state, plan, (x, weight) = new_state(), new_plan(), new_pass()
     factors = torch.rand(2).tolist()
     # Both hooks stand on the head, so that they multiply the model's output.
     factor = factors[0] * factors[1]
-    model = student.made("network", state)
+    model = student.made("network", state, plan)
     report = student.run("beside_other_hooks", name, model, NAMES, x, weight, factors)
-    output = factor * outputs(state, x)[""]
-    gradients = parameter_gradients(state, x, factor * weight)
+    output = factor * outputs(state, plan, x)[""]
+    gradients = parameter_gradients(state, plan, x, factor * weight)
     for when in ("inside", "after"):
         seen = entry(report, when)
         assert_close(entry(seen, "output"), output, what=f"the model's output {when} a block")
         what = f"the dict of the parameters' gradients {when} a block"
         assert_close(entry(seen, "gradients"), gradients, what=what)
     first, second = new_pass(), new_pass()
-    report = student.run("nested", name, student.made("network", state), NAMES, first, second)
+    model = student.made("network", state, plan)
+    report = student.run("nested", name, model, NAMES, first, second)
     for key, given in [("inner", first), ("outer", second)]:
-        right = right_values(name, state, *given)
+        right = right_values(name, state, plan, *given)
         assert_close(entry(report, key), right, what=f"the dict of the {key} of two nested blocks")
 
 
 def check_hooks(student: Student, name: str) -> None:
     """No hook is there before the block begins and after it has ended, in whatever way."""
-    state = new_state()
+    state, plan = new_state(), new_plan()
     for probe, what in [("call", f"{name}(...) without a block"), ("begin", f"a block of {name}")]:
-        model = student.made("network", state)
+        model = student.made("network", state, plan)
         laws.check_changes_nothing(student, student.probe(probe), name, model, NAMES, call=what)
     for error in ERRORS:
         came_out = laws.check_changes_nothing(
             student,
             student.probe("out_of_block"),
             name,
-            student.made("network", state),
+            student.made("network", state, plan),
             NAMES,
             error,
             call=f"a block of {name} that ends with a {error}",
         )
         assert_equal(came_out, error, what="the exception that came out of the block")
     first, second = new_pass(), new_pass()
-    values = student.run("later_block", name, student.made("network", state), NAMES, first, second)
-    right = right_values(name, state, *first)
+    model = student.made("network", state, plan)
+    values = student.run("later_block", name, model, NAMES, first, second)
+    right = right_values(name, state, plan, *first)
     assert_close(values, right, what="the dict after a pass in a later block")
 
 
@@ -294,7 +301,7 @@ def check_names(student: Student, name: str) -> None:
     """A name that no module has is refused, also that of a parameter, and no hook is left."""
     state = new_state()
     for wrong in ("nope", "body.2", "body.0.weight"):
-        model, names = student.made("network", state), ["gain", wrong]
+        model, names = student.made("network", state, new_plan()), ["gain", wrong]
         seen = laws.observe(student, student.probe("begin"), name, model, names)
         with must_raise(ValueError, mentions=wrong, call=f"{name}(model, {names})"):
             seen.checked()
@@ -322,6 +329,12 @@ def new_state() -> State:
     return {name: randn(shape) for name, shape in SHAPES.items()}
 
 
+def new_plan() -> Plan:
+    """Each of the modules once, in any order."""
+    names = random.sample(["gain", "bend", "side", "mix"], 4)
+    return [(name, random.random() < 0.5) for name in names]
+
+
 def new_pass() -> tuple[Tensor, Tensor]:
     """An x, and the weights with which the output is summed."""
     return randn(5, 3), randn(5, 2)
@@ -331,37 +344,41 @@ def of_names(values: State) -> State:
     return {name: values[name] for name in NAMES if name in values}
 
 
-def right_values(name: str, state: State, x: Tensor, weight: Tensor) -> State:
+def right_values(name: str, state: State, plan: Plan, x: Tensor, weight: Tensor) -> State:
     """What a block of this function holds after a pass."""
     if name == ACTIVATIONS:
-        return of_names(outputs(state, x))
-    return of_names(output_gradients(state, x, weight))
+        return of_names(outputs(state, plan, x))
+    return of_names(output_gradients(state, plan, x, weight))
 
 
-def outputs(state: State, x: Tensor, times: int = 1) -> State:
-    """The outputs of all modules of the probe's Network."""
+def outputs(state: State, plan: Plan, x: Tensor) -> State:
+    """The outputs of all modules of the probe's Network, each of its latest call."""
     values = {"body.0": F.linear(x, state["body.0.weight"], state["body.0.bias"])}
     x = values["body.1"] = values["body"] = values["body.0"].relu()
-    for _ in range(times):
-        values["gain"] = torch.sin(x * state["gain.weight"])
-        x = x + values["gain"]
-    values["side"] = F.linear(x, state["side.weight"], state["side.bias"])
+    for name, skips in plan:
+        if name in ("gain", "bend"):
+            y = torch.sin(x * state[f"{name}.weight"])
+        else:
+            y = F.linear(x, state[f"{name}.weight"], state[f"{name}.bias"])
+        values[name] = y
+        if name != "side":
+            x = x + y if skips else y
     values["head"] = values[""] = F.linear(x, state["head.weight"], state["head.bias"])
     return values
 
 
-def output_gradients(state: State, x: Tensor, weight: Tensor) -> State:
+def output_gradients(state: State, plan: Plan, x: Tensor, weight: Tensor) -> State:
     """The gradients with respect to the outputs of all modules but side, which has none."""
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in state.items()}
-    values = outputs(leaves, x)
+    values = outputs(leaves, plan, x)
     del values["side"]
     total = (values[""] * weight).sum()
     return dict(zip(values, torch.autograd.grad(total, list(values.values())), strict=True))
 
 
-def parameter_gradients(state: State, x: Tensor, weight: Tensor) -> State:
+def parameter_gradients(state: State, plan: Plan, x: Tensor, weight: Tensor) -> State:
     """The gradients with respect to all parameters but those of side, which have none."""
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in state.items()}
-    total = (outputs(leaves, x)[""] * weight).sum()
+    total = (outputs(leaves, plan, x)[""] * weight).sum()
     ends = {name: leaf for name, leaf in leaves.items() if not name.startswith("side")}
     return dict(zip(ends, torch.autograd.grad(total, list(ends.values())), strict=True))

@@ -1,4 +1,4 @@
-"""What BranchFreeRouter, the three exporters and largest_difference promise."""
+"""Tests of BranchFreeRouter, the three exporters and largest_difference."""
 
 from __future__ import annotations
 
@@ -10,60 +10,26 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields, must_raise
+from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
-MIXED = [True, True, False, True, False, True, False]
+FEATURES, OUTPUTS = 3, 2
+# Rows of both signs, and a mean above 0.
+SIGNS = [[-1.0], [2.0], [4.0], [-2.0], [3.0]]
+# How often a batch is repeated to have more rows than any bound.
+REPEATS = 250
+# A mean above 0 that half precision takes for 0.
+TINY = 1e-9
+# What an exporter may not change.
+LEFT = ("values", "parameters", "buffers", "requires_grad", "mode")
+# A difference that torch.allclose and float32 lose.
+SMALL_DIFFERENCE = 2.0**-30
+ONNX_TOLERANCE = 1e-4
+ONNX_BYTES = 1_000_000
 
 
-def router_state(dtype: torch.dtype = torch.float32) -> State:
-    shapes = {"positive.weight": (2, 3), "positive.bias": (2,)}
-    shapes |= {name.replace("positive", "negative"): shape for name, shape in shapes.items()}
-    return {name: torch.randn(shape, dtype=dtype) for name, shape in shapes.items()}
-
-
-def layer(state: State, name: str, x: Tensor) -> Tensor:
-    return x @ state[f"{name}.weight"].T + state[f"{name}.bias"]
-
-
-def routed(state: State, x: Tensor) -> Tensor:
-    return layer(state, "positive" if x.mean() > 0 else "negative", x)
-
-
-def batches(dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Batches of 1 to 1250 rows whose means are above 0 and below 0, with rows of both signs."""
-    signs = torch.tensor([[-1.0], [2.0], [4.0], [-2.0], [3.0]], dtype=dtype)
-    x = signs * (1 + torch.rand(5, 3, dtype=dtype))
-    return [x, -x, x[1:2], -x[1:2], x.repeat(250, 1)]
-
-
-def check_values(values: Any, right: list[Tensor], what: str) -> None:
-    """Outputs of several batches, any of which may be what was raised in its place."""
-    for value, output in zip(entry(values, kind=list, count=len(right)), right, strict=True):
-        if isinstance(value, str):
-            raise AssertionError(f"{what} fails for a batch of {len(output)} rows: {value}")
-    assert_close(values, right, what=what)
-
-
-@pytest.mark.points(6)
-@pytest.mark.place("BranchFreeRouter.forward")
-@pytest.mark.hint("torch.where(x.mean() > 0, self.positive(x), self.negative(x))")
-def test_router(student: Student) -> None:
-    """For every batch it has the values of the router, by one decision for the whole batch."""
-    for dtype in (torch.float32, torch.float64):
-        check_router(student, batches(dtype))
-
-
-@pytest.mark.points(2)
-@pytest.mark.place("BranchFreeRouter.forward")
-@pytest.mark.hint("The condition is x.mean() > 0, as in Router.")
-def test_router_near_zero(student: Student) -> None:
-    """A mean of 0 is not positive, and a mean just above 0 is."""
-    far = batches()[0]
-    near = 1e-9 * far[:2]
-    zero = torch.tensor([[1.0, -1, 0], [2, -1, -1]])
-    check_router(student, [far, near, -near, zero])
+# --- BranchFreeRouter ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(3)
@@ -72,105 +38,80 @@ def test_router_near_zero(student: Student) -> None:
 @pytest.mark.hint("self.positive = router.positive, or the router itself as a submodule.")
 def test_router_shares(student: Student) -> None:
     """Its two layers are those of the router: shared, not copied, and registered as submodules."""
-    report = student.run("routed", router_state(), batches())
-    entry(report, "values", kind=list, told="This is the router itself.")
-    shared, count = fields(report, "shared", "count")
+    report = student.run("shared", student.made("router", router_state()))
+    assert entry(report, "is_router") is False, "This is the router itself."
     told = "Not all of the router's parameters are those of BranchFreeRouter: share its layers."
-    assert entry(shared, kind=list, count=4) == [True] * 4, told
-    assert_equal(count, [4], what="the number of parameters")
+    assert entry(report, "shared", kind=list, count=4) == [True] * 4, told
+    assert_equal(entry(report, "count"), 4, what="the number of parameters")
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("BranchFreeRouter.forward")
+@pytest.mark.hint("torch.where(x.mean() > 0, self.positive(x), self.negative(x))")
+def test_router(student: Student) -> None:
+    """It has the values of the router, by one decision for the whole batch."""
+    check_router(student, new_batches(torch.float64))
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("BranchFreeRouter.forward")
+@pytest.mark.hint("The condition is x.mean() > 0, as in Router.")
+def test_router_near_zero(student: Student) -> None:
+    """A mean of 0 is not positive, and a mean just above 0 is."""
+    positive = torch.rand(2, FEATURES) + 1
+    # Whole numbers, so that their sum is exactly 0 in whatever order.
+    whole = torch.randint(1, 9, (1, FEATURES)).float()
+    check_router(student, [TINY * positive, -TINY * positive, torch.cat([whole, -whole])])
 
 
 @pytest.mark.points(12)
 @pytest.mark.place("BranchFreeRouter.forward")
 @pytest.mark.hint("No if, no .item(), no bool(): the condition stays a tensor.")
 def test_router_exports(student: Student) -> None:
-    """torch.export of it keeps both branches, whatever the example, for any batch size."""
-    state, xs = router_state(), batches()
-    right = [routed(state, x) for x in xs]
-    for example in (xs[0], xs[1]):
-        report = student.run("branches", state, example, xs)
-        if (error := entry(report, "error")) is not None:
-            raise AssertionError(f"torch.export cannot export it, an if on a value? {error}")
-        values, what = entry(report, "values"), "the exported BranchFreeRouter"
-        check_values(values, right, what)
+    """Exported by torch.export, it is right for batches of both kinds and of any size."""
+    state, batches = router_state(), new_batches()
+    free = student.own("BranchFreeRouter", student.made("router", state))
+    report = student.run("router_program", free, random.choice(batches), batches)
+    error = entry(report, "error")
+    assert error is None, f"torch.export cannot export it, an if on a value? {error}"
+    right = [routed(state, x) for x in batches]
+    check_values(entry(report, "values"), right, "the exported BranchFreeRouter")
 
 
-def check_router(student: Student, xs: list[Tensor]) -> None:
-    state = router_state(xs[0].dtype)
-    values = entry(student.run("routed", state, xs), "values")
-    right = [routed(state, x) for x in xs]
-    check_values(values, right, "BranchFreeRouter")
+# --- to_torchscript ------------------------------------------------------------------------------
 
 
-def net(dtype: torch.dtype = torch.float32) -> nn.Sequential:
-    """The network of the probe, with statistics that are not those of any batch."""
-    inner = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5))
-    model = nn.Sequential(nn.BatchNorm1d(3), inner, nn.Linear(4, 2)).to(dtype)
-    for name, value in model.state_dict().items():
-        if value.is_floating_point():
-            value.copy_(torch.rand_like(value) + 0.5 if "var" in name else torch.randn_like(value))
-    return model.eval()
-
-
-def check_left(report: Any, state: State, modes: list[bool], example: Tensor | None = None) -> None:
-    left, kept, needs = fields(report, "modes", "state", "needs")
-    told = "The model is left in eval mode: set each submodule back to the mode that it had."
-    assert_equal(left, modes, what="the mode of each submodule afterwards")
-    assert_equal(kept, state, what="the model's state dict afterwards", ordered=False)
-    told = "The requires_grad of the model's parameters or of example has changed: leave it."
-    assert needs == [False] + [True] * 5 + [False] * (example is not None), told
-    if example is not None:
-        assert_equal(entry(report, "example"), [example], what="example afterwards")
-
-
-def check_net(
-    student: Student,
-    exporter: str,
-    *example: Tensor,
-    dtype: Any = torch.float32,
-    left: bool = False,
-) -> Any:
-    """An exporter's report of the network in train mode; `left` checks what remains of a mixed one."""
-    model = net(dtype)
-    state, xs = model.state_dict(), batches(dtype)
-    if example and example[0].dim() == 3:
-        xs = [x[:, None] * torch.randn(3, 1, dtype=dtype) for x in xs]
-    modes = MIXED if left else [True] * len(MIXED)
-    report = student.run("exported", exporter, "net", state, modes, *example, xs)
-    if left:
-        check_left(report, state, modes, *example)
-    return report, xs, [model(x).detach() for x in xs]
-
-
-@pytest.mark.points(8)
+@pytest.mark.points(6)
 @pytest.mark.place("to_torchscript")
 @pytest.mark.hint("torch.jit.script(model)")
 def test_script(student: Student) -> None:
-    """Control flow is kept: an if on a value, and a loop, also after save and load."""
-    for dtype in (torch.float32, torch.float64):
-        state, xs = router_state(dtype), batches(dtype)
-        for name, right in (
-            ("router", [routed(state, x) for x in xs]),
-            ("loop", [x / 2 ** max(0, math.ceil(math.log2(x.sum().clamp(min=1)))) for x in xs]),
-        ):
-            own = state if name == "router" else {}
-            report = student.run("exported", "to_torchscript", name, own, [], xs)
-            kind = entry(report, "kind")
-            told = f"to_torchscript returns a {str(kind)[:40]}, not a ScriptModule."
-            assert kind == "ScriptModule", told
-            for values in ("values", "loaded"):
-                what = f"the scripted {name}{', saved and loaded,' if values == 'loaded' else ''}"
-                check_values(entry(report, values), right, what)
+    """An `if` that depends on a value is kept, also after torch.jit.save and torch.jit.load."""
+    state, batches = router_state(torch.float64), new_batches(torch.float64)
+    report = student.run("script", student.made("router", state), batches)
+    right = [routed(state, x) for x in batches]
+    check_script(report, right, "the scripted router")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("to_torchscript")
+@pytest.mark.hint("torch.jit.script(model)")
+def test_script_loop(student: Student) -> None:
+    """A `while` that depends on a value is kept, in float32."""
+    batches = [x.abs() for x in new_batches()]
+    report = student.run("script", student.made("loop"), batches)
+    # Halved until the sum is at most 1.
+    halvings = [max(0, math.ceil(math.log2(x.sum()))) for x in batches]
+    right = [x / 2**times for x, times in zip(batches, halvings, strict=True)]
+    check_script(report, right, "the scripted loop")
 
 
 @pytest.mark.points(4)
 @pytest.mark.place("to_torchscript")
 @pytest.mark.hint("Set the model to eval mode before you script it.")
 def test_script_mode(student: Student) -> None:
-    """It has the outputs of the model in eval mode."""
-    report, _, right = check_net(student, "to_torchscript", dtype=torch.float64)
-    for name, what in (("values", "of a model in train mode"), ("loaded", "saved and loaded")):
-        check_values(entry(report, name, default=[]), right, f"the script {what}")
+    """It has the outputs of the model in eval mode, whatever mode it is in."""
+    seen, right = scripted_network(student)
+    check_script(seen.value, right, "the script of a model in train mode")
 
 
 @pytest.mark.points(2)
@@ -178,144 +119,335 @@ def test_script_mode(student: Student) -> None:
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_script_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule."""
-    report, _, right = check_net(student, "to_torchscript", left=True)
-    values = entry(report, "values", kind=list, default=[])
-    assert len(values) == len(right), "to_torchscript does not return a ScriptModule."
+    seen, _ = scripted_network(student)
+    check_left(seen, "to_torchscript")
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("to_exported")
-@pytest.mark.hint("dynamic_shapes=({0: torch.export.Dim('batch')},), in eval mode.")
-def test_exported(student: Student) -> None:
-    """One program has the outputs of the model in eval mode, for every batch size from 1."""
-    check_program(student, torch.randn(4, 3))
-
-
-@pytest.mark.points(3)
-@pytest.mark.place("to_exported")
-@pytest.mark.hint("Export with two rows at least: cat the example with itself.")
-def test_exported_from_one_row(student: Student) -> None:
-    """An example of one row gives a program for every batch size, and the model is left as it was."""
-    check_program(student, torch.randn(1, 3, 3, dtype=torch.float64), left=True)
+# --- to_exported ---------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
 @pytest.mark.place("to_exported")
-@pytest.mark.hint("Cat the example with itself: both halves of a batch are treated alike.")
-def test_exported_router(student: Student) -> None:
-    """A model that decides for the whole batch is right for both kinds, from an example of one row."""
-    state, xs = router_state(torch.float64), batches(torch.float64)
-    report = student.run("exported", "to_exported", "free", state, [True] * 9, xs[3], xs)
-    right = [routed(state, x) for x in xs]
-    check_values(entry(report, "values", default=[]), right, "the program")
+@pytest.mark.hint("dynamic_shapes=({0: torch.export.Dim('batch')},), in eval mode.")
+def test_exported(student: Student) -> None:
+    """One program has the outputs of the model in eval mode, for every batch size from 1."""
+    example = torch.randn(random.randrange(3, 7), FEATURES)
+    check_program(exported_network(student, example, new_batches()))
 
 
-def check_program(student: Student, example: Tensor, left: bool = False) -> None:
-    report, _, right = check_net(student, "to_exported", example, dtype=example.dtype, left=left)
-    kind = entry(report, "kind")
-    assert kind == "ExportedProgram", f"to_exported returns a {str(kind)[:40]}."
-    what = f"the program from an example of shape {tuple(example.shape)}"
-    check_values(entry(report, "values"), right, what)
+@pytest.mark.points(4)
+@pytest.mark.place("to_exported")
+@pytest.mark.hint("Export with two rows at least: cat the example with itself.")
+def test_exported_from_one_row(student: Student) -> None:
+    """An example may have one row, and inputs more dimensions than two."""
+    check_program(exported_from_one_row(student))
 
 
-def compared(student: Student, pairs: Any, modes: Any = (False, False, False, False)) -> Any:
-    report = student.run("difference", pairs, list(modes))
-    return entry(report, "value"), entry(report, "modes")
+@pytest.mark.points(4)
+@pytest.mark.place("to_exported")
+@pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
+def test_exported_leaves_the_model(student: Student) -> None:
+    """The model is left as it was, with the mode of each submodule, and the example, too."""
+    seen, _ = exported_from_one_row(student)
+    check_left(seen, "to_exported")
 
 
-@pytest.mark.points(8)
+# --- largest_difference --------------------------------------------------------------------------
+
+
+@pytest.mark.points(6)
 @pytest.mark.place("largest_difference")
 @pytest.mark.hint("(expected - actual).abs().max().item(), and the largest of all inputs.")
 def test_difference(student: Student) -> None:
     """It is the largest absolute difference over all inputs and elements, as a float."""
-    base = torch.randn(3, 2, dtype=torch.float64)
-    scale = random.uniform(1, 2)
-    shift = scale * torch.tensor([[0.25, -3.0], [0.5, 0.0], [1.0, 2.0]], dtype=torch.float64)
+    base, largest = torch.randn(3, 2, dtype=torch.float64), random.uniform(3, 6)
+    # Relative differences, and those of the smaller outputs, are in another order.
+    shift = torch.tensor([[0.1, -1.0], [0.2, 0.0], [0.3, 0.6]], dtype=torch.float64) * largest
     pairs = [[base, base + 0.5 * shift], [base, base + shift], [2 * base, 2 * base + 0.25 * shift]]
-    value, _ = compared(student, pairs)
-    assert_close(value, scale * 3.0, what="largest_difference")
-    value, _ = compared(student, [[base, base]])
+    assert_close(difference(student, pairs), largest, what="largest_difference")
+    value = difference(student, [[base, base], [base[:1], base[:1]]])
     assert_close(value, 0.0, what="largest_difference of equal outputs")
-    row = base[:1].float()
-    value, _ = compared(student, [[row, row + 1e-3]])
-    assert_close(value, 1e-3, what="largest_difference of one row in float32", atol=1e-6)
-    value, _ = compared(student, [[base, base + 2**-30]])
-    what = "largest_difference of outputs that differ by 9.3e-10"
-    assert_close(value, 2**-30, what=what, atol=1e-13)
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(2)
+@pytest.mark.requires("test_difference")
 @pytest.mark.place("largest_difference")
-@pytest.mark.word("code that always returns infinity passes, too")
-@pytest.mark.hint("Compare shapes first; a difference that is not equal to itself is NaN.")
-def test_difference_is_infinite(student: Student) -> None:
-    """Shapes that differ, even if they broadcast, and a NaN are an infinite difference."""
-    x, nan = torch.ones(2, 3), torch.tensor([[1, 1, 1], [math.nan, 1, 1]])
-    shapes = {
-        "outputs (2, 3) and (2, 1)": [x, x[:, :1]],
-        "outputs (2, 3) and (3,)": [x, x[0]],
-        "outputs (2, 3) and (3, 2)": [x, x.T],
-        "a NaN in what was exported": [x, nan],
-        "a NaN in the model's output": [nan, x],
-        "a NaN in both": [nan, nan],
-    }
-    for what, pair in shapes.items():
-        for pairs in ([pair, [x, x + 1]], [[x, x + 1], pair]):
-            value, _ = compared(student, pairs)
-            assert_close(value, math.inf, what=f"largest_difference with {what}")
+@pytest.mark.hint("Round nothing, and keep the dtype of the outputs.")
+def test_small_difference(student: Student) -> None:
+    """A small difference counts, too."""
+    base = torch.randn(3, 2, dtype=torch.float64)
+    value = difference(student, [[base, base + SMALL_DIFFERENCE]])
+    what = f"largest_difference of outputs that differ by {SMALL_DIFFERENCE:.1e}"
+    assert_close(value, SMALL_DIFFERENCE, what=what, rtol=1e-4, atol=0)
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(2)
+@pytest.mark.requires("test_difference")
 @pytest.mark.place("largest_difference")
-@pytest.mark.hint("Note the mode of each submodule, model.eval(), and set them back at the end.")
-def test_difference_modes(student: Student) -> None:
-    """The model runs in eval mode, and every submodule is left in the mode that it had."""
+@pytest.mark.hint("Compare shapes before you subtract.")
+def test_difference_of_shapes(student: Student) -> None:
+    """Outputs of different shapes make it infinity, even if the shapes broadcast."""
+    x = torch.randn(2, 3)
+    for other in (x[:, :1], x[0], x.T):
+        check_infinite(student, [x, other], f"outputs {(2, 3)} and {tuple(other.shape)}")
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_difference")
+@pytest.mark.place("largest_difference")
+@pytest.mark.hint("A difference that is not equal to itself is NaN.")
+def test_difference_of_nan(student: Student) -> None:
+    """A NaN in an output makes it infinity."""
+    x = torch.randn(2, 3)
+    nan = x.clone()
+    nan[random.randrange(2), random.randrange(3)] = math.nan
+    pairs = {"what was exported": [x, nan], "the model's output": [nan, x], "both": [nan, nan]}
+    for where, pair in pairs.items():
+        check_infinite(student, pair, f"a NaN in {where}")
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_difference")
+@pytest.mark.place("largest_difference")
+@pytest.mark.hint("model.eval() sets all submodules.")
+def test_difference_in_eval_mode(student: Student) -> None:
+    """The model runs in eval mode, and each of its submodules does."""
     x, gap = torch.ones(2, 3), random.uniform(0.25, 0.75)
-    for modes in ([True, True, True, True], [True, False, True, False], [False, True, False, True]):
-        for pairs in ([[x, x + gap]], [[x, x[0]]]):
-            value, left = compared(student, pairs, modes)
-            right = gap if len(pairs[0][1]) == 2 else math.inf
-            assert_close(value, right, what="largest_difference")
-            assert_equal(left, modes, what="the mode of each submodule afterwards")
-    with must_raise(LookupError, call="largest_difference with an `exported` that raises"):
-        student.run("difference", [[x, x]], [True] * 4, True)
+    for modes in ([True] * 4, [False, True, False, True]):
+        value = difference(student, [[x, x + gap]], modes)
+        assert_close(value, gap, what="largest_difference with a model in train mode")
 
 
-def check_onnx(student: Student, rows: int, left: bool = False) -> None:
-    """An ONNX model from an example of so many rows, run where no student's code runs."""
-    report, xs, right = check_net(student, "to_onnx", torch.randn(rows, 3), left=left)
-    data = entry(report, "bytes", default=None)
-    told = "to_onnx returns something else than bytes: the ONNX model, serialized."
-    assert isinstance(data, bytes), told
-    assert len(data) < 1_000_000, "to_onnx returns more than 1 MB for a model of 40 numbers."
-    seen = student.apart("run_onnx", data, xs)
-    error = entry(seen, "error")
-    assert error is None, f"to_onnx returns bytes that are not an ONNX model: {error}"
-    for side, name in (("inputs", "features"), ("outputs", "logits")):
-        found = entry(seen, side, kind=list)
-        names = [str(entry(one, 0)) for one in found]
-        told = f"The {side} of the ONNX model are {names}: one, {name!r}, is asked for."
-        assert names == [name], told
-        fixed = entry(found[0], 1)
-        told = f"{name!r} has {fixed} rows in the ONNX model: declare its dimension 0 as dynamic."
-        assert fixed is None, told
-    values = entry(seen, "values", kind=list, count=len(right))
-    for value, output, x in zip(values, right, xs, strict=True):
-        assert not isinstance(value, str), f"The ONNX model fails for {len(x)} rows: {value}"
-        assert_close(value, output, what="the ONNX model's output", rtol=0, atol=1e-4)
+@pytest.mark.points(2)
+@pytest.mark.requires("test_difference_in_eval_mode", "test_difference_of_shapes")
+@pytest.mark.place("largest_difference")
+@pytest.mark.word("the sandbox says in which mode a submodule is")
+@pytest.mark.hint("Note the mode of each submodule, model.eval(), and set them back at the end.")
+def test_difference_leaves_modes(student: Student) -> None:
+    """Afterwards every submodule has the mode that it had, even where shapes differ."""
+    x, modes = torch.ones(2, 3), [True, False, True, False]
+    for pair in ([x, x + 1], [x, x[0]]):
+        model = student.made("answering", [pair[0]], modes)
+        compare = student.probe("difference")
+        laws.check_changes_nothing(student, compare, model, [pair[1]], call="largest_difference")
 
 
-@pytest.mark.points(8)
+# --- to_onnx -------------------------------------------------------------------------------------
+
+
+@pytest.mark.points(2)
 @pytest.mark.place("to_onnx")
-@pytest.mark.hint("input_names, output_names, dynamic_axes, dynamo=False, into an io.BytesIO.")
-def test_onnx(student: Student) -> None:
-    """The ONNX model has the names, a dynamic batch size, and the outputs of the model in eval mode."""
-    check_onnx(student, 3)
+@pytest.mark.hint('input_names=["features"], output_names=["logits"], into an io.BytesIO.')
+def test_onnx_names(student: Student) -> None:
+    """The bytes are those of an ONNX model with one input, "features", and one output, "logits"."""
+    report = onnx_model(student, from_one_row=False)
+    names = [entry(report, side) for side in ("inputs", "outputs")]
+    what = "the list of the names of the inputs and of the outputs"
+    assert_equal(names, [["features"], ["logits"]], what=what)
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_onnx_names")
+@pytest.mark.place("to_onnx")
+@pytest.mark.hint('dynamic_axes={"features": {0: "batch"}, "logits": {0: "batch"}}')
+def test_onnx_dynamic(student: Student) -> None:
+    """The batch dimension is dynamic."""
+    check_dynamic(onnx_model(student, from_one_row=False))
 
 
 @pytest.mark.points(4)
+@pytest.mark.requires("test_onnx_names")
+@pytest.mark.place("to_onnx")
+@pytest.mark.hint("Set the model to eval mode before you export it.")
+def test_onnx(student: Student) -> None:
+    """Its outputs are those of the model in eval mode."""
+    report = onnx_model(student, from_one_row=False)
+    right = entry(report, "right")
+    check_values(entry(report, "values"), right, "the ONNX model", rtol=0, atol=ONNX_TOLERANCE)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_onnx_dynamic")
 @pytest.mark.place("to_onnx")
 @pytest.mark.hint("Cat the example with itself where it has one row.")
-def test_onnx_one_row(student: Student) -> None:
-    """The same from an example of one row, and the model is left as it was."""
-    check_onnx(student, 1, left=True)
+def test_onnx_from_one_row(student: Student) -> None:
+    """The batch dimension is dynamic where the example has one row, too."""
+    report = onnx_model(student, from_one_row=True)
+    check_dynamic(report)
+    right = entry(report, "right")
+    check_values(entry(report, "values"), right, "the ONNX model", rtol=0, atol=ONNX_TOLERANCE)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("to_onnx")
+@pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
+def test_onnx_leaves_the_model(student: Student) -> None:
+    """The model is left as it was, with the mode of each submodule."""
+    check_left(onnx_model(student, from_one_row=True)["seen"], "to_onnx")
+
+
+# --- locally -------------------------------------------------------------------------------------
+
+
+def new_batches(dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Batches of 1 to 1250 rows, with means above 0 and below."""
+    signs = torch.tensor(SIGNS, dtype=dtype)
+    batch = signs * (1 + torch.rand(len(SIGNS), FEATURES, dtype=dtype))
+    return [batch, -batch, batch[1:2], -batch[1:2], batch.repeat(REPEATS, 1)]
+
+
+def router_state(dtype: torch.dtype = torch.float32) -> State:
+    """New weights of a router."""
+    state = {}
+    for layer in ("positive", "negative"):
+        state[f"{layer}.weight"] = torch.randn(OUTPUTS, FEATURES, dtype=dtype)
+        state[f"{layer}.bias"] = torch.randn(OUTPUTS, dtype=dtype)
+    return state
+
+
+def routed(state: State, x: Tensor) -> Tensor:
+    """What a router of these weights gives."""
+    layer = "positive" if x.mean() > 0 else "negative"
+    return x @ state[f"{layer}.weight"].T + state[f"{layer}.bias"]
+
+
+def check_values(values: Any, right: list[Tensor], what: str, **tolerances: Any) -> None:
+    """Outputs of several batches are right; in the place of one may stand what was raised."""
+    for value, output in zip(entry(values, kind=list, count=len(right)), right, strict=True):
+        assert not isinstance(value, str), (
+            f"{what} fails for a batch of {len(output)} rows: {value}"
+        )
+    assert_close(values, right, what=what, **tolerances)
+
+
+def check_router(student: Student, batches: list[Tensor]) -> None:
+    state = router_state(batches[0].dtype)
+    report = student.run("routed", student.made("router", state), batches)
+    assert entry(report, "is_router") is False, "This is the router itself."
+    right = [routed(state, x) for x in batches]
+    check_values(entry(report, "values"), right, "BranchFreeRouter")
+
+
+def new_network(dtype: torch.dtype = torch.float32) -> nn.Module:
+    """The probe's network in eval mode, with weights and statistics that are drawn."""
+    inner = nn.Sequential(nn.Linear(FEATURES, OUTPUTS), nn.ReLU(), nn.Dropout(0.5))
+    network = nn.Sequential(nn.BatchNorm1d(FEATURES), inner).to(dtype).eval()
+    for name, value in network.state_dict().items():
+        if "running_var" in name:
+            value.uniform_(0.5, 1.5)
+        elif value.is_floating_point():
+            value.normal_()
+    return network
+
+
+def new_modes() -> list[bool]:
+    """BatchNorm and Dropout are in train mode; of the four other modules, two are."""
+    others = random.sample([True, True, False, False], 4)
+    return [others[0], True, *others[1:], True]
+
+
+def made_network(student: Student, network: nn.Module) -> Any:
+    """A copy of the network where the student's code runs, with modes that are drawn."""
+    return student.made("network", network.state_dict(), new_modes())
+
+
+def outputs_of(network: nn.Module, batches: list[Tensor]) -> list[Tensor]:
+    return [network(x).detach() for x in batches]
+
+
+def check_left(seen: laws.Observation, name: str) -> None:
+    changed = [change.words for change in seen.changes() if change.part in LEFT]
+    assert not changed, f"One call of {name} changed {', '.join(changed[:6])}: leave it as it was."
+
+
+def scripted_network(student: Student) -> tuple[laws.Observation, list[Tensor]]:
+    """What the script of a network gives, and leaves of it, and the outputs that are right."""
+
+    def ask() -> tuple[laws.Observation, list[Tensor]]:
+        network, batches = new_network(), new_batches()
+        model = made_network(student, network)
+        seen = laws.observe(student, student.probe("script"), model, batches).checked()
+        check_class(seen.value, "ScriptModule", "to_torchscript")
+        return seen, outputs_of(network, batches)
+
+    return student.once("scripted network", ask)
+
+
+def check_class(report: Any, right: str, name: str) -> None:
+    found = str(entry(report, "class"))[:40]
+    assert found == right, f"{name} returns a {found}, not a {right}."
+
+
+def check_script(report: Any, right: list[Tensor], what: str) -> None:
+    check_class(report, "ScriptModule", "to_torchscript")
+    check_values(entry(report, "values"), right, what)
+    check_values(entry(report, "loaded"), right, f"{what}, saved and loaded,")
+
+
+def exported_network(
+    student: Student, example: Tensor, batches: list[Tensor]
+) -> tuple[laws.Observation, list[Tensor]]:
+    """What the program of a network gives, and leaves of it, and the outputs that are right."""
+    network = new_network(example.dtype)
+    arguments = made_network(student, network), example, batches
+    seen = laws.observe(student, student.probe("program"), *arguments).checked()
+    check_class(seen.value, "ExportedProgram", "to_exported")
+    return seen, outputs_of(network, batches)
+
+
+def exported_from_one_row(student: Student) -> tuple[laws.Observation, list[Tensor]]:
+    """The same for an example of one row, in float64 and of three dimensions."""
+
+    def ask() -> tuple[laws.Observation, list[Tensor]]:
+        channels = torch.randn(FEATURES, 1, dtype=torch.float64)
+        example = torch.randn(1, FEATURES, FEATURES, dtype=torch.float64)
+        batches = [x[:, None] * channels for x in new_batches(torch.float64)]
+        return exported_network(student, example, batches)
+
+    return student.once("from one row", ask)
+
+
+def check_program(exported: tuple[laws.Observation, list[Tensor]]) -> None:
+    seen, right = exported
+    check_values(entry(seen.value, "values"), right, "the program of a model in train mode")
+
+
+def difference(student: Student, pairs: list[list[Tensor]], modes: list[bool] | None = None) -> Any:
+    """The largest difference of pairs of outputs, that of the model and that of what was exported."""
+    expected, actual = ([pair[i] for pair in pairs] for i in (0, 1))
+    model = student.made("answering", expected, modes or [False] * 4)
+    return student.run("difference", model, actual)
+
+
+def check_infinite(student: Student, pair: list[Tensor], what: str) -> None:
+    """A pair of outputs makes the difference infinite, whatever comes before and after it."""
+    finite = [pair[0].nan_to_num(), pair[0].nan_to_num() + 1]
+    value = difference(student, [finite, pair, finite])
+    assert_close(value, math.inf, what=f"largest_difference with {what}")
+
+
+def onnx_model(student: Student, *, from_one_row: bool) -> dict[str, Any]:
+    """What an ONNX model says of itself and gives, run where no student's code runs."""
+
+    def ask() -> dict[str, Any]:
+        network, batches = new_network(), new_batches()
+        example = torch.randn(1 if from_one_row else random.randrange(3, 7), FEATURES)
+        model = made_network(student, network)
+        seen = laws.observe(student, "to_onnx", model, example).checked()
+        data = seen.value
+        told = "to_onnx returns something else than bytes: the ONNX model, serialized."
+        assert isinstance(data, bytes), told
+        assert len(data) < ONNX_BYTES, "to_onnx returns more than 1 MB for a model of 40 numbers."
+        report = student.apart("run_onnx", data, batches)
+        error = entry(report, "error")
+        assert error is None, f"to_onnx returns bytes that are not an ONNX model: {error}"
+        return {**report, "seen": seen, "right": outputs_of(network, batches)}
+
+    return student.once(f"ONNX {from_one_row}", ask)
+
+
+def check_dynamic(report: dict[str, Any]) -> None:
+    fixed = entry(report, "fixed_rows", kind=list, count=2)
+    for name, rows in zip(("features", "logits"), fixed, strict=True):
+        told = f"{name!r} has {rows} rows in the ONNX model: declare its dimension 0 as dynamic."
+        assert rows is None, told

@@ -18,30 +18,31 @@ def positions(module: Any, x: Tensor, indices: list[Any]) -> list[Any]:
     return [module.storage_index(x, index) for index in indices]
 
 
-def pairs(module: Any, names: list[str]) -> list[Any]:
-    """What shares_storage says of the pairs with these names."""
-    x = torch.arange(24.0).reshape(4, 6)
-    leaf = torch.randn(4, 6, requires_grad=True)
-    result = leaf * 2
-    exact = torch.randn(4, 3, dtype=torch.float64)
-    made = {
-        "a tensor and its transpose": (x, x.t()),
-        "a tensor and its last rows": (x, x[2:]),
-        "the first and the last rows": (x[:2], x[2:]),
-        "the even and the odd columns": (x[:, ::2], x[:, 1::2]),
-        "a matrix and one of its rows": (x, x[2]),
-        "a tensor and a clone": (x, x.clone()),
-        "two tensors of zeros": (torch.zeros(5), torch.zeros(5)),
-        "the transpose and a contiguous copy": (x.t(), x.t().contiguous()),
-        "a leaf and itself detached": (leaf, leaf.detach()),
-        "a result and a slice of it, detached": (result, result[1:].detach()),
-        "a leaf and what was computed from it": (leaf, result),
-        "a tensor and its bytes as int32": (x, x.view(torch.int32)),
-        "a float64 matrix and its last rows": (exact, exact[2:]),
-        "a tensor and a float64 copy": (x, x.double()),
-        "a leaf and a Parameter with a copy": (leaf, nn.Parameter(leaf.detach().clone())),
-    }
-    return [module.shares_storage(*made[name]) for name in names]
+def pairs(module: Any, questions: list[tuple[str, str, str, bool]]) -> list[Any]:
+    """What shares_storage says of pairs: an expression of x of a kind, and one of y.
+
+    y is x itself, or, where the last entry says no, a copy that nothing but its memory tells from x.
+    """
+    answers = []
+    for kind, left, right, shared in questions:
+        x = tensor_of(kind)
+        y = x if shared else copy_of(x)
+        names = {"torch": torch, "nn": nn, "x": x, "y": y}
+        answers.append(module.shares_storage(eval(left, names), eval(right, names)))
+    return answers
+
+
+def tensor_of(kind: str) -> Tensor:
+    """A matrix: "data", a "leaf" that requires a gradient, a "result", or in float64 ("exact")."""
+    x = torch.randn(4, 6, dtype=torch.float64 if kind == "exact" else torch.float32)
+    if kind in ("leaf", "result"):
+        x.requires_grad_()
+    return x * 2 if kind == "result" else x
+
+
+def copy_of(x: Tensor) -> Tensor:
+    """A copy in memory of its own, a leaf where x is one."""
+    return x.detach().clone().requires_grad_(x.requires_grad) if x.is_leaf else x.clone()
 
 
 def windows_after_a_change(module: Any, x: Tensor, size: int, step: int, later: Tensor) -> Any:

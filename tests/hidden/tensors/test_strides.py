@@ -16,25 +16,25 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-# Whether the pairs of the probe share a storage.
-PAIRS = {
-    "a tensor and its transpose": True,
-    "a tensor and its last rows": True,
-    "the first and the last rows": True,
-    "the even and the odd columns": True,
-    "a matrix and one of its rows": True,
-    "a tensor and a clone": False,
-    "two tensors of zeros": False,
-    "the transpose and a contiguous copy": False,
+# The kind of x and y, an expression of x, one of y, and whether they share a storage where y is x itself.
+Pair = tuple[str, str, str, bool]
+PAIRS: dict[str, Pair] = {
+    "a tensor and its transpose": ("data", "x", "y.t()", True),
+    "a tensor and its last rows": ("data", "x", "y[2:]", True),
+    "the first and the last rows": ("data", "x[:2]", "y[2:]", True),
+    "the even and the odd columns": ("data", "x[:, ::2]", "y[:, 1::2]", True),
+    "a matrix and one of its rows": ("data", "x", "y[2]", True),
+    "a tensor and itself": ("data", "x", "y", True),
+    "the transpose and a contiguous copy": ("data", "x.t()", "y.t().contiguous()", False),
 }
-PAIRS_OF_ANY_KIND = {
-    "a leaf and itself detached": True,
-    "a result and a slice of it, detached": True,
-    "a leaf and what was computed from it": False,
-    "a tensor and its bytes as int32": True,
-    "a float64 matrix and its last rows": True,
-    "a tensor and a float64 copy": False,
-    "a leaf and a Parameter with a copy": False,
+PAIRS_OF_ANY_KIND: dict[str, Pair] = {
+    "a leaf and itself detached": ("leaf", "x", "y.detach()", True),
+    "a result and a slice of it, detached": ("result", "x", "y[1:].detach()", True),
+    "a leaf and what was computed from it": ("leaf", "x", "y * 2", False),
+    "a tensor and its bytes as int32": ("data", "x", "y.view(torch.int32)", True),
+    "a float64 matrix and its last rows": ("exact", "x", "y[2:]", True),
+    "a tensor and a float64 copy": ("data", "x", "y.double()", False),
+    "a leaf and a Parameter": ("leaf", "x", "nn.Parameter(y.detach())", True),
 }
 # Strides of 53 bits and more, which a float rounds.
 LARGE_SHAPES = [(2**40, 3**20, 5**11), (2**62, 2**20 + 7, 2**41)]
@@ -173,7 +173,6 @@ def test_bad_index(student: Student) -> None:
 
 @pytest.mark.points(12)
 @pytest.mark.place("shares_storage")
-@pytest.mark.word("the sandbox answers yes or no")
 @pytest.mark.hint("x.untyped_storage() is the storage itself, and it has a data_ptr() of its own.")
 def test_one_storage(student: Student) -> None:
     """Views of one storage are True, whatever their offsets and shapes, also with nothing in common."""
@@ -183,7 +182,6 @@ def test_one_storage(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_one_storage")
 @pytest.mark.place("shares_storage")
-@pytest.mark.word("the sandbox answers yes or no")
 @pytest.mark.hint("A storage holds bytes, whatever the dtype or the graph of a view.")
 def test_views_of_any_kind(student: Student) -> None:
     """Detached, a Parameter, of another dtype: the storage decides, and asking changes nothing."""
@@ -320,12 +318,17 @@ def check_positions(
     assert_equal(positions, right, what=f"the list of positions of the elements of {name}")
 
 
-def check_pairs(student: Student, pairs: dict[str, bool]) -> None:
-    """Compare what shares_storage says of these pairs of the probe, asked in a random order."""
-    names = random.sample(list(pairs), len(pairs))
-    answers = entry(student.run("pairs", names), kind=list, count=len(names))
-    right = {name: pairs[name] for name in names}
-    assert_equal(dict(zip(names, answers, strict=True)), right, what="shares_storage")
+def check_pairs(student: Student, pairs: dict[str, Pair]) -> None:
+    """Compare what shares_storage says of these pairs, and of the same with a copy, asked in a random order."""
+    questions = [(name, is_x) for name in pairs for is_x in (True, False)]
+    random.shuffle(questions)
+    asked, right = [], {}
+    for name, is_x in questions:
+        *pair, shares = pairs[name]
+        asked.append([*pair, is_x])
+        right[name if is_x else f"{name}, of a copy"] = is_x and shares
+    answers = entry(student.run("pairs", asked), kind=list, count=len(asked))
+    assert_equal(dict(zip(right, answers, strict=True)), right, what="shares_storage")
 
 
 def windows_of(x: Tensor, size: int, step: int) -> Tensor:

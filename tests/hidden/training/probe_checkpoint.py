@@ -18,8 +18,16 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler
 
-SCHEDULERS: dict[str, Any] = {"StepLR": {"step_size": 4}, "ReduceLROnPlateau": {"patience": 1}}
-SCHEDULERS["OneCycleLR"] = {"max_lr": 0.2, "total_steps": 60}
+SCHEDULERS: dict[str, Any] = {
+    "StepLR": {"step_size": 4},
+    "ReduceLROnPlateau": {"patience": 1},
+    "OneCycleLR": {"max_lr": 0.2, "total_steps": 60},
+}
+# How many epochs a training has run before it is saved; one is saved before its first step.
+EPOCHS = 2
+
+
+# --- random states -------------------------------------------------------------------------------
 
 
 def draws() -> dict[str, Any]:
@@ -36,45 +44,65 @@ def draws() -> dict[str, Any]:
     return numbers
 
 
-def arrange(seed: int, kept: bool) -> dict[str, Any]:
-    """Seed and use all generators, with a normal number in hand or without; the draws right after the seed."""
-    random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
-    first = draws()
-    random.random(), np.random.rand(), torch.rand(1)
+def arrange(seed: int, kept: bool) -> None:
+    """Seed and use all generators, so that a normal number is kept in hand, or none."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    random.random()
+    np.random.rand()
+    torch.rand(1)
     if kept:
-        random.gauss(0, 1), np.random.randn(), torch.randn(1)
-    return first
+        random.gauss(0, 1)
+        np.random.randn()
+        torch.randn(1)
 
 
-def taken(module: Any, seed: int, kept: bool, file: bool, noises: list[int]) -> dict[str, Any]:
-    """What is drawn after a state is taken, and each time after it is set, or the bytes of its file.
+def arranged(module: Any, states: list[Any]) -> list[Any]:
+    """What is drawn after each of these arrangements; called where no student's code runs."""
+    drawn = []
+    for seed, kept in states:
+        arrange(seed, kept)
+        drawn.append(draws())
+    return drawn
 
-    Noises seed what is drawn before the state is set; see `draws_after_setting`.
-    """
+
+def taken(module: Any, seed: int, kept: bool, noises: list[int]) -> dict[str, Any]:
+    """What is drawn after a state was taken, and each time after it was set again."""
     arrange(seed, kept)
     state = module.random_state()
-    report: dict[str, Any] = {"after": draws(), "dict": isinstance(state, dict), "error": None}
-    if file:
-        buffer = io.BytesIO()
-        with contextlib.suppress(Exception):  # then there is nothing to read
-            torch.save(state, buffer)
-        buffer.seek(0)
-        return report | {"error": read(buffer)[0], "file": buffer.getvalue()}
-    return report | {"again": draws_after_setting(module, state, noises)}
+    after = draws()
+    return {"after": after, "again": draws_after_setting(module, state, noises)}
 
 
-def from_files(module: Any, files: list[bytes], noises: list[int]) -> list[Any]:
-    """For each file the draws each time after a state is set that another process has written."""
-    return [draws_after_setting(module, read(io.BytesIO(file))[1], noises) for file in files]
+def written(module: Any, seed: int, kept: bool) -> dict[str, Any]:
+    """Whether a state is a dict, the bytes of its file, and how torch.load refuses it."""
+    arrange(seed, kept)
+    state = module.random_state()
+    file = io.BytesIO()
+    with contextlib.suppress(Exception):  # then there is nothing to read
+        torch.save(state, file)
+    file.seek(0)
+    error, _ = read(file)
+    return {"dict": isinstance(state, dict), "error": error, "file": file.getvalue()}
+
+
+def from_file(module: Any, file: bytes, noises: list[int]) -> list[Any]:
+    """What is drawn each time after a state was set that another process has written."""
+    _, state = read(io.BytesIO(file))
+    return draws_after_setting(module, state, noises)
 
 
 def draws_after_setting(module: Any, state: Any, noises: list[int]) -> list[Any]:
-    """What is drawn each time that a state is set, after another one was taken, once for each two noises."""
+    """What is drawn after a state is set, where a normal number was in hand and where none was.
+
+    Another state is taken before. The noises seed what is drawn until then.
+    """
     again = []
-    for i, (taken, drawn) in enumerate(zip(noises[::2], noises[1::2], strict=True)):
-        arrange(taken, kept=i == 0)
+    for noise, kept in zip(noises, (True, False), strict=True):
+        arrange(noise, not kept)
         module.random_state()
-        arrange(drawn, kept=i == 1)
+        arrange(noise + 1, kept)
         module.set_random_state(state)
         again.append(draws())
     return again
@@ -93,47 +121,62 @@ def read(file: Any) -> tuple[str | None, Any]:
         torch.serialization.add_safe_globals(allowed)
 
 
+# --- trainings -----------------------------------------------------------------------------------
+
+
 class Training:
     """A training with noise and dropout, in float64 with StepLR or OneCycleLR; a bias is frozen.
 
-    Its start has "weights", "inputs", and a "seed" for what it draws.
+    Its kind is that of its scheduler, "none" or "unstarted". Its start has "weights", "inputs", and a
+    "seed" for what it draws.
     """
 
-    def __init__(self, kind: str, start: dict[str, Any], history: int = 0) -> None:
+    def __init__(self, kind: str, start: dict[str, Any], epochs: int) -> None:
         torch.manual_seed(start["seed"])
         self.inputs = start["inputs"]
         self.model = network(width_of(start))
         self.model.load_state_dict(start["weights"], strict=False)
-        self.model.to(torch.float64 if kind.endswith("LR") else torch.float32)
+        if kind.endswith("LR"):
+            self.model.double()
         self.model[3].bias.requires_grad_(False)
         first, *rest = self.model.parameters()
         groups: list[Any] = [{"params": [first]}, {"params": rest, "lr": 0.02}]
         self.optimizer: Any = torch.optim.SGD(groups, lr=0.05, momentum=0.9)
-        if kind in ("AdamW", "ReduceLROnPlateau"):
+        if kind == "ReduceLROnPlateau":
             self.optimizer = torch.optim.AdamW(groups, lr=0.05, amsgrad=True)
-        make = getattr(lr_scheduler, kind, lambda _: None)
-        self.scheduler: Any = make(self.optimizer, **SCHEDULERS.get(kind, {}))
-        self.run(history)
+        self.scheduler: Any = None
+        if kind in SCHEDULERS:
+            self.scheduler = getattr(lr_scheduler, kind)(self.optimizer, **SCHEDULERS[kind])
+        for _ in range(epochs):
+            self.run_epoch()
 
-    def run(self, epochs: int) -> dict[str, Any]:
+    def run_epoch(self) -> dict[str, Any]:
         """Train, and tell how all of it stands."""
         x = self.inputs.to(next(self.model.parameters()))
         self.model.train()
-        for rows in [rows for _ in range(epochs) for rows in torch.randperm(len(x)).split(4)]:
+        for rows in torch.randperm(len(x)).split(4):
             output = self.model(x[rows] + 0.1 * torch.randn(len(rows), 3).to(x))
             loss = (output - x[rows].sum(1, keepdim=True)).square().mean()
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-            if self.scheduler is not None:
-                self.scheduler.step(*[loss.item()][: "Plateau" in type(self.scheduler).__name__])
+            if isinstance(self.scheduler, lr_scheduler.ReduceLROnPlateau):
+                self.scheduler.step(loss.item())
+            elif self.scheduler is not None:
+                self.scheduler.step()
         return self.facts()
+
+    def objects(self, names: list[str]) -> list[Any]:
+        """The model, the optimizer, the scheduler, whichever are named."""
+        return [getattr(self, name) for name in names]
 
     def facts(self) -> dict[str, Any]:
         """All that the training holds, and what it would draw next."""
         parameters = dict(self.model.named_parameters())
         state, groups = self.optimizer.state, self.optimizer.param_groups
-        scheduler = {} if self.scheduler is None else self.scheduler.state_dict()
+        scheduler = {}
+        if self.scheduler is not None:
+            scheduler = self.scheduler.state_dict()
         plain = (bool, int, float, str, list)
         return {
             "weights": {name: p.detach().clone() for name, p in parameters.items()},
@@ -159,6 +202,29 @@ def network(width: int, *extra: nn.Module, outputs: int = 1) -> nn.Sequential:
     return nn.Sequential(*layers, *extra)
 
 
+def to_save(kind: str, start: dict[str, Any]) -> Training:
+    """A training as it is when it is saved, with a part of the model in evaluation mode."""
+    arrange(start["seed"], kept=True)
+    training = Training(kind, start, 0 if kind == "unstarted" else EPOCHS)
+    training.model[3].eval()
+    return training
+
+
+def undisturbed(module: Any, starts: dict[str, Any]) -> dict[str, Any]:
+    """How a training of each kind stands when it is saved, and an epoch later.
+
+    Called where no student's code runs.
+    """
+    trainings = {}
+    for kind, start in starts.items():
+        training = to_save(kind, start)
+        trainings[kind] = {"saved": training.facts(), "went on": training.run_epoch()}
+    return trainings
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
     """A new folder, which is the current one."""
@@ -166,108 +232,92 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def undisturbed(module: Any, taken: list[Any], starts: dict[str, Any]) -> list[Any]:
-    """What is drawn after `arrange`; a training of each kind, before it is saved and an epoch later.
-
-    Called where no student's code runs.
-    """
-    before = [{"first": arrange(seed, kept), "before": draws()} for seed, kept in taken]
-    trainings = {}
-    for kind, start in starts.items():
-        first, training = arrange(start["seed"], kept=True), _saved(kind, start)
-        held = training.facts()
-        trainings[kind] = {"first": first, "saved": held, "went on": training.run(1)}
-    return [before, trainings]
-
-
-def _saved(kind: str, start: dict[str, Any]) -> Training:
-    training = Training(kind, start, history=0 if kind == "unstarted" else 2)
-    training.model[3].eval()
-    return training
-
-
 def saved(
-    module: Any, kind: str, start: dict[str, Any], epoch: int, plan: str = ""
+    module: Any, kind: str, start: dict[str, Any], epoch: int, names: list[str]
 ) -> dict[str, Any]:
-    """What is left of a training that was saved, and the file's bytes.
-
-    Plan: a file that is "unscheduled", or whose tensors were on a "gpu".
-    """
-    arrange(start["seed"], kept=True)
-    training = _saved(kind, start)
+    """How saving leaves a training, and the file's bytes, if there is a file."""
+    training = to_save(kind, start)
     held = training.facts()["objects"]
-    objects = [training.model, training.optimizer, epoch, training.scheduler]
-    tag = torch.serialization.location_tag
+    model, optimizer, *scheduler = training.objects(names)
     with folder() as place:
-        try:
-            if "gpu" in plan:
-                torch.serialization.location_tag = lambda storage: "cuda:0"
-            module.save_checkpoint(str(place / "saved.pt"), *objects[: 3 if "unsch" in plan else 4])
-        finally:
-            torch.serialization.location_tag = tag
-        there = (place / "saved.pt").is_file()
-        content = (place / "saved.pt").read_bytes() if there else None
-        return {"held": held, "saved": training.facts(), "file": content}
+        path = place / "saved.pt"
+        module.save_checkpoint(str(path), model, optimizer, epoch, *scheduler)
+        content = path.read_bytes() if path.is_file() else None
+    return {"objects": held, "left": training.facts(), "file": content}
+
+
+def saved_on_a_gpu(module: Any, *arguments: Any) -> dict[str, Any]:
+    """The same, where the file says of its tensors that they were on a GPU."""
+    tag = torch.serialization.location_tag
+    torch.serialization.location_tag = lambda storage: "cuda:0"
+    try:
+        return saved(module, *arguments)
+    finally:
+        torch.serialization.location_tag = tag
 
 
 def resumed(
-    module: Any, kind: str, start: dict[str, Any], noise: int, file: bytes, plan: str = ""
+    module: Any,
+    kind: str,
+    start: dict[str, Any],
+    epochs: int,
+    noise: int,
+    file: bytes,
+    names: list[str],
 ) -> dict[str, Any]:
     """A training that goes on from a file, in a process that knows nothing of the one that was saved.
 
-    Plan: objects that are "fresh"; a "model" alone to load, or an "optimizer" with it.
+    Its objects have been used for some epochs, and those that are named are given to load_checkpoint.
     """
-    other = Training(kind, start, history=0 if "fresh" in plan else 2)
-    arrange(noise, kept="fresh" in plan)
-    other.model[:3].train("fresh" in plan)
-    report: dict[str, Any] = {"other": other.facts()}
-    objects = [other.model, other.optimizer, other.scheduler]
-    objects = objects[: 1 if "model" in plan else 2 if "optimizer" in plan else 3]
+    training = Training(kind, start, epochs)
+    arrange(noise, kept=False)
+    training.model[:3].eval()
+    before = training.facts()
+    objects = training.objects(names)
     with folder() as place:
-        (place / "saved.pt").write_bytes(file)
-        report["value"] = module.load_checkpoint(str(place / "saved.pt"), *objects)
-        report |= {"loaded": other.facts(), "resumed": None if "model" in plan else other.run(1)}
+        path = place / "saved.pt"
+        path.write_bytes(file)
+        value = module.load_checkpoint(str(path), *objects)
+        loaded = training.facts()
+        went_on = None
+        if "optimizer" in names:
+            went_on = training.run_epoch()
         # A file is there to be read more than once, by objects that have gone on since.
-        objects = objects[: 1 if "gpu" in plan else 3]
-        again: Any = Path("saved.pt") if "model" in plan else "saved.pt"
-        report["value again"] = module.load_checkpoint(again, *objects)
-        return report | {"loaded again": other.facts()}
+        again = module.load_checkpoint(Path("saved.pt"), *objects)
+    return {
+        "values": [value, again],
+        "before": before,
+        "loaded": loaded,
+        "resumed": went_on,
+        "loaded again": training.facts(),
+    }
 
 
-def files(module: Any, start: dict[str, Any], name: str, text: bool, old: bool) -> dict[str, Any]:
-    """What lies in a folder after a checkpoint was saved there, perhaps over another file."""
-    training = Training("none", start)
+def files(module: Any, start: dict[str, Any], name: str) -> dict[str, Any]:
+    """What lies in a folder after a checkpoint was saved there, and how torch.load refuses it."""
+    training = Training("none", start, 0)
     with folder() as place:
-        path: Any = name if text else Path(name)
-        if old:
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes(b"old" * 40_000)
-        module.save_checkpoint(path, training.model, training.optimizer, 3)
-        names = sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
-        return {"files": names, "error": read(place / name)[0] if name in names else None}
+        module.save_checkpoint(name, training.model, training.optimizer, 3)
+        return listed(place, name)
 
 
-def refusal(module: Any, start: dict[str, Any], changed: str) -> dict[str, Any]:
-    """How load_checkpoint ends for a file with code in it, or for a model of another architecture."""
-    training, width = Training("none", start), width_of(start)
-    models = {"more layers": network(width, nn.Linear(1, 1)), "fewer layers": network(width)[:3]}
-    # To one more row copy_ would spread what the file has.
-    models |= {"other shapes": network(width - 1), "more outputs": network(width, outputs=2)}
-    models |= {"more buffers": network(width, nn.BatchNorm1d(1, affine=False))}
+def files_at_a_path(module: Any, start: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same for a Path, at which lies another, larger file."""
+    training = Training("none", start, 0)
     with folder() as place:
-        path = str(place / "saved.pt")
-        module.save_checkpoint(path, training.model, training.optimizer, 3)
-        if changed.startswith("code"):
-            content, flag = read(path)[1], Flag()
-            inside = isinstance(content, dict) and changed == "code inside"
-            torch.save({**content, "extra": flag} if inside else flag, path)
-        try:
-            module.load_checkpoint(path, models.get(changed, training.model))
-        except NotImplementedError:
-            raise
-        except Exception:  # noqa: BLE001 (an error of any kind is right)
-            return {"refused": True, "ran": (place / "ran").exists()}
-        return {"refused": False, "ran": (place / "ran").exists()}
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(b"old" * 40_000)
+        module.save_checkpoint(Path(name), training.model, training.optimizer, 3)
+        return listed(place, name)
+
+
+def listed(place: Path, name: str) -> dict[str, Any]:
+    names = sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
+    error, _ = read(place / name)
+    return {"files": names, "error": error}
+
+
+# --- what is refused -----------------------------------------------------------------------------
 
 
 class Flag:
@@ -275,3 +325,49 @@ class Flag:
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("ran",)
+
+
+def code(module: Any, start: dict[str, Any]) -> dict[str, Any]:
+    """How load_checkpoint ends for a file of code."""
+    training = Training("none", start, 0)
+    with folder():
+        torch.save(Flag(), "saved.pt")
+        return refusal(module, training.model)
+
+
+def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
+    """How it ends for a checkpoint with code in it."""
+    training = Training("none", start, 0)
+    with folder():
+        module.save_checkpoint("saved.pt", training.model, training.optimizer, 3)
+        _, content = read("saved.pt")
+        torch.save([content, Flag()], "saved.pt")
+        if isinstance(content, dict):
+            torch.save({**content, "extra": Flag()}, "saved.pt")
+        return refusal(module, training.model)
+
+
+def other_model(module: Any, start: dict[str, Any], changed: str) -> dict[str, Any]:
+    """How it ends for a model of another architecture."""
+    training, width = Training("none", start, 0), width_of(start)
+    models = {
+        "more layers": network(width, nn.Linear(1, 1)),
+        "fewer layers": network(width)[:3],
+        "other shapes": network(width - 1),
+        "more outputs": network(width, outputs=2),  # to which copy_ would spread what the file has
+        "more buffers": network(width, nn.BatchNorm1d(1, affine=False)),
+    }
+    with folder():
+        module.save_checkpoint("saved.pt", training.model, training.optimizer, 3)
+        return refusal(module, models[changed])
+
+
+def refusal(module: Any, model: nn.Module) -> dict[str, Any]:
+    refused = False
+    try:
+        module.load_checkpoint("saved.pt", model)
+    except NotImplementedError:
+        raise
+    except Exception:  # noqa: BLE001 (an error of any kind is right)
+        refused = True
+    return {"refused": refused, "ran": Path("ran").exists()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -30,19 +30,46 @@ def loader(module: Any, batches: list[Any]) -> Loader:
     return Loader(batches)
 
 
+Run = Callable[[list[bool], Tensor, Tensor, Tensor], Tensor]
+
+
+def run(train_losses: list[float], val_losses: list[float], steps: int, slope: float) -> Run:
+    """What a Scripted gives in these modes for these rows and weights; no attribute says what is written."""
+
+    def outputs(modes: list[bool], rows: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
+        CALLS.append([*modes, int(rows[0, 0])])
+        step = round(weight.item() / slope)
+        epoch = step // steps
+        if all(modes):
+            losses = torch.full((len(rows),), at(train_losses, step))
+        else:
+            losses = rows[:, 3] + at(val_losses, epoch)
+        total = weight + rate
+        losses = losses + slope * (total.detach() - total)
+        wrong = rows[:, 1] % 3 + 1
+        labels = torch.where(rows[:, 2] <= epoch, rows[:, 1], wrong).long()
+        scores = 999.0 * F.one_hot(labels, 4)[:, 1:]
+        return torch.cat([losses.unsqueeze(1), scores], dim=1)
+
+    return outputs
+
+
+def at(losses: list[float], index: int) -> float:
+    """The loss at an index, or the one next to it."""
+    return losses[min(max(index, 0), len(losses) - 1)]
+
+
 class Scripted(nn.Module):
     """A model with a training loss for each step, and a validation loss for each epoch and for the start.
 
-    The gradient of both weights is -1, so that with SGD and a rate of 1 they count the steps. The first output
-    is the loss, the others are scores. Rows are a number, the target, the epoch from which on they are
+    The gradient of both weights is -slope, so that with SGD and a rate of 1 they count the steps. The first
+    output is the loss, the others are scores. Rows are a number, the target, the epoch from which on they are
     classified rightly, and what is added to their validation loss.
     """
 
-    def __init__(self, train_losses: list[float], val_losses: list[float], steps: int) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self.train_losses = train_losses
-        self.val_losses = val_losses
-        self.steps = steps  # of an epoch
+        self.run = run
         self.inner = nn.Identity()
         self.weight = nn.Parameter(torch.zeros(()))
         self.rate = nn.Parameter(torch.zeros(()))
@@ -51,32 +78,19 @@ class Scripted(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         modes = [part.training for part in self.modules()]
-        CALLS.append([*modes, int(rows[0, 0])])
-        step = round(self.weight.item())
-        epoch = step // self.steps
-        if all(modes):
-            self.counter += 1
-            losses = torch.full((len(rows),), at(self.train_losses, step))
-        else:
-            losses = rows[:, 3] + at(self.val_losses, epoch)
-        total = self.weight + self.rate
-        losses = losses + total.detach() - total
-        wrong = rows[:, 1] % 3 + 1
-        labels = torch.where(rows[:, 2] <= epoch, rows[:, 1], wrong).long()
-        scores = 999.0 * F.one_hot(labels, 4)[:, 1:]
-        return torch.cat([losses.unsqueeze(1), scores], dim=1)
-
-
-def at(losses: list[float], index: int) -> float:
-    """The loss at an index, or the one next to it."""
-    return losses[min(max(index, 0), len(losses) - 1)]
+        self.counter += all(modes)
+        return self.run(modes, rows, self.weight, self.rate)
 
 
 def scripted(
-    module: Any, train_losses: list[float], val_losses: list[float], steps: int
+    module: Any,
+    train_losses: list[float],
+    val_losses: list[float],
+    steps: int,
+    slope: float = 1.0,
 ) -> Scripted:
     """A Scripted with a hook that adds 1/4 to its outputs."""
-    model = Scripted(train_losses, val_losses, steps)
+    model = Scripted(run(train_losses, val_losses, steps, slope))
     model.register_forward_hook(lambda part, given, outputs: outputs + 0.25)
     return model
 
@@ -121,3 +135,24 @@ def called(
     value = getattr(module, name)(model, *arguments, **options)
     state = {name: tensor.item() for name, tensor in model.state_dict().items()}
     return {"value": value, **state, "calls": list(CALLS), "passes": list(PASSES)}
+
+
+def recorder(module: Any, inner: Any) -> Any:
+    """The module `inner`, with a list `seen` of the modes in which each forward ran."""
+    inner.seen = []
+    inner.register_forward_pre_hook(
+        lambda layer, _: layer.seen.append(
+            {
+                "training": [part.training for part in layer.modules()],
+                "grad": torch.is_grad_enabled(),
+                "inference": torch.is_inference_mode_enabled(),
+            }
+        )
+    )
+    return inner
+
+
+def seen(module: Any, model: Any, name: str, *arguments: Any, **keywords: Any) -> list[Any]:
+    """What a recorder's `seen` holds after a call of the student's function with the model first."""
+    getattr(module, name)(model, *arguments, **keywords)
+    return list(model.seen)

@@ -140,10 +140,11 @@ class Network(nn.Module):
         return y
 
 
-def network(module: Any, seed: int, training: list[str]) -> Network:
+def network(module: Any, parameters: dict[str, Tensor], training: list[str]) -> Network:
     """A network whose submodules are in train mode if they are named, with buffers in use."""
-    torch.default_generator.manual_seed(seed)
     made = Network()
+    for name, values in parameters.items():
+        made.get_parameter(name).data.copy_(values)
     for buffer in made.buffers():
         buffer.copy_(torch.randint(3, 9, buffer.shape))
     for name, part in made.named_modules():

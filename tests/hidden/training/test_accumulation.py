@@ -104,9 +104,9 @@ def test_adds(student: Student) -> None:
     weights, batches = new_weights(), new_batches((3, 1))
     new = gradients_of(weights, batches)
     new[FROZEN] = torch.zeros(4).double()
-    old = {name: torch.randn_like(weight) for name, weight in weights.items()}
+    old = {name: torch.randn_like(weights[name]) for name in SHAPES}
     model = student.made("partial_model", weights, old)
-    added = {name: old[name] + new[name] for name in weights}
+    added = {name: old[name] + new[name] for name in SHAPES}
     assert_close(
         entry(student.run("accumulated", model, batches), "gradients"),
         {"unused": None, **added},
@@ -223,7 +223,9 @@ def test_errors(student: Student) -> None:
 
 
 def new_weights() -> Weights:
-    return {name: torch.randn(shape, dtype=torch.float64) for name, shape in SHAPES.items()}
+    """The parameters of the probe's network, and the scale that none of its attributes says."""
+    weights = {name: torch.randn(shape, dtype=torch.float64) for name, shape in SHAPES.items()}
+    return {**weights, "scale": torch.rand((), dtype=torch.float64) + 0.5}
 
 
 def new_batches(rows: Sequence[int], lengths: Sequence[int] = (2,) * len(ROWS)) -> list[Batch]:
@@ -239,7 +241,8 @@ def new_batches(rows: Sequence[int], lengths: Sequence[int] = (2,) * len(ROWS)) 
 def loss_of(weights: Weights, batch: Batch) -> Tensor:
     """The probe's network and loss."""
     inputs, targets = batch
-    hidden = F.linear(inputs.mean(dim=1), weights["body.weight"], weights["body.bias"]).tanh()
+    hidden = F.linear(inputs.mean(dim=1), weights["body.weight"], weights["body.bias"])
+    hidden = (weights["scale"] * hidden).tanh()
     outputs = F.linear(hidden, weights["head.weight"], weights["head.bias"])
     return (outputs.unsqueeze(1) - targets).square().mean()
 
@@ -252,8 +255,9 @@ def mean_loss(weights: Weights, batches: list[Batch]) -> Tensor:
 
 
 def gradients_of(weights: Weights, batches: list[Batch]) -> Weights:
-    leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
-    gradients = torch.autograd.grad(mean_loss(leaves, batches), list(leaves.values()))
+    leaves = {name: weights[name].clone().requires_grad_() for name in SHAPES}
+    loss = mean_loss({**weights, **leaves}, batches)
+    gradients = torch.autograd.grad(loss, list(leaves.values()))
     return dict(zip(leaves, gradients, strict=True))
 
 
@@ -269,7 +273,7 @@ def epoch_of(
     weights: Weights, batches: list[Batch], steps: int, max_norm: float | None = None
 ) -> tuple[Weights, list[float]]:
     """The weights after an epoch, and the loss of each group before its step."""
-    speeds = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+    speeds = {name: torch.zeros_like(weights[name]) for name in SHAPES}
     losses = []
     for group in groups(batches, steps):
         losses.append(mean_loss(weights, group).item())
@@ -277,9 +281,9 @@ def epoch_of(
         norm = norm_of(gradients)
         if max_norm is not None and norm > max_norm:
             gradients = {name: max_norm / norm * grad for name, grad in gradients.items()}
-        speeds = {name: MOMENTUM * speeds[name] + gradients[name] for name in weights}
-        weights = {name: weights[name] - LR * speeds[name] for name in weights}
-    return weights, losses
+        speeds = {name: MOMENTUM * speeds[name] + gradients[name] for name in SHAPES}
+        weights = {**weights, **{name: weights[name] - LR * speeds[name] for name in SHAPES}}
+    return {name: weights[name] for name in SHAPES}, losses
 
 
 # --- calls of the student's functions ------------------------------------------------------------

@@ -1,11 +1,9 @@
-"""What random_state, set_random_state, save_checkpoint and load_checkpoint promise, sentence by sentence."""
+"""Tests of random_state, set_random_state, save_checkpoint and load_checkpoint."""
 
 from __future__ import annotations
 
-import itertools
 import random
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -13,13 +11,20 @@ import torch
 from grader.judge.checks import assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
-NORMAL = {"torch": "torch.randn", "NumPy": "randn", "Python's random": "random.gauss"}
-KINDS = ("ReduceLROnPlateau", "OneCycleLR")
-CASES = ["code", "code inside", "more layers", "fewer layers", "other shapes", "more outputs"]
-CASES += ["more buffers"]
-WORDS = {"state": "the optimizer's state (momentum, moments)"}
-WORDS |= {"options": "the optimizer's options (rates)"}
-SET = "after set_random_state(random_state())"
+LIBRARIES = ("torch", "NumPy", "Python's random")
+# What is handed to load_checkpoint.
+ALL = ["model", "optimizer", "scheduler"]
+ONE, TWO = ALL[:1], ALL[:2]
+# The kinds of trainings in the probe: the scheduler, and two without one, of which one is saved after epoch 0,
+# before its first step.
+KINDS = ("none", "unstarted", "StepLR", "ReduceLROnPlateau", "OneCycleLR")
+SCHEDULED = ("ReduceLROnPlateau", "OneCycleLR")
+OTHER_MODELS = ("more layers", "fewer layers", "other shapes", "more outputs", "more buffers")
+# How many epochs the objects have been used that are given to load_checkpoint.
+FRESH, USED = 0, 2
+
+
+# --- random_state --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(3)
@@ -27,8 +32,7 @@ SET = "after set_random_state(random_state())"
 @pytest.mark.hint("random.getstate() is taken, and random.setstate sets it.")
 def test_state_of_python(student: Student) -> None:
     """A state brings back what Python's random draws."""
-    for report in takes(student):
-        check_generator("Python's random", entry(report, "again", 0), report, SET)
+    check_set("Python's random", student)
 
 
 @pytest.mark.points(3)
@@ -36,8 +40,7 @@ def test_state_of_python(student: Student) -> None:
 @pytest.mark.hint("np.random.get_state() is taken, and np.random.set_state sets it.")
 def test_state_of_numpy(student: Student) -> None:
     """A state brings back what NumPy draws."""
-    for report in takes(student):
-        check_generator("NumPy", entry(report, "again", 0), report, SET)
+    check_set("NumPy", student)
 
 
 @pytest.mark.points(3)
@@ -45,8 +48,7 @@ def test_state_of_numpy(student: Student) -> None:
 @pytest.mark.hint("torch.get_rng_state() is taken, and torch.set_rng_state sets it.")
 def test_state_of_torch(student: Student) -> None:
     """A state brings back what torch draws."""
-    for report in takes(student):
-        check_generator("torch", entry(report, "again", 0), report, SET)
+    check_set("torch", student)
 
 
 @pytest.mark.points(2)
@@ -55,9 +57,9 @@ def test_state_of_torch(student: Student) -> None:
 @pytest.mark.hint("Take the states: seed nothing, and draw nothing.")
 def test_taking_draws_nothing(student: Student) -> None:
     """Taking a state changes no generator."""
-    for report in takes(student):
-        for library in NORMAL:
-            check_generator(library, entry(report, "after"), report, "after random_state()")
+    for report, right in taken_states(student):
+        for library in LIBRARIES:
+            check_draws(library, entry(report, "after"), right, "after random_state()")
 
 
 @pytest.mark.points(3)
@@ -65,17 +67,20 @@ def test_taking_draws_nothing(student: Student) -> None:
 @pytest.mark.hint("NumPy's state has an array in it: make it a list (tolist) or a tensor.")
 def test_state_is_plain(student: Student) -> None:
     """A state is a dict of plain data: it is written by torch.save and read with weights_only=True."""
-    reports = takes(student, file=True)
-    for report in reports:
-        assert entry(report, "dict", kind=bool), "random_state returns no dict."
-        error, told = entry(report, "error"), "The state is not plain data: torch.load with"
-        assert error is None, f"{told} weights_only=True {error}."
-    files = [entry(report, "file", kind=bytes) for report in reports]
-    again = student.anew("from_files", files, new_seeds(6))
+    state, right = drawn_states(student)[0]
+    report = student.run("written", *state)
+    assert entry(report, "dict", kind=bool), "random_state returns no dict."
+    error = entry(report, "error")
+    told = f"The state is not plain data: torch.load with weights_only=True {error}."
+    assert error is None, told
+    file = entry(report, "file", kind=bytes)
+    again = student.anew("from_file", file, [new_seed(), new_seed()])
     when = "after a state came back from a file and was set in another process"
-    for number, report in enumerate(reports):
-        for i, library in itertools.product(range(3), NORMAL):
-            check_generator(library, entry(again, number, i), report, when)
+    for library in LIBRARIES:
+        check_draws(library, entry(again, 0), right, when)
+
+
+# --- set_random_state ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(5)
@@ -83,10 +88,10 @@ def test_state_is_plain(student: Student) -> None:
 @pytest.mark.hint("random.setstate, np.random.set_state, torch.set_rng_state, with what was taken.")
 def test_set_again(student: Student) -> None:
     """A state may be set again and again, and after others were taken."""
-    for report in takes(student):
-        for i in range(3):
-            when = "after a state was set" + (" again and others were taken" if i else "")
-            check_generator("torch", entry(report, "again", i), report, when)
+    for report, right in taken_states(student):
+        for i in range(2):
+            when = "after a state was set again, and others were taken since"
+            check_draws("torch", entry(report, "again", i), right, when)
 
 
 @pytest.mark.points(3)
@@ -94,12 +99,15 @@ def test_set_again(student: Student) -> None:
 @pytest.mark.hint("Save and set all entries of random.getstate() and np.random.get_state().")
 def test_numbers_in_hand(student: Student) -> None:
     """A state has the normal number that a generator keeps in hand for the next call, if it does."""
-    for report in takes(student):
-        for i, (library, normal) in itertools.product(range(3), NORMAL.items()):
-            told = f"{library} draws other normal numbers {SET}: the state includes the one that "
-            told += f"{normal} keeps in hand, or that it keeps none."
-            drawn = entry(report, "again", i, library, 1)
-            assert laws.same(drawn, entry(report, "before", library, 1)), told
+    for report, right in taken_states(student):
+        for i in range(2):
+            for library in LIBRARIES:
+                normal = entry(report, "again", i, library, 1)
+                what = f"what {library} draws of normal numbers after a state was set"
+                assert_equal(normal, right[library][1], what=what)
+
+
+# --- save_checkpoint -----------------------------------------------------------------------------
 
 
 @pytest.mark.points(3)
@@ -107,12 +115,14 @@ def test_numbers_in_hand(student: Student) -> None:
 @pytest.mark.hint("path.parent.mkdir(parents=True, exist_ok=True), then torch.save to path itself.")
 def test_file(student: Student) -> None:
     """One whole file lies at path, which is plain data; folders are made, and a file is replaced."""
-    first, second, third, folder, deeper = (f"run{seed}" for seed in new_seeds(5))
-    calls = [(f"{first}.pt", True, False), (f"{folder}/{deeper}/{first}.ckpt", True, False)]
-    calls += [(second, False, True), (f"{folder}/{deeper}/{second}", False, False)]
-    calls += [(f"{deeper}/{third}.pt", True, True)]
-    for name, text, old in calls:
-        report = student.run("files", new_start(new_width()), name, text, old)
+    run = f"run{new_seed()}"
+    for probe, name in (
+        ("files", f"{run}.pt"),
+        ("files", f"{run}/deeper/last.ckpt"),
+        ("files_at_a_path", run),
+        ("files_at_a_path", f"{run}/deeper/last"),
+    ):
+        report = student.run(probe, new_start(new_width()), name)
         what = f"the list of the files after save_checkpoint({name!r}, ...)"
         assert_equal(entry(report, "files"), [name], what=what)
         error = entry(report, "error")
@@ -125,10 +135,9 @@ def test_file(student: Student) -> None:
 @pytest.mark.hint("The state_dict() of model, optimizer and scheduler.")
 def test_saves_everything(student: Student) -> None:
     """The file holds weights, and the states of optimizer and scheduler."""
-    for kind in ("StepLR", "none"):
-        report = run(student, kind, "fresh")
-        check_restored(report)
-        check_scheduler(report)
+    report = resumed(student, "StepLR", epochs=FRESH)
+    check_restored(report)
+    check_same(report, "scheduler")
 
 
 @pytest.mark.points(1)
@@ -137,18 +146,15 @@ def test_saves_everything(student: Student) -> None:
 @pytest.mark.hint("state_dict() only reads: no eval(), no step(), no draw.")
 def test_saving_changes_nothing(student: Student) -> None:
     """Saving changes no weight, no state, no mode and no random state."""
-    for kind in KINDS:
-        report = run(student, kind)
-        for library in NORMAL:
-            drawn = entry(report, "left", "draws")
-            check_generator(library, drawn, report, "after save_checkpoint")
-        for name, before in entry(report, "before", kind=dict).items():
-            if name == "draws":
-                continue
-            # Ids are those of the process in which the file was saved.
-            before = entry(report, "held") if name == "objects" else before
+    for kind in SCHEDULED:
+        report = resumed(student, kind)
+        right = {**report["saved"], "objects": entry(report, "objects")}
+        for name, before in right.items():
             after = entry(report, "left", name)
             assert_equal(after, before, what=f"the {name} after save_checkpoint")
+
+
+# --- load_checkpoint -----------------------------------------------------------------------------
 
 
 @pytest.mark.points(4)
@@ -156,11 +162,12 @@ def test_saving_changes_nothing(student: Student) -> None:
 @pytest.mark.hint("Without an optimizer: model.load_state_dict, and no set_random_state.")
 def test_loads_a_model(student: Student) -> None:
     """Without an optimizer the weights are restored, and no random state."""
-    report = run(student, "none", "model")
-    check_model(report)
+    report = resumed(student, "none", ONE)
+    check_weights(report)
     when = "after load_checkpoint without an optimizer, which leaves the random states alone"
-    for library in NORMAL:
-        check_generator(library, entry(report, "loaded", "draws"), report, when, "other")
+    for library in LIBRARIES:
+        right = entry(report, "before", "draws")
+        check_draws(library, entry(report, "loaded", "draws"), right, when)
 
 
 @pytest.mark.points(3)
@@ -168,12 +175,11 @@ def test_loads_a_model(student: Student) -> None:
 @pytest.mark.hint("return checkpoint['epoch'] + 1")
 def test_next_epoch(student: Student) -> None:
     """The result is the epoch after the saved one, with an optimizer and without."""
-    drawn = Undisturbed.of(student).epoch
-    for plan, epoch in (("model", drawn), ("model", 0), ("", drawn)):
-        report = run(student, "none", plan, epoch)
-        for name in ("value", "value again"):
-            what = f"the result for a file that was saved after epoch {epoch}"
-            assert_equal(entry(report, name), epoch + 1, what=what)
+    for kind, names in (("none", ONE), ("none", TWO), ("unstarted", TWO)):
+        epoch = trainings(student).epochs[kind]
+        values = entry(resumed(student, kind, names), "values")
+        what = f"the list of two results for a file that was saved after epoch {epoch}"
+        assert_equal(values, [epoch + 1] * 2, what=what)
 
 
 @pytest.mark.points(3)
@@ -181,8 +187,7 @@ def test_next_epoch(student: Student) -> None:
 @pytest.mark.hint("model.state_dict() has parameters and buffers, and load_state_dict takes both.")
 def test_buffers(student: Student) -> None:
     """The running statistics of batch normalization are restored with the weights."""
-    for plan in ("model", ""):
-        check_tensors(run(student, "none", plan), "buffers", "loaded")
+    check_same(resumed(student, "none", ONE), "buffers")
 
 
 @pytest.mark.points(1)
@@ -192,11 +197,11 @@ def test_buffers(student: Student) -> None:
 @pytest.mark.hint("model.load_state_dict(...) is enough: no train(), no eval(), no zero_grad().")
 def test_leaves_modes(student: Student) -> None:
     """Modes, requires_grad and .grad are left as they are."""
-    for kind, plan in (("ReduceLROnPlateau", ""), ("StepLR", "fresh"), ("none", "model")):
-        report = run(student, kind, plan)
+    for report in (resumed(student, "ReduceLROnPlateau"), resumed(student, "none", ONE)):
         for name in ("modes", "gradients", "requires_grad", "grad mode"):
-            other, what = entry(report, "other", name), f"the {name} after load_checkpoint"
-            assert_equal(entry(report, "loaded", name), other, what=what)
+            before = entry(report, "before", name)
+            what = f"the {name} after load_checkpoint"
+            assert_equal(entry(report, "loaded", name), before, what=what)
 
 
 @pytest.mark.points(11)
@@ -204,12 +209,13 @@ def test_leaves_modes(student: Student) -> None:
 @pytest.mark.hint("load_state_dict of model and optimizer; set_random_state comes last.")
 def test_resumes(student: Student) -> None:
     """New objects, whatever they have done before, go on bit for bit as if nothing had happened."""
-    for kind in ("none", "AdamW", "unstarted"):
-        report = run(student, kind)
+    for kind, names in (("none", TWO), ("unstarted", TWO), ("ReduceLROnPlateau", ALL)):
+        report = resumed(student, kind, names)
         check_restored(report)
         for name in ("weights", "state"):
-            went, resumed = (entry(report, when, name) for when in ("went on", "resumed"))
-            assert_equal(resumed, went, what=f"the {name} an epoch after load_checkpoint")
+            went_on = report["went on"][name]
+            what = f"the {name} an epoch after load_checkpoint"
+            assert_equal(entry(report, "resumed", name), went_on, what=what)
         check_restored(report, "loaded again")
 
 
@@ -218,12 +224,14 @@ def test_resumes(student: Student) -> None:
 @pytest.mark.hint("scheduler.load_state_dict of what scheduler.state_dict() was.")
 def test_resumes_a_scheduler(student: Student) -> None:
     """A scheduler goes on where it was, as do the rates."""
-    for kind in KINDS:
-        check_scheduler(run(student, kind))
+    for kind in SCHEDULED:
+        report = resumed(student, kind)
+        check_same(report, "scheduler")
+        check_same(report, "scheduler", "loaded again")
     # The rates of ReduceLROnPlateau depend on losses, and so on all that is restored.
-    report = run(student, "OneCycleLR")
-    went, resumed = (entry(report, when, "options") for when in ("went on", "resumed"))
-    assert_equal(resumed, went, what="the options an epoch after load_checkpoint")
+    report = resumed(student, "OneCycleLR")
+    what = "the options an epoch after load_checkpoint"
+    assert_equal(entry(report, "resumed", "options"), report["went on"]["options"], what=what)
 
 
 @pytest.mark.points(4)
@@ -233,13 +241,11 @@ def test_resumes_a_scheduler(student: Student) -> None:
 )
 def test_resumes_the_draws(student: Student) -> None:
     """With an optimizer all three generators draw what they drew after the checkpoint was saved."""
-    for kind, plan in (("none", ""), ("AdamW", ""), ("StepLR", "fresh")):
-        report = run(student, kind, plan)
-        now, other = (entry(report, when, "draws") for when in ("loaded", "other"))
-        told = "The random states are left as they were: restore them with the optimizer."
-        assert not laws.same(now, other), told
-        for library in NORMAL:
-            check_generator(library, now, report, "after load_checkpoint")
+    for report in (resumed(student, "none", TWO), resumed(student, "StepLR", epochs=FRESH)):
+        for library in LIBRARIES:
+            right = report["saved"]["draws"]
+            now = entry(report, "loaded", "draws")
+            check_draws(library, now, right, "after load_checkpoint")
 
 
 @pytest.mark.points(2)
@@ -248,30 +254,53 @@ def test_resumes_the_draws(student: Student) -> None:
 @pytest.mark.hint("If there is a scheduler, and no state for it in the file: raise ValueError(...)")
 def test_scheduler(student: Student) -> None:
     """A scheduler for which the file has no state is a ValueError; an optimizer alone is fine."""
-    check_restored(run(student, "StepLR", "optimizer"))
+    check_restored(resumed(student, "StepLR", TWO))
     call = "load_checkpoint with a scheduler, from a file without one,"
     with must_raise(ValueError, mentions="scheduler", call=call):
-        run(student, "StepLR", "unscheduled")
+        resumed(student, "StepLR", saved=TWO)
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(1)
 @pytest.mark.requires("test_loads_a_model")
 @pytest.mark.place("load_checkpoint")
-@pytest.mark.hint('torch.load(path, map_location="cpu", weights_only=True), and strict loading.')
-def test_other_files(student: Student) -> None:
-    """A file from a GPU loads; one with code in it, which is not run, or of another model is refused."""
-    for loaded in ("loaded", "loaded again"):
-        check_model(run(student, "ReduceLROnPlateau", "gpu"), loaded)
-    for case in CASES:
-        report = student.run("refusal", new_start(new_width()), case)
+@pytest.mark.hint('torch.load(path, map_location="cpu", weights_only=True)')
+def test_file_from_a_gpu(student: Student) -> None:
+    """A file whose tensors were saved on a GPU loads on a machine without one."""
+    for names in (ONE, TWO):
+        check_weights(resumed(student, "none", names, probe="saved_on_a_gpu"))
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_loads_a_model")
+@pytest.mark.place("load_checkpoint")
+@pytest.mark.hint('torch.load(path, map_location="cpu", weights_only=True)')
+def test_file_with_code(student: Student) -> None:
+    """A file with code in it is refused, and the code is not run."""
+    for probe in ("code", "code_inside"):
+        report = student.run(probe, new_start(new_width()))
         told = "The code in a file is run by loading it: weights_only=True reads plain data only."
-        assert entry(report, "ran", kind=bool) is False, told
-        what = "A file with code in it" if "code" in case else f"A model with {case} than the file"
-        assert entry(report, "refused", kind=bool), f"{what} is loaded without an error."
+        assert entry(report, "ran") is False, told
+        told = "A file with code in it is loaded without an error."
+        assert entry(report, "refused") is True, told
 
 
-def new_seeds(count: int) -> list[int]:
-    return random.sample(range(2, 2**31), count)
+@pytest.mark.points(1)
+@pytest.mark.requires("test_loads_a_model")
+@pytest.mark.place("load_checkpoint")
+@pytest.mark.hint("model.load_state_dict is strict, unless it is told not to be.")
+def test_other_models(student: Student) -> None:
+    """A model of another architecture is refused."""
+    for changed in OTHER_MODELS:
+        report = student.run("other_model", new_start(new_width()), changed)
+        told = f"A model with {changed} than the file is loaded without an error."
+        assert entry(report, "refused") is True, told
+
+
+# --- what is drawn -------------------------------------------------------------------------------
+
+
+def new_seed() -> int:
+    return random.randrange(2, 2**31)
 
 
 def new_width() -> int:
@@ -280,105 +309,117 @@ def new_width() -> int:
 
 def new_start(width: int) -> dict[str, Any]:
     """Weights and inputs of a training of the probe, and a seed for what it draws."""
-    (seed,) = new_seeds(1)
     shapes = {"0.weight": (width, 3), "0.bias": (width,), "3.weight": (1, width), "3.bias": (1,)}
-    weights = {name: torch.rand(shape) - 0.5 for name, shape in shapes.items()}
-    return {"weights": weights, "inputs": 2 * torch.rand(12, 3) - 1, "seed": seed}
+    return {
+        "weights": {name: torch.rand(shape) - 0.5 for name, shape in shapes.items()},
+        "inputs": 2 * torch.rand(12, 3) - 1,
+        "seed": new_seed(),
+    }
 
 
-class Undisturbed:
-    """What is drawn for trainings and states, and how they go where no student's code runs: see the probe."""
-
-    def __init__(self, student: Student) -> None:
-        kinds = ("none", "AdamW", "unstarted", "StepLR", *KINDS)
-        self.width = new_width()
-        self.starts = {kind: new_start(self.width) for kind in kinds}
-        # A file is saved after six steps: its epoch is another number, the caller's.
-        self.epoch = random.randrange(15, 45)
-        # With normal numbers in hand, and without.
-        self.taken = list(zip(new_seeds(3), (True, False, True), strict=True))
-        self.states, self.trainings = student.apart("undisturbed", self.taken, self.starts)
-
-    @staticmethod
-    def of(student: Student) -> Undisturbed:
-        return student.once("undisturbed", partial(Undisturbed, student))
+# --- random states -------------------------------------------------------------------------------
 
 
-def takes(student: Student, file: bool = False) -> Any:
-    """Three states that were taken, with normal numbers in hand or without: see the probe."""
-    undisturbed = Undisturbed.of(student)
+def drawn_states(student: Student) -> list[tuple[Any, Any]]:
+    """Two states, with a normal number in hand and without, and what is drawn after each."""
 
-    def ask(number: int) -> dict[str, Any]:
-        report = student.run("taken", *undisturbed.taken[number], file, new_seeds(6))
-        return {**entry(report, kind=dict), **undisturbed.states[number]}
+    def ask() -> list[tuple[Any, Any]]:
+        states = [[new_seed(), True], [new_seed(), False]]
+        return list(zip(states, student.apart("arranged", states), strict=True))
 
-    return [student.once(f"taken {number} {file}", partial(ask, number)) for number in range(3)]
+    return student.once("states", ask)
 
 
-def run(student: Student, kind: str, plan: str = "", epoch: int | None = None) -> Any:
-    """A training that was saved and is resumed in another sandbox, and how it went on in a third one.
+def taken_states(student: Student) -> list[tuple[Any, Any]]:
+    """Reports on both states, which are taken and set again, and what is right for each."""
+    states = drawn_states(student)
+
+    def ask() -> list[Any]:
+        return [student.run("taken", *state, [new_seed(), new_seed()]) for state, _ in states]
+
+    reports = student.once("taken", ask)
+    return [(report, right) for report, (_, right) in zip(reports, states, strict=True)]
+
+
+def check_set(library: str, student: Student) -> None:
+    """A generator draws again what it drew after the state was taken."""
+    for report, right in taken_states(student):
+        when = "after set_random_state(random_state())"
+        check_draws(library, entry(report, "again", 0), right, when)
+
+
+def check_draws(library: str, actual: Any, right: Any, when: str) -> None:
+    """A generator draws the uniform numbers that it should: normal ones have a test of their own."""
+    numbers = entry(actual, library, 0)
+    wanted = entry(right, library, 0)
+    assert_equal(numbers, wanted, what=f"the list of what {library} draws {when}")
+
+
+# --- trainings -----------------------------------------------------------------------------------
+
+
+class Trainings(NamedTuple):
+    """The start of a training of each kind, and how it goes where no student's code runs."""
+
+    starts: dict[str, Any]
+    undisturbed: Any
+    epochs: dict[str, int]  # after which they are saved
+
+
+def trainings(student: Student) -> Trainings:
+    def ask() -> Trainings:
+        width = new_width()
+        starts = {kind: new_start(width) for kind in KINDS}
+        # A file is saved after six steps: its epoch is another number.
+        epochs = {kind: random.randrange(15, 45) for kind in KINDS} | {"unstarted": 0}
+        return Trainings(starts, student.apart("undisturbed", starts), epochs)
+
+    return student.once("trainings", ask)
+
+
+def resumed(
+    student: Student,
+    kind: str,
+    names: list[str] = ALL,
+    epochs: int = USED,
+    saved: list[str] = ALL,
+    probe: str = "saved",
+) -> dict[str, Any]:
+    """A training that was saved in one sandbox, is resumed in another, and went on in a third one.
 
     What is compared with "saved" and "went on" comes from where no student's code runs, so that to keep
     objects in memory or to tell the same twice is of no use.
     """
-    undisturbed = Undisturbed.of(student)
-    last = undisturbed.epoch if epoch is None else epoch
+    starts, undisturbed, saved_after = trainings(student)
+    start = starts[kind]
 
     def ask() -> dict[str, Any]:
-        left = student.run("saved", kind, undisturbed.starts[kind], last, plan)
+        left = student.run(probe, kind, start, saved_after[kind], saved)
         file = entry(left, "file", kind=bytes, told="There is no file at path.")
         # It goes on with the same data, from other weights.
-        other = new_start(undisturbed.width) | {"inputs": undisturbed.starts[kind]["inputs"]}
-        report = student.anew("resumed", kind, other, *new_seeds(1), file, plan)
-        own = {"left": entry(left, "saved", kind=dict), "held": entry(left, "held")}
-        training = undisturbed.trainings[kind]
-        own |= {"before": training["saved"], "epoch": last}
-        return {**entry(report, kind=dict), **training, **own}
+        other = new_start(len(start["weights"]["0.bias"])) | {"inputs": start["inputs"]}
+        report = student.anew("resumed", kind, other, epochs, new_seed(), file, names)
+        before = {"left": entry(left, "left", kind=dict), "objects": entry(left, "objects")}
+        return {**entry(report, kind=dict), **before, **undisturbed[kind]}
 
-    return student.once(f"{kind} {plan} {last}", ask)
+    return student.once(f"{kind} {names} {epochs} {saved} {probe}", ask)
 
 
-def check_generator(library: str, actual: Any, report: Any, when: str, expected: str = "") -> None:
-    """A generator draws what it drew then."""
-    before = entry(report, expected or "before")
-    right, first = entry(before, "draws", default=before), entry(report, "first")
-    numbers, wanted = entry(actual, library, 0), entry(right, library, 0, kind=list)
-    if not laws.same(numbers, wanted):
-        seeded = laws.same(numbers, entry(first, library, 0))
-        assert not seeded, f"{library} begins anew at its seed {when}: restore where it stood."
-        later = any(laws.same(entry(numbers, 0), number) for number in wanted[1:])
-        assert not later, f"{library} is ahead {when}: something draws besides."
-    assert laws.same(numbers, wanted), f"{library} draws other numbers {when}."
+def check_same(report: Any, name: str, loaded: str = "loaded") -> None:
+    """What was loaded is what was saved."""
+    what = f"the {name} after load_checkpoint"
+    assert_equal(entry(report, loaded, name), report["saved"][name], what=what)
 
 
-def check_tensors(report: Any, name: str, loaded: str) -> None:
-    now, saved, _other = (entry(report, when, name) for when in (loaded, "saved", "other"))
-    assert_equal(now, saved, what=f"the {name} after load_checkpoint")
-
-
-def check_model(report: Any, loaded: str = "loaded") -> None:
+def check_weights(report: Any, loaded: str = "loaded") -> None:
     """Weights are those of the file, in the parameters that the model had."""
-    check_tensors(report, "weights", loaded)
+    check_same(report, "weights", loaded)
     told = "The model's parameters are new objects, of which the optimizer does not know."
-    assert laws.same(entry(report, loaded, "objects"), entry(report, "other", "objects")), told
+    assert laws.same(entry(report, loaded, "objects"), entry(report, "before", "objects")), told
 
 
 def check_restored(report: Any, loaded: str = "loaded") -> None:
-    """Model and optimizer are as they were saved; what is not restored has a name."""
-    check_model(report, loaded)
-    for name, words in WORDS.items():
-        check_state(report, name, words, loaded)
-
-
-def check_state(report: Any, name: str, words: str, loaded: str) -> None:
-    now, saved, _other = (entry(report, when, name) for when in (loaded, "saved", "other"))
-    what = f"{words} after load_checkpoint"
-    assert_equal(now, saved, what=what)
-
-
-def check_scheduler(report: Any) -> None:
-    last = entry(report, "loaded", "scheduler", "last_epoch", default=None)
-    told = "The scheduler is stepped up to the epoch: load its state, which may differ."
-    assert not any(laws.same(last, report["epoch"] + i) for i in (0, 1)), told
-    for loaded in ("loaded", "loaded again"):
-        check_state(report, "scheduler", "the scheduler's state", loaded)
+    """Model and optimizer are as they were saved."""
+    check_weights(report, loaded)
+    check_same(report, "state", loaded)
+    check_same(report, "options", loaded)

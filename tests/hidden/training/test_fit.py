@@ -34,11 +34,13 @@ UNEVEN = ([5, 5, 2], [1, 1, 4])
 def test_trains(student: Student) -> None:
     """Each batch makes one step, with its own gradient and none from before."""
     for steps in (1, random.randint(2, 9), random.randint(2, 9)):
-        batches = new_batches([4] * steps)
-        model = student.made("used", [True, True], [3.0], [3.0], steps)
+        batches, slope = new_batches([4] * steps), new_slope()
+        model = student.made("used", [True, True], [3.0], [3.0], steps, slope)
         report = train(student, model, batches)
-        what = "the weight after an epoch with the gradient -1 in each batch and SGD with lr=1"
-        assert_close(entry(report, "weight"), float(steps), what=what)
+        what = (
+            f"the weight after an epoch with the gradient -{slope} in each batch and SGD with lr=1"
+        )
+        assert_close(entry(report, "weight"), steps * slope, what=what)
 
 
 @pytest.mark.points(2)
@@ -48,7 +50,7 @@ def test_train_loss(student: Student) -> None:
     """The result is the mean of the batch losses, a float."""
     for steps in (1, 3):
         losses = [random.uniform(2, 9) for _ in range(steps)]
-        model = student.made("scripted", losses, [START], steps)
+        model = student.made("scripted", losses, [START], steps, new_slope())
         value = entry(train(student, model, new_batches([4] * steps)), "value")
         what = f"the result of an epoch of {steps} batches"
         assert_close(value, fmean(losses) + HOOK, what=what, **LOOSE)
@@ -64,7 +66,7 @@ def test_train_mode(student: Student) -> None:
         model = student.made("used", modes, [3.0], [START], 2)
         batches = student.made("loader", new_batches([2, 2]))
         given = model, batches, student.made("loss"), student.made("sgd", model)
-        laws.check_modes_inside(student, "train_epoch", *given, training=True)
+        check_modes(student, "train_epoch", *given, training=True)
 
 
 # --- evaluate ------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ def test_eval_mode(student: Student) -> None:
     for modes in ([True, True], [False, True]):
         model = student.made("used", modes, [START], [3.0], 1)
         given = model, student.made("loader", new_batches([2, 1])), student.made("loss")
-        laws.check_modes_inside(student, "evaluate", *given, training=False, grad=False)
+        check_modes(student, "evaluate", *given, training=False)
 
 
 @pytest.mark.points(2)
@@ -287,6 +289,11 @@ def new_batches(
     return list(zip(x.split(rows), targets.split(rows), strict=True))
 
 
+def new_slope() -> float:
+    """By how much a step with a rate of 1 moves a weight; its multiples are exact."""
+    return random.randint(17, 63) / 16
+
+
 def train(student: Student, model: Any, batches: Any) -> Any:
     """A report of train_epoch."""
     given = model, student.made("loader", batches), student.made("loss")
@@ -308,18 +315,25 @@ def fitted(
     factor: float | None = None,
     **options: Any,
 ) -> Any:
-    """A report of fit with these validation losses, and with a scheduler if there is a factor."""
+    """A report of fit with these validation losses, and with a scheduler if there is a factor.
+
+    Its weights count steps.
+    """
     if train_losses is None:
         train_losses = [100.0 - i for i in range(STEPS * len(losses))]
     val_losses = [START, *(loss - HOOK for loss in losses)]
-    model = student.made("scripted", train_losses, val_losses, STEPS)
+    slope = new_slope()
+    model = student.made("scripted", train_losses, val_losses, STEPS, slope)
     train_loader = student.made("loader", new_batches(TRAIN_ROWS))
     val_loader = student.made("loader", new_batches(VAL_ROWS, sum(TRAIN_ROWS) + 1, BEGIN))
     optimizer = student.made("sgd", model)
     if factor is not None:
         options["scheduler"] = student.made("scheduler", optimizer, factor)
     given = model, train_loader, val_loader, student.made("loss"), optimizer, len(losses)
-    return student.run("called", "fit", *given, **options)
+    report = student.run("called", "fit", *given, **options)
+    for name in ("weight", "rate"):
+        report[name] = entry(report, name, kind=(int, float)) / slope
+    return report
 
 
 def later(losses: list[float]) -> list[float]:
@@ -356,3 +370,15 @@ def check_kept(report: Any, losses: list[float], patience: int) -> None:
     where = f"for the validation losses {losses} and patience={patience}"
     what = f"the number of the epoch, from 1, of which the model holds the weights {where}"
     assert_close(epoch, float(best), what=what)
+
+
+def check_modes(student: Student, name: str, model: Any, *others: Any, training: bool) -> None:
+    """While a function runs `model`, all parts of the model are in this mode; evaluation needs no autograd."""
+    recorder = student.made("recorder", model)
+    for modes in entry(student.probe("seen")(recorder, name, *others), kind=list):
+        parts = entry(modes, "training", kind=list)
+        wanted = "model.train()" if training else "model.eval()"
+        wrong = f"{name} runs the model in the wrong mode: call {wanted} first."
+        assert all(mode is training for mode in parts), wrong
+        graph = f"{name} runs the model with autograd on, which builds a graph."
+        assert training or entry(modes, "grad") is False, graph

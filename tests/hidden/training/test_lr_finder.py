@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
@@ -22,14 +23,25 @@ LINE = ["weight", "bias"]
 LINE_SPAN = (0.001, 0.02, 6)
 STEPS = 6
 
-# The probe's Network: the submodules that come in train mode, and the optimizer's groups.
+# The probe's Network: its parameters, the submodules that come in train mode, and the optimizer's groups.
+SHAPES = {
+    "body.0.weight": (3, 2),
+    "body.0.bias": (3,),
+    "body.2.0.weight": (3, 3),
+    "body.2.0.bias": (3,),
+    "body.2.1.weight": (3,),
+    "body.2.1.bias": (3,),
+    "head.weight": (1, 3),
+    "head.bias": (1,),
+}
+FROZEN = "head.bias"
 TRAINING = ["body.1", "body.2", "body.2.1"]
 BODY = ["body.0.weight", "body.0.bias", "body.2.0.weight", "body.2.0.bias", "body.2.1.weight"]
-GROUPS = [
+GROUPS: list[dict[str, Any]] = [
     {"params": BODY, "lr": 0.25, "momentum": 0.9, "weight_decay": 0.125},
     {"params": ["body.2.1.bias", "head.weight", "head.bias"], "lr": 0.0625, "momentum": 0.5},
 ]
-NETWORK_SPAN = (0.001, 0.01, 4)
+NETWORK_SPAN = (0.01, 0.02, 4)
 PARAMETERS_BACK = (
     "Keep copies of the parameters' values (clone, or deepcopy of the state dict: without a copy, "
     "what you keep is trained along), and put them back in place."
@@ -261,8 +273,9 @@ def test_restores_buffers(student: Student) -> None:
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
 def test_restores_modes(student: Student) -> None:
     """Afterwards every submodule is in the mode that it was in."""
-    seen = laws.observe(student, *network_test(student)).checked()
-    check_trained(seen.value)
+    test, first_losses = network_test(student)
+    seen = laws.observe(student, *test).checked()
+    check_trained(seen.value, first_losses)
     modes = entry(seen.after(0), "training", kind=dict)
     assert_equal(
         [name for name, mode in modes.items() if mode is True],
@@ -603,32 +616,66 @@ def check_stops(student: Student, cases: list[Case]) -> None:
 
 def network_test(
     student: Student, momenta: dict[str, Tensor] | None = None, third: float = 1.0
-) -> tuple[Any, ...]:
-    """A test of the network as the probe and its arguments.
+) -> tuple[tuple[Any, ...], list[Tensor]]:
+    """A test of the network as the probe and its arguments, and the first two losses.
 
     SGD has these momenta already; the targets of the third batch are multiplied by `third`.
     """
-    model = student.made("network", random.randrange(2**31), TRAINING)
+    parameters = {name: torch.randn(shape) for name, shape in SHAPES.items()}
+    model = student.made("network", parameters, TRAINING)
     optimizer = student.made("sgd", model, GROUPS, momenta or {})
     x, y = torch.randn(4, 2), torch.randn(4, 1)
     batches = [(x, y), (x, y), (x, third * y), (x, y)]
     loader, loss = student.made("loader", [batches]), student.made("square_loss")
-    return student.probe("range_test"), model, optimizer, loss, loader, *NETWORK_SPAN
+    test = student.probe("range_test"), model, optimizer, loss, loader, *NETWORK_SPAN
+    return test, network_losses(parameters, momenta or {}, x, y)
 
 
-def check_trained(report: Any) -> None:
+def network_losses(
+    parameters: dict[str, Tensor], momenta: dict[str, Tensor], x: Tensor, y: Tensor
+) -> list[Tensor]:
+    """The losses of the network on this batch before and after one step with the first rate."""
+    leaves = {name: values.clone().requires_grad_() for name, values in parameters.items()}
+    before = network_loss(leaves, x, y)
+    gradients = dict(zip(leaves, torch.autograd.grad(before, list(leaves.values())), strict=True))
+    after = dict(parameters)
+    for group in GROUPS:
+        for name in group["params"]:
+            if name != FROZEN:
+                speed = group["momentum"] * momenta.get(name, torch.zeros(()))
+                speed = speed + gradients[name] + group.get("weight_decay", 0.0) * parameters[name]
+                after[name] = parameters[name] - NETWORK_SPAN[0] * speed
+    return [before.detach(), network_loss(after, x, y)]
+
+
+def network_loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """The loss of the probe's Network in train mode."""
+
+    def linear(name: str, x: Tensor) -> Tensor:
+        return F.linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+
+    hidden = linear("body.2.0", linear("body.0", x).tanh())
+    scale, shift = parameters["body.2.1.weight"], parameters["body.2.1.bias"]
+    hidden = F.batch_norm(hidden, None, None, scale, shift, training=True)
+    return (linear("head", hidden) - 2 * y).square().mean()
+
+
+def check_trained(report: Any, right: list[Tensor]) -> None:
     """A test that does nothing leaves all as it was: the first two steps have the same batch."""
     losses = numbers(report, "losses")
     assert len(losses) > 1 and losses[0] != losses[1], (
         "lr_range_test does not train: the second step has the loss of the first."
     )
+    moved, wanted = (losses[1] - losses[0]).item(), (right[1] - right[0]).item()
+    what = "by how much the second loss on a batch differs from the first"
+    assert_close(moved, wanted, what=what, rtol=0.01, atol=1e-4)
 
 
 def check_restores(student: Student, parts: Sequence[str], told: str = "", **options: Any) -> None:
     """A range test of the network trains it, and leaves these parts as they were."""
-    test = network_test(student, **options)
+    test, first_losses = network_test(student, **options)
     report = laws.check_restores(student, *test, call="lr_range_test", only=parts, told=told)
-    check_trained(report)
+    check_trained(report, first_losses)
 
 
 # --- results and figures -------------------------------------------------------------------------

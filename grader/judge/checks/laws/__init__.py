@@ -4,7 +4,6 @@ A target is the name of a function or class of the student's, or what `student.f
 `student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a sentence of
 the suite's own before it. The modules are those of what is expected: `calls`, `modules`, `functions`,
 `numerics`, `loaders`, `figures`; `observation` and the `grader_probe` say how a call left what it was given.
-`law` marks a check as one, and names its `saboteurs`: wrong answers by which `grade verify` proves it.
 
     layer = student.module("GatedLinearUnit", 6, 5)
     laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")
@@ -42,7 +41,6 @@ from grader.judge.checks.laws.functions import (
 from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
 from grader.judge.checks.laws.modules import (
     check_filled,
-    check_modes_inside,
     check_parameters,
     check_starts_random,
     check_starts_within,
@@ -55,7 +53,6 @@ from grader.judge.checks.laws.numerics import (
     check_float64,
     check_gradients,
     check_large_inputs,
-    check_smooth,
     gradient_at,
 )
 from grader.judge.checks.laws.observation import Observation, kinds_of, observe, same, shipped
@@ -81,7 +78,6 @@ __all__ = [
     "check_layouts",
     "check_leading_dimensions",
     "check_leaves_pyplot",
-    "check_modes_inside",
     "check_not_used",
     "check_ordinary",
     "check_parameters",
@@ -90,7 +86,6 @@ __all__ = [
     "check_seeded",
     "check_shapes",
     "check_shares_no_memory",
-    "check_smooth",
     "check_starts_random",
     "check_starts_within",
     "check_state_dict",

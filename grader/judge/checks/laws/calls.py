@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.numerics import check_attached
 from grader.judge.checks.laws.observation import (
     Change,
@@ -20,7 +19,7 @@ from grader.judge.checks.laws.observation import (
 )
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import element, failed, sentence
-from grader.judge.student import RemoteFunction, Student
+from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
 
 if TYPE_CHECKING:
@@ -48,56 +47,7 @@ _ADVICE = {
 
 # --- what a call leaves -----------------------------------------------------------------------------
 
-# The saboteur of each part that `allow` and `only` name; of the first ones tensors are enough.
-_OF_TENSORS = {
-    "values": "writes_into",
-    "grad": "sets_grad",
-    "requires_grad": "switches_requires_grad",
-}
-_OF_LIVE_OBJECTS = {
-    "buffers": "writes_into_buffers",
-    "mode": "switches_mode",
-    "options": "doubles_options",
-}
-_OF_PYTORCH = {"modes": "switches_grad_mode", "random": "draws"}
 
-
-def _changes(law: Mapping[str, Any]) -> Iterable[str]:
-    """Saboteurs that change what may not be changed: for each part, at the positions where it counts."""
-    law = {**law, **law.get("options", {})}
-    allow, only = law["allow"], law.get("only", ())
-    owner = [] if isinstance(law["target"], (str, RemoteFunction)) else [-1]
-    in_probe = getattr(law["target"], "probe", None) is not None
-    given = dict(enumerate(law["arguments"]))
-    live = [i for i in given if isinstance(given[i], Made)]
-    holders = [i for i in given if i in live or isinstance(given[i], (list, tuple, dict))]
-    holders += [i for i in given if hasattr(given[i], "shape")]
-
-    def counts(part: str, position: int) -> bool:
-        chosen = not only or _is_named(only, part, position)
-        return chosen and not _is_named(allow, part, position)
-
-    for saboteurs, places in ((_OF_TENSORS, owner + holders), (_OF_LIVE_OBJECTS, owner + live)):
-        for part, saboteur in saboteurs.items():
-            where = sorted(position for position in places if counts(part, position))
-            if in_probe:  # which calls the student's function with arguments of its own
-                yield from [f"{saboteur}()"] if where and len(where) == len(places) else []
-            elif where:
-                yield f"{saboteur}({', '.join(map(str, where))})"
-    yield from (saboteur for part, saboteur in _OF_PYTORCH.items() if counts(part, 0))
-    if law.get("grad_output") is not None and counts("values", 0):
-        yield "writes_into_grad_output"
-
-
-def _is_named(parts: Sequence[str], part: str, position: int) -> bool:
-    """Whether a part is named, for this position or for one that goes by a name."""
-    named = [name.rpartition(".") for name in parts]
-    return any(
-        last == part and (not owner.isdigit() or int(owner) == position) for owner, _, last in named
-    )
-
-
-@law(choice=_changes)
 def check_changes_nothing(
     student: Student,
     target: Target,
@@ -155,7 +105,6 @@ def _changed(call: str, changes: list[Change]) -> list[str]:
     return [*remarks, f"One call of {call} changed {', '.join(words[:6])}{more}.", *advice[:3]]
 
 
-@law(choice=_changes)
 def check_restores(
     student: Student,
     target: Target,
@@ -175,7 +124,6 @@ def check_restores(
     return check_changes_nothing(student, target, *arguments, allow=allow, **options)
 
 
-@law("returns_its_argument")
 def check_shares_no_memory(
     student: Student, target: Target, *arguments: Any, told: str = "", **keywords: Any
 ) -> Any:
@@ -202,7 +150,6 @@ def _memory_of(facts: Any) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-@law("returns_inference_tensor", "attaches")
 def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
     """The result is an ordinary tensor without a graph: it can be saved, changed and trained on."""
     seen = observe(student, target, *arguments, **keywords).checked()
@@ -219,17 +166,9 @@ def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords
 # --- what comes out ---------------------------------------------------------------------------------
 
 
-def _odd_shapes(law: Mapping[str, Any]) -> Iterable[str]:
-    if any(0 in shape for shape in law["shapes"]):
-        yield "refuses_empty"
-    if law["gradients"]:
-        yield "detaches"
-
-
 LEADS = ((4, 6), (2, 3, 4), (2, 3, 2, 2), (1,), ())
 
 
-@law("flattens", "mixes_rows")
 def check_leading_dimensions(
     student: Student,
     target: Target,
@@ -263,7 +202,6 @@ def check_leading_dimensions(
         assert_close(output, wanted, what=f"{where} {tuple(x.shape)}")
 
 
-@law("adds_a_dimension", choice=_odd_shapes)
 def check_shapes(
     student: Student,
     target: Target,
@@ -294,7 +232,6 @@ def check_shapes(
             assert_tensor(gradient, shape=shape, dtype=x.dtype, what=what_of)
 
 
-@law("converts('float32')", "converts('float64')")
 def check_dtypes(
     student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
 ) -> None:
@@ -339,7 +276,6 @@ def layouts_of(x: Tensor) -> dict[str, Tensor]:
     return ways
 
 
-@law("refuses_layouts")
 def check_layouts(
     student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
 ) -> None:
@@ -368,7 +304,6 @@ def check_layouts(
 # --- errors, seeds, files ---------------------------------------------------------------------------
 
 
-@law("names_no_argument", choice=lambda law: [f"drops_check({name!r})" for name in law["table"]])
 def check_errors(
     student: Student,
     target: Target,
@@ -419,7 +354,6 @@ def _is_shaped(value: Any) -> bool:
     return hasattr(value, "shape")
 
 
-@law("ignores_seed", "draws_seed")
 def check_seeded(
     student: Student,
     make: Callable[[int], Any],
@@ -444,12 +378,6 @@ def check_seeded(
             raise failed([sentence(line)])
 
 
-def _not_allowed(law: Mapping[str, Any]) -> Iterable[str]:
-    yield from (f"runs_operator({name!r})" for name in law["operators"][:1])
-    yield from (f"runs_function({name!r})" for name in law["functions"][:1])
-
-
-@law(choice=_not_allowed)
 def check_not_used(
     student: Student,
     name: str,

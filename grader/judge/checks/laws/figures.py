@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_equal
 from grader.judge.checks.comparison import is_ndarray
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.observation import Target, name_of, same, shipped
 from grader.judge.checks.reports import UNREADABLE, entry
 from grader.judge.checks.wording import element, message
@@ -28,8 +27,8 @@ def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any
     if entry(seen, "figure", default=False) is not True:
         kind = str(entry(seen, "type", default="something unreadable"))
         returned = "None" if kind == "NoneType" else f"a {element(kind)}"
-        told = f"{name_of(target)} should return a matplotlib Figure, yours returned {returned}."
-        raise CheckFailed(message([told]))
+        text = f"{name_of(target)} should return a matplotlib Figure, yours returned {returned}."
+        raise CheckFailed(message([text]))
     return seen
 
 
@@ -42,13 +41,6 @@ def axes_of(figure: Any, count: int = 1) -> Any:
     return axes[0] if count == 1 else axes
 
 
-def _other_axes(law: Mapping[str, Any]) -> Iterable[str]:
-    yield from (f"other_scale({axis!r})" for axis in "xy" if law[f"{axis}_scale"] is not None)
-    yield from ["no_labels"] * law["labels"]
-    yield from ["no_legend"] * bool(law["legend"])
-
-
-@law(choice=_other_axes)
 def check_axes(
     figure: Any,
     *,
@@ -60,15 +52,15 @@ def check_axes(
 ) -> None:
     """The Axes have these scales and labels, and a legend on them or the figure names all of `legend`."""
     axes = axes_of(figure, count)
-    for each in [axes] if count == 1 else axes:
+    for drawn in [axes] if count == 1 else axes:
         for axis, scale in (("x", x_scale), ("y", y_scale)):
-            found = str(entry(each, f"{axis} scale"))
-            if scale is not None and found != scale:
+            actual = str(entry(drawn, f"{axis} scale"))
+            if scale is not None and actual != scale:
                 how = f'ax.set_{axis}scale("{scale}")'
                 raise CheckFailed(
-                    message([f"The {axis} axis is {element(found)}, it should be {scale}: {how}."])
+                    message([f"The {axis} axis is {element(actual)}, it should be {scale}: {how}."])
                 )
-            if labels and not str(entry(each, f"{axis} label")).strip():
+            if labels and not str(entry(drawn, f"{axis} label")).strip():
                 raise CheckFailed(f"The {axis} axis has no label: ax.set_{axis}label.")
     if not legend:
         return
@@ -93,10 +85,10 @@ def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
         own = [line for line in lines if same(entry(line, "label"), label)]
         if len(own) != 1:
             count = "no line" if not own else f"{len(own)} lines"
-            told = (
+            text = (
                 f"There is {count} with the label {label!r}, of {len(lines)}: draw it as one line."
             )
-            raise CheckFailed(message([told]))
+            raise CheckFailed(message([text]))
         points[label] = points_of(own[0])
     return points
 
@@ -111,7 +103,6 @@ def points_of(line: Any) -> Tensor:
     return torch.from_numpy(pairs.astype("float64"))
 
 
-@law("leaves_a_figure", "closes_figures", "shows_figure")
 def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **keywords: Any) -> None:
     """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
     seen = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_close, assert_tensor
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.reports import entry, fields
 from grader.judge.checks.wording import element, failed
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@law("detaches", "goes_around")
 def check_applied(student: Student, name: str, own: str) -> None:
-    """A function goes through the `apply` of the Function `own`: its backward is the one that runs."""
+    """A function calls `apply` of the Function `own`, so that the backward of `own` runs."""
     import torch
 
     for x, mark, report in _nodes(student, name, own):
@@ -36,7 +34,6 @@ def check_applied(student: Student, name: str, own: str) -> None:
             raise failed([f"{line} never calls your backward. Return {own}.apply(x)."])
 
 
-@law("computes_on")
 def check_grad_fn(student: Student, name: str, own: str) -> None:
     """The result's grad_fn is the backward node of the Function `own`: no operation comes after it."""
     for x, _, report in _nodes(student, name, own):
@@ -49,7 +46,6 @@ def check_grad_fn(student: Student, name: str, own: str) -> None:
             raise failed([f"{line} the node of {own}: {how}."])
 
 
-@law(choice=lambda law: [f"unbinds({law['own']!r})"])
 def check_declared(student: Student, name: str, own: str) -> None:
     """The class is a torch.autograd.Function with static methods forward and backward of its own."""
     report = shipped(student, "declaration")(name, own)
@@ -64,7 +60,6 @@ def check_declared(student: Student, name: str, own: str) -> None:
             raise failed([f"{line} on the class, so write @staticmethod above it."])
 
 
-@law("saves_a_copy")
 def check_saved(
     student: Student,
     name: str,
@@ -109,7 +104,6 @@ def check_saved(
         raise failed([f"{line}: s{save}"])
 
 
-@law("once_differentiable")
 def check_again_differentiable(
     f: Callable[[Tensor], Any],
     x: Tensor,

@@ -65,23 +65,6 @@ def once(module: Any, values: list[Any]) -> Any:
     return (value for value in values)
 
 
-def recorder(module: Any, inner: Any) -> Any:
-    """The module `inner`, with a list `seen` of the modes in which each forward ran."""
-    import torch
-
-    inner.seen = []
-    inner.register_forward_pre_hook(
-        lambda layer, _: layer.seen.append(
-            {
-                "training": [part.training for part in layer.modules()],
-                "grad": torch.is_grad_enabled(),
-                "inference": torch.is_inference_mode_enabled(),
-            }
-        )
-    )
-    return inner
-
-
 # --- calls ------------------------------------------------------------------------------------------
 
 
@@ -115,13 +98,7 @@ def state_on_nan(module: Any, name: str, *arguments: Any, **keywords: Any) -> di
         layer = getattr(module, name)(*arguments, **keywords)
     finally:
         torch.set_deterministic_debug_mode("default")
-    return {name: each.detach() for name, each in layer.state_dict().items()}
-
-
-def seen(module: Any, model: Any, name: str, *arguments: Any, **keywords: Any) -> list[Any]:
-    """What a recorder's `seen` holds after a call of the student's function with the model first."""
-    getattr(module, name)(model, *arguments, **keywords)
-    return list(model.seen)
+    return {name: tensor.detach() for name, tensor in layer.state_dict().items()}
 
 
 def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:
@@ -373,7 +350,7 @@ def _numbers(data: Any) -> Any:
 
 
 def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """How a caller's figures fare in pyplot, which are new there, and what was shown."""
+    """The caller's figures in pyplot before and after a call, the new ones, and how often one was shown."""
     import warnings
 
     import matplotlib.pyplot as plt
@@ -381,11 +358,11 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
 
     plt.close("all")
     callers = [plt.figure(), plt.figure()]
-    for each in callers:
-        each.text(0.5, 0.5, "mine")
+    for caller in callers:
+        caller.text(0.5, 0.5, "mine")
 
     def state() -> dict[str, Any]:
-        contents = [[type(child).__name__ for child in each.get_children()] for each in callers]
+        contents = [[type(child).__name__ for child in caller.get_children()] for caller in callers]
         return {"open": plt.get_fignums(), "contents": contents}
 
     before, shown = state(), []
@@ -403,6 +380,6 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
             owner.show = show
     # Where the function show itself was imported, the backend warns that it cannot show.
     shown += ["show" for warning in caught if "cannot be shown" in str(warning.message)]
-    after = {**state(), "callers": [each is drawn for each in callers]}
+    after = {**state(), "callers": [caller is drawn for caller in callers]}
     plt.close("all")
     return {"before": before, "after": after, "shown": len(shown)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.observation import shipped
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import message
@@ -49,11 +48,6 @@ def _plain(item: Any) -> Any:
     raise TypeError(type(item).__name__)
 
 
-def _other_orders(law: Mapping[str, Any]) -> Iterable[str]:
-    yield "repeats_its_order" if law["shuffled"] else "reverses_batches"
-
-
-@law("loses_a_batch", choice=_other_orders)
 def check_epochs(
     epochs: Sequence[Sequence[Sequence[Any]]],
     items: Sequence[Any],

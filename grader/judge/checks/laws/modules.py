@@ -1,4 +1,4 @@
-"""Laws of modules: parameters, state dict, how they start, and the modes in which they run."""
+"""Laws of modules: parameters, state dict, and how they start."""
 
 from __future__ import annotations
 
@@ -6,28 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import Mistakes, assert_equal, assert_tensor
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.numerics import check_finite
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import failed, sentence
 from grader.judge.student import Student
-from grader.sandbox.wire.values import Made
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _lost(law: Mapping[str, Any]) -> Iterable[str]:
-    return [f"loses_parameter({name!r})" for name in list(law["names"])[:1]]
-
-
-def _lost_and_reshaped(law: Mapping[str, Any]) -> Iterable[str]:
-    for name in list(law["shapes"])[:1]:
-        yield from (f"loses_parameter({name!r})", f"reshapes_parameter({name!r})")
-
-
-@law(choice=_lost_and_reshaped)
 def check_parameters(
     module: Any,
     shapes: Mapping[str, Sequence[int]],
@@ -70,7 +58,6 @@ def check_parameters(
     return [named[name] for name in shapes]
 
 
-@law("registers_more", choice=_lost)
 def check_state_dict(module: Any, names: Iterable[str]) -> None:
     """The state dict has exactly these names, in any order."""
     expected = set(names)
@@ -83,7 +70,6 @@ def check_state_dict(module: Any, names: Iterable[str]) -> None:
         raise failed([f"The state_dict lacks {missing}: register what is to be saved."])
 
 
-@law(choice=lambda law: [f"starts_empty({name!r})" for name in law["names"] or [""]])
 def check_filled(
     student: Student, class_name: str, *arguments: Any, names: Sequence[str] = ()
 ) -> None:
@@ -98,11 +84,6 @@ def check_filled(
         check_finite(tensor, what=f"a new {name}", why=why)
 
 
-def _starts(law: Mapping[str, Any]) -> Iterable[str]:
-    return [f"starts_constant({law['name']!r})", f"starts_zero({law['name']!r})"]
-
-
-@law("seeds", choice=_starts)
 def check_starts_random(
     student: Student, class_name: str, *arguments: Any, name: str = "weight"
 ) -> None:
@@ -122,12 +103,11 @@ def check_starts_random(
         )
         raise failed([f"{line} (Is it a constant, or is a seed set on the way?)"])
     seen = [observe(student, class_name, *arguments) for _ in range(2)]
-    if same(seen[0].draws, seen[1].draws) or any(each.was_seeded() for each in seen):
+    if same(seen[0].draws, seen[1].draws) or any(call.was_seeded() for call in seen):
         line = f"Making a {class_name} sets the seed of the global random state"
         raise failed([f"{line}: leave the seed alone."])
 
 
-@law("starts_large")
 def check_starts_within(
     weight: Tensor, bound: float, *, fans: tuple[int, int], what: str, formula: str
 ) -> None:
@@ -180,36 +160,3 @@ def _likely_start(weight: Tensor, fan_in: int, fan_out: int) -> str:
     likely = [name for name, limit in limits.items() if 0.97 * limit < largest <= 1.0001 * limit]
     likely += [name for name, deviation in normals.items() if abs(spread / deviation - 1) < 0.08]
     return f"Yours looks like {likely[0]}." if likely else ""
-
-
-def _other_modes(law: Mapping[str, Any]) -> Iterable[str]:
-    if law["training"] is not None:
-        yield "runs_in_other_mode"
-    if law["grad"] is not None:
-        yield "runs_in_other_grad_mode"
-
-
-@law(choice=_other_modes)
-def check_modes_inside(
-    student: Student,
-    name: str,
-    model: Made,
-    *arguments: Any,
-    training: bool | None = None,
-    grad: bool | None = None,
-    told: str = "",
-    **keywords: Any,
-) -> list[Any]:
-    """While a function runs `model`, its first argument, the model is in these modes, at each call."""
-    recorder = shipped(student, "recorder").made(model)
-    seen = shipped(student, "seen")(recorder, name, *arguments, **keywords)
-    for modes in entry(seen, kind=list):
-        if training is not None and any(
-            mode is not training for mode in entry(modes, "training", kind=list)
-        ):
-            wanted = "model.train()" if training else "model.eval()"
-            raise failed([f"{name} runs the model in the wrong mode: call {wanted} first."], told)
-        if grad is not None and entry(modes, "grad") is not grad:
-            wrong = "without autograd" if grad else "with autograd on, which builds a graph"
-            raise failed([f"{name} runs the model {wrong}."], told)
-    return list(seen)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import Mistakes, assert_close, assert_tensor
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.wording import element, failed, sentence, verb
 from grader.judge.outcomes import CheckFailed
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@law("rounds")
 def check_float64(
     actual: Any,
     expected: Tensor,
@@ -44,19 +42,6 @@ def check_float64(
         raise failed([line]) from None
 
 
-@law("rounds")
-def check_smooth(
-    f: Callable[[Tensor], Tensor], slope: Tensor, x: Tensor, *, what: str = "the output"
-) -> None:
-    """Over short steps a float64 function follows its slope: a part in float32 makes a staircase."""
-    step = 1e-4
-    worst = ((f(x + step) - f(x - step)) / (2 * step) - slope).abs().max().item()
-    if not worst < 1e-6:
-        line = f"In float64 {what} follows the formula in steps, not smoothly: a part of it is computed"
-        raise failed([f"{line} in float32. Compute in the dtype of x."])
-
-
-@law("gives_nan")
 def check_finite(
     values: Any, *, what: str = "the output", at: Tensor | None = None, why: str = ""
 ) -> None:
@@ -74,7 +59,6 @@ def check_finite(
         raise failed([sentence(line if line.endswith(("?", ")")) else f"{line}.")])
 
 
-@law("gives_nan", "gives_nan_gradients")
 def check_large_inputs(
     output: Any, leaves: Mapping[str, Tensor], *, what: str = "the output", why: str = ""
 ) -> None:
@@ -90,7 +74,6 @@ def check_large_inputs(
 # --- gradients --------------------------------------------------------------------------------------
 
 
-@law("detaches")
 def check_attached(output: Tensor, what: str = "the output") -> None:
     """Check that a tensor hangs together with the inputs that require a gradient."""
     if not output.requires_grad:
@@ -112,7 +95,6 @@ def gradient_at(
     return assert_tensor(gradient, shape=x.shape, dtype=x.dtype, what="the gradient")
 
 
-@law("detaches", "doubles_gradients")
 def check_gradients(
     output: Any,
     leaves: Mapping[str, Tensor],

@@ -302,12 +302,12 @@ def _module_changes(
             if name not in old or name not in new:
                 yield Change(f"which {part} there are ({words})", part, owners)
                 continue
-            found = list(_tensor_changes(words, old[name], new[name], owners))
+            changes = list(_tensor_changes(words, old[name], new[name], owners))
             # A buffer may be assigned anew; an optimizer holds the parameters themselves.
             if part == "parameters" and not same(entry(new[name], "id"), entry(old[name], "id")):
-                found.append(Change(f"the {word} {words}, now another object", part, owners))
+                changes.append(Change(f"the {word} {words}, now another object", part, owners))
             moved = {"values": "buffers"} if part == "buffers" else {}
-            for change in found:
+            for change in changes:
                 yield change._replace(part=moved.get(change.part, change.part))
 
 

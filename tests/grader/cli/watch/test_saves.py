@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.watch import saves
-from grader.cli.watch.saves import Saves, polling_reason
+from grader.cli.watch.saves import Saves
 from grader.course.manifest import load_course
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
@@ -169,33 +168,6 @@ def test_a_missing_file_is_told(watched: Watched) -> None:
 
 
 # --- polling --------------------------------------------------------------------------------------
-
-MOUNTS = """\
-22 1 254:1 / / rw,relatime - ext4 /dev/root rw
-30 22 0:27 / /mnt/c rw,noatime - 9p C:\\134 rw,dirsync
-31 22 0:30 / /home/me/my\\040drive rw - nfs4 server:/export rw
-32 31 0:31 / /home/me/my\\040drive/local rw shared:5 - tmpfs tmpfs rw
-33 22 0:32 / /sshfs rw - fuse.sshfs me@host: rw
-"""
-
-
-@pytest.mark.parametrize(
-    ("folder", "kind"),
-    [
-        ("/home/me", "ext4"),
-        ("/mnt/c/course", "9p"),
-        ("/mnt/cd", "ext4"),
-        ("/home/me/my drive/course", "nfs4"),
-        ("/home/me/my drive/local/course", "tmpfs"),
-        ("/sshfs/course", "fuse.sshfs"),
-    ],
-)
-def test_file_system_of_a_folder(folder: str, kind: str) -> None:
-    assert saves._file_system(Path(folder), MOUNTS) == kind
-
-
-def test_a_local_folder_needs_no_polling(tmp_path: Path) -> None:
-    assert polling_reason(tmp_path) == ""
 
 
 def test_where_events_do_not_come_saves_are_found_and_polling_begins(

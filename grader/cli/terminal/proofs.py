@@ -1,0 +1,153 @@
+"""What `grade verify` prints: the proof of each exercise, what words may earn, mutants that no test sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.cli.terminal.console import checked, hang, print_lines
+from grader.text import clean, counted
+
+if TYPE_CHECKING:
+    from grader.authoring.forgeries import ForgeryReport
+    from grader.authoring.mutation import MutationReport
+    from grader.authoring.verify import ExerciseProof
+
+# A dropped loop is a long line; it is needed whole by an author who marks it.
+_LONGEST = 5_000
+
+
+def show_proofs(
+    console: Console,
+    proofs: Iterable[ExerciseProof],
+    *,
+    told: bool = False,
+    points: bool = False,
+    worth: bool = False,
+) -> int:
+    """Print each proof as it is made, and return how many complaints there were.
+
+    With `told`, print the messages too that the students of wrong answers read; with `points`, what
+    part of the points each wrong answer keeps; with `worth`, what each test catches and costs.
+    """
+    complaints = exercises = 0
+    for proof in proofs:
+        print_lines(console, _proof_lines(console, proof))
+        if told:
+            print_lines(console, _message_lines(console, proof))
+        if worth:
+            print_lines(console, _worth_lines(proof))
+        if points:
+            print_lines(console, _points_lines(console, proof))
+        complaints += len(proof.complaints)
+        exercises += 1
+    count = counted(complaints, "complaint") if complaints else "No complaint"
+    summary = f"{count} about {counted(exercises, 'exercise')}."
+    print_lines(console, iter([Text(summary, "bold")]))
+    return complaints
+
+
+def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
+    counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
+    verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
+    if proof.unproved:
+        verdict += f", without {proof.unproved}"
+    rows = [
+        ("    " if row else "  - ", Text(clean(line, 2000)))
+        for complaint in proof.complaints
+        for row, line in enumerate(complaint.splitlines())
+    ]
+    holds = not proof.complaints
+    return checked(console, holds, f"{proof.exercise}: {counts}: {verdict}", *rows)
+
+
+def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    for wrong in proof.caught:
+        mistake = f": {wrong.mistake}" if wrong.mistake else ""
+        yield from hang(console, Text("  "), Text(clean(f"{wrong.name}{mistake}", 2000), "bold"))
+        for test, message in wrong.messages:
+            yield from hang(console, Text("    "), Text(test))
+            for line in message.splitlines() or ["(no message)"]:
+                yield from hang(console, Text("      "), Text(clean(line, 2000)))
+
+
+def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
+    yield Text("  caught  alone      ms  test", "dim")
+    for test in proof.worth:
+        figures = f"{test.caught:8}{test.alone:7}{1000 * test.seconds:8.1f}"
+        yield Text(f"{figures}  {test.visibility.value} {test.name}", "" if test.alone else "dim")
+
+
+def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
+        mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
+        line = Text(clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.mistake}", 2000))
+        yield from hang(console, Text("  "), line)
+    dear = sum(wrong.is_dear for wrong in proof.caught)
+    if dear:
+        count = counted(dear, "wrong answer")
+        yield Text(f"  {count} lost more than a third for a mistake that is not marked as central.")
+
+
+def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
+    """Print each report as it is made; return whether words earn little in all exercises."""
+    above = exercises = 0
+    for report in reports:
+        share = f"{report.exercise}: {report.share:.1%} of the points for words"
+        rows = [
+            ("  - ", Text(f"{test.visibility.value} {test.name}: {test.score:g}"))
+            for test in report.tests
+        ]
+        print_lines(console, checked(console, report.holds, share, *rows))
+        above += not report.holds
+        exercises += 1
+    few = "None is" if not above else f"{above} {'is' if above == 1 else 'are'}"
+    summary = f"{counted(exercises, 'exercise')}. {few} above a tenth."
+    print_lines(console, iter([Text(summary, "bold")]))
+    return not above
+
+
+def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
+    """Print each report as it is made; return whether no mutant is unseen and no complaint left."""
+    judged = caught = equivalent = survivors = complaints = exercises = 0
+    for report in reports:
+        print_lines(console, _mutation_lines(console, report))
+        judged += report.judged
+        caught += report.caught
+        equivalent += report.equivalent
+        survivors += len(report.survivors)
+        complaints += len(report.complaints)
+        exercises += 1
+    ends = [
+        f"{caught} of {counted(judged, 'mutant')} caught",
+        f"{equivalent} marked equivalent",
+        f"{survivors} unseen",
+        *([counted(complaints, "complaint")] if complaints else []),
+    ]
+    summary = f"{', '.join(ends)}, in {counted(exercises, 'exercise')}."
+    print_lines(console, iter([Text(summary, "bold")]))
+    return not survivors and not complaints
+
+
+def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
+    some = f"{report.judged} of " if report.judged < report.made else ""
+    by_time = f" ({report.timed_out} by time)" if report.timed_out else ""
+    ends = [
+        f"{some}{counted(report.made, 'mutant')}",
+        f"{report.caught} caught{by_time}",
+        f"{report.equivalent} marked equivalent",
+        f"{len(report.survivors)} unseen",
+    ]
+    holds = not report.survivors and not report.complaints
+    rows = [("  - ", Text(clean(complaint, 2000))) for complaint in report.complaints]
+    yield from checked(console, holds, f"{report.exercise}: {', '.join(ends)}", *rows)
+    for mutant in report.survivors:
+        inside = f", in {mutant.function}" if mutant.function else ""
+        yield Text(f"  {report.solution}, line {mutant.number}{inside}")
+        # Not wrapped: an author copies them into the mutants file.
+        yield Text(f"    - {clean(mutant.line, _LONGEST)}", "red")
+        yield Text(f"    + {clean(mutant.mutant, _LONGEST)}", "green")

@@ -1,0 +1,305 @@
+"""Assignments: which exercises are handed out together, when they are due, and what they count.
+
+`assignments.toml` beside `course.toml` has a table `[[assignment]]` for each. Staff alone have it: it holds
+seeds and rules. A release has a file `assignments/<id>.toml` for each assignment that students were given, with
+the entries of its exercises, so that the folder of a student grows with the term.
+"""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from grader.course.toml import IDENTIFIER, decoded
+from grader.errors import CourseError
+from grader.text import nearest
+from grader.toml import line_of
+
+FILE = "assignments.toml"
+# Of a release: the files of the assignments that students were given.
+FOLDER = "assignments"
+_Id = Annotated[str, msgspec.Meta(pattern=IDENTIFIER, max_length=60)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Positive = Annotated[float, msgspec.Meta(gt=0)]
+_FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+_LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+
+
+class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys that students get. Once read, `exercises` has those of `chapters` too, in the order of the course.
+
+    `weight` is the share in the total of a term, beside the weights of the others; points for the exercises of
+    `extra_credit` are added to those of the assignment, and are not needed for full marks.
+    """
+
+    id: _Id
+    title: _Text
+    exercises: tuple[_Text, ...] = ()
+    chapters: tuple[_Text, ...] = ()
+    opens: datetime.datetime | None = None
+    due: datetime.datetime | None = None
+    weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    extra_credit: tuple[_Text, ...] = ()
+    teams: bool = False
+
+
+class CourseAssignment(
+    ReleasedAssignment, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One assignment, with the keys that students never see.
+
+    `seed` is that of the inputs of the tests, `graders` are the people who grade by hand, and `policy` has keys
+    of `policy.toml` that hold for this assignment. `at_most` is the most per cent that count of it, `can_drop`
+    says whether it may be among the lowest that a term drops, and `replaces` names assignments of which a lower
+    result gives way to the result of this one.
+    """
+
+    seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    graders: tuple[_Text, ...] = ()
+    policy: dict[str, Any] = {}
+    at_most: _Positive = 100.0
+    can_drop: bool = True
+    replaces: tuple[_Id, ...] = ()
+    timezone: str = ""
+
+    @property
+    def opens_at(self) -> datetime.datetime:
+        """When it opens, with an offset; the first moment of all where no time is named."""
+        return _FIRST if self.opens is None else _instant(self.opens, self.timezone)
+
+    @property
+    def due_at(self) -> datetime.datetime:
+        """When it is due, with an offset; the last moment of all where it never is."""
+        return _LAST if self.due is None else _instant(self.due, self.timezone)
+
+
+class Excused(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A student for whom an assignment does not count, and why."""
+
+    student: _Text
+    assignment: _Id
+    reason: _Text
+
+
+class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the assignments of a term make a total of at most `at_most` per cent.
+
+    The `drop_lowest` assignments do not count; `cuts` has letters and the least total for each. The ids of a
+    list of `same` are those of one person, and a student who is missing from an assignment gets what `missing`
+    says: "open" for no total, or "zero".
+    """
+
+    drop_lowest: Annotated[int, msgspec.Meta(ge=0)] = 0
+    at_most: _Positive = 100.0
+    cuts: dict[_Text, Annotated[float, msgspec.Meta(ge=0)]] = {}
+    missing: Annotated[str, msgspec.Meta(pattern=r"^(open|zero)$")] = "open"
+    same: tuple[tuple[_Text, ...], ...] = ()
+    excused: tuple[Excused, ...] = ()
+
+
+class Assignments(msgspec.Struct, frozen=True):
+    """All that `assignments.toml` says, in its order."""
+
+    assignments: tuple[CourseAssignment, ...] = ()
+    term: TermRules = TermRules()
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    assignment: tuple[CourseAssignment, ...] = ()
+    timezone: str = ""
+    term: TermRules = TermRules()
+
+
+def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
+    """The assignments of a file, for exercises of these chapters, by exercise in the order of the course.
+
+    Raises CourseError with the file, the line, and what to write.
+    """
+    read = decoded(path, _File, "instructors.md")
+    assignments = resolved(path, read.assignment, read.timezone, chapters)
+    for complaint in _term_complaints(read.term, [each.id for each in assignments]):
+        raise CourseError(f"{path}: {complaint}")
+    return Assignments(assignments, read.term)
+
+
+def resolved(
+    path: Path,
+    assignments: tuple[CourseAssignment, ...],
+    timezone: str,
+    chapters: Mapping[str, str],
+) -> tuple[CourseAssignment, ...]:
+    """The assignments of a file, checked, with their exercises in the place of chapters, and the time zone."""
+    for complaint in _complaints(path, assignments, timezone, chapters):
+        raise CourseError(f"{path}: {complaint}")
+    each_resolved = tuple(
+        msgspec.structs.replace(
+            each, exercises=_exercises(each, chapters), chapters=(), timezone=timezone
+        )
+        for each in assignments
+    )
+    for complaint in _overlaps(each_resolved, path):
+        raise CourseError(f"{path}: {complaint}")
+    return each_resolved
+
+
+def released_table(assignment: CourseAssignment) -> dict[str, Any]:
+    """The keys that students get of an assignment, as a file of a release has them."""
+    keys = {name: getattr(assignment, name) for name in ReleasedAssignment.__struct_fields__}
+    kept = {name: value for name, value in keys.items() if value not in (None, ())}
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()
+    }
+
+
+def _exercises(assignment: CourseAssignment, chapters: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name, chapter in chapters.items()
+        if name in assignment.exercises or chapter in assignment.chapters
+    )
+
+
+def _instant(time: datetime.datetime, timezone: str) -> datetime.datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=zoneinfo.ZoneInfo(timezone))
+
+
+# --- what no decoder sees -------------------------------------------------------------------------
+
+
+def _complaints(
+    path: Path,
+    assignments: tuple[CourseAssignment, ...],
+    timezone: str,
+    chapters: Mapping[str, str],
+) -> Iterator[str]:
+    if timezone and not _is_zone(timezone):
+        yield f'there is no time zone {timezone!r}; write one as timezone = "Europe/Warsaw".'
+    taken: dict[str, str] = dict.fromkeys(chapters.values(), "a chapter")
+    taken |= dict.fromkeys(chapters, "an exercise")
+    titles: set[str] = set()
+    ids = [each.id for each in assignments]
+    for number, each in enumerate(assignments):
+
+        def said(key: str, text: str, number: int = number, each: CourseAssignment = each) -> str:
+            return f"assignment {each.id!r}{_line(path, number, key)}: {text}"
+
+        if each.id in taken:
+            yield said(
+                "id", f"this is the id of {taken[each.id]}, too; an id means one thing in a course."
+            )
+        if each.title.casefold() in titles:
+            yield said(
+                "title", f"another assignment has the title {each.title!r}, too; choose another."
+            )
+        if each.timezone:
+            yield said("timezone", "`timezone` stands once, at the top of the file.")
+        taken[each.id] = "an assignment"
+        titles.add(each.title.casefold())
+        yield from _name_complaints(each, chapters, ids, said)
+        yield from _time_complaints(each, timezone, said)
+
+
+def _name_complaints(
+    each: CourseAssignment, chapters: Mapping[str, str], ids: list[str], said: Any
+) -> Iterator[str]:
+    for key, names, known in (
+        ("exercises", each.exercises, list(chapters)),
+        ("chapters", each.chapters, list(dict.fromkeys(chapters.values()))),
+        ("replaces", each.replaces, [name for name in ids if name != each.id]),
+    ):
+        kind = "other assignment" if key == "replaces" else key.removesuffix("s")
+        for name in names:
+            if name not in known:
+                yield said(key, f"there is no {kind} {name!r}. {nearest(name, known)}")
+            elif names.count(name) > 1:
+                yield said(key, f"{name!r} stands twice in `{key}`; once is enough.")
+    for name in each.exercises:
+        if chapters.get(name) in each.chapters:
+            yield said(
+                "exercises",
+                f"{name!r} is there twice: by its name, and as one of the chapter {chapters[name]!r}.",
+            )
+    exercises = _exercises(each, chapters)
+    if not exercises:
+        yield said("id", "it has no exercises; name them in `exercises`, or whole `chapters`.")
+    for name in each.extra_credit:
+        if name not in exercises:
+            yield said(
+                "extra_credit",
+                f"{name!r} is none of its exercises. {nearest(name, exercises)}",
+            )
+    if exercises and set(exercises) <= set(each.extra_credit):
+        yield said(
+            "extra_credit", "all of its exercises are for extra credit; leave one that is not."
+        )
+
+
+def _time_complaints(each: CourseAssignment, timezone: str, said: Any) -> Iterator[str]:
+    for key, time in (("opens", each.opens), ("due", each.due)):
+        if time is not None and time.tzinfo is None and not timezone:
+            yield said(
+                key,
+                f"`{key}` is a local time, and no time zone is named; write "
+                'timezone = "Europe/Warsaw" at the top of the file.',
+            )
+            return
+    here = msgspec.structs.replace(each, timezone=timezone)
+    if each.due is not None and here.due_at <= here.opens_at:
+        yield said("due", f"it is due at {each.due}, before it opens at {each.opens}.")
+    if "due" in each.policy:
+        yield said(
+            "policy", "write `due` of the assignment itself in the place of one in its policy."
+        )
+    if "timezone" in each.policy:
+        yield said("policy", "`timezone` stands once, at the top of the file.")
+
+
+def _term_complaints(term: TermRules, ids: list[str]) -> Iterator[str]:
+    if term.drop_lowest and term.drop_lowest >= len(ids):
+        yield f"`drop_lowest` of [term] is {term.drop_lowest}, and there are {len(ids)} assignments."
+    if term.cuts and min(term.cuts.values()) > 0:
+        yield "`cuts` of [term] has no letter from 0 per cent on; name it, as F = 0."
+    if len(set(term.cuts.values())) < len(term.cuts):
+        yield "`cuts` of [term] has two letters from the same total on; change one of them."
+    for excused in term.excused:
+        if excused.assignment not in ids:
+            yield (
+                f"[[term.excused]] of {excused.student!r} names the assignment {excused.assignment!r}, "
+                f"which is none here. {nearest(excused.assignment, ids)}"
+            )
+    named = [student for group in term.same for student in group]
+    if twice := [student for student in named if named.count(student) > 1]:
+        yield f"`same` of [term] names {twice[0]!r} twice; put all ids of a person into one list."
+
+
+def _overlaps(assignments: tuple[CourseAssignment, ...], path: Path) -> Iterator[str]:
+    """An exercise belongs to one assignment: a second release of it would replace what a student wrote."""
+    owners: dict[str, str] = {}
+    for number, each in enumerate(assignments):
+        for name in each.exercises:
+            if name in owners:
+                line = _line(path, number)
+                yield (
+                    f"assignment {each.id!r}{line}: the exercise {name!r} is one of {owners[name]!r}, too; "
+                    "an exercise belongs to one assignment."
+                )
+            owners[name] = each.id
+
+
+def _line(path: Path, number: int, key: str = "") -> str:
+    """The line of a key of the assignment of this number, from 0, as `, line 12`."""
+    line = line_of(path.read_text(encoding="utf-8"), f"assignment[{number}].{key}")
+    return f", line {line}" if line else ""
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""A term as files: a CSV of all totals, a line that explains each, a page, and uploads for platforms."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from grader.exports.files import ClassFormat, Options, folder_at, written
+from grader.exports.report.overview import histogram, mean, median
+from grader.exports.report.render import Renderer
+from grader.exports.table import Table
+from grader.exports.texts import one_line
+from grader.gradebook.term import Term, TermRow
+from grader.results import (
+    CourseInfo,
+    Entry,
+    Environment,
+    ExerciseResult,
+    Result,
+    Status,
+    SubmissionInfo,
+)
+from grader.text import number
+
+GRADES, EXPLAINED, PAGE = "grades.csv", "explained.txt", "index.html"
+
+
+def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
+    """Write the files of a term into a folder, each whole or not at all; returns their paths."""
+    folder = folder_at(folder)
+    with written(folder / GRADES) as out:
+        table = Table(out)
+        ids = [each.id for each in term.assignments]
+        table.row(["student", "name", "email", *ids, "total", "letter", "explanation"])
+        for row in term.rows:
+            table.row([*_person(row), *_percents(row), *_total(row), one_line(row.words)])
+    with written(folder / EXPLAINED) as out:
+        for row in term.rows:
+            out.write(f"{one_line(row.student.id)}: {one_line(row.words)}\n".encode())
+    _write_page(term, folder / PAGE, title)
+    return tuple(folder / name for name in (GRADES, EXPLAINED, PAGE))
+
+
+def write_upload(
+    term: Term, path: Path, chosen: ClassFormat, options: Options, course: CourseInfo
+) -> list[str]:
+    """Write the totals in a platform's format, out of 100; returns its notes."""
+    entries = [_entry(row, course) for row in term.rows]
+    with written(path) as out:
+        return chosen.write(entries, out, options)
+
+
+def _person(row: TermRow) -> tuple[str, str, str]:
+    return row.student.id, row.student.name, row.student.email
+
+
+def _percents(row: TermRow) -> list[str]:
+    return ["" if part.percent is None else number(part.percent) for part in row.parts]
+
+
+def _total(row: TermRow) -> tuple[str, str]:
+    return "" if row.total is None else number(row.total), row.letter
+
+
+def _write_page(term: Term, path: Path, title: str) -> None:
+    totals = [row.total / 100 for row in term.rows if row.total is not None]
+    letters: dict[str, int] = {}
+    for row in term.rows:
+        if row.letter:
+            letters[row.letter] = letters.get(row.letter, 0) + 1
+    Renderer().write(
+        path,
+        "term.html",
+        title=title,
+        assignments=term.assignments,
+        rows=term.rows,
+        notes=term.notes,
+        chart=histogram(totals),
+        mean=mean(totals),
+        median=median(totals),
+        open_totals=len(term.rows) - len(totals),
+        letters=letters,
+    )
+
+
+def _entry(row: TermRow, course: CourseInfo) -> Entry:
+    """The total as the one result of a student, as formats read results."""
+    is_open = row.total is None
+    whole = ExerciseResult(
+        name="term",
+        title="Term",
+        chapter="term",
+        status=Status.UNJUDGED if is_open else Status.PARTIAL,
+        score=row.total or 0.0,
+        max_score=100.0,
+        duration_seconds=0.0,
+        message=row.words,
+        tests=(),
+        output="",
+    )
+    result = Result(
+        course=course,
+        submission=SubmissionInfo(row.student.id, ""),
+        score=whole.score,
+        max_score=whole.max_score,
+        seed=0,
+        exercises=(whole,),
+        started_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        duration_seconds=0.0,
+        environment=Environment("", "", "", "", ()),
+    )
+    return Entry(student=row.student, result=result)

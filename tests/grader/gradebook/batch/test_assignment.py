@@ -1,0 +1,194 @@
+"""`grade batch --assignment`: RESULTS of an assignment, with its exercises, seed and due time."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.gradebook import Gradebook
+from grader.gradebook.policy_file import PolicyError, policy_of, read_policy
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+ASSIGNMENTS = """
+timezone = "Europe/Warsaw"
+
+[[assignment]]
+id = "week1"
+title = "Week 1"
+chapters = ["text"]
+due = 2026-10-12T23:59:59
+seed = 8231
+
+[[assignment]]
+id = "week2"
+title = "Week 2"
+exercises = ["running_mean"]
+due = 2026-10-19T23:59:59
+"""
+POLICY = """
+timezone = "Europe/Warsaw"
+[late]
+per_day = 10
+
+[[due]]
+at = 2026-10-01T12:00:00
+
+[[extension]]
+student = "ada"
+by = "2 days"
+exercises = ["running_mean"]
+"""
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PLAIN / "solutions", tmp_path / "class" / "ada")
+    (tmp_path / "course/exercises/assignments.toml").write_text(ASSIGNMENTS, encoding="utf-8")
+    return tmp_path / "course"
+
+
+def grade(course: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grader.cli", *map(str, arguments)],
+        cwd=course,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+def graded(results: Path) -> dict[str, float]:
+    with Gradebook.open(results) as book:
+        (entry,) = book.entries()
+        assert set(book.seeds()) == {entry.result.seed}
+    return {exercise.name: exercise.score for exercise in entry.result.exercises}
+
+
+def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    batch = ("batch", tmp_path / "class", "-o", results)
+    late = ("--times", "2026-10-13 12:00")
+    (course / "exercises/policy.toml").write_text(POLICY, encoding="utf-8")
+    done = grade(course, *batch, "--assignment", "week1", *late)
+    assert done.returncode == 0, done.stderr
+    # The seed is taken, and not shown.
+    assert "With the seed of the assignment week1" in done.stderr
+    assert "8231" not in done.stderr + done.stdout
+    assert graded(results) == {"word_count": 9.0, "greeting": 2.25}
+    with Gradebook.open(results) as book:
+        assert book.seeds() == (8231,)
+        assert book.fact("title") == "Plain Python and NumPy: Week 1"
+    for command in (batch, ("regrade", results)):
+        done = grade(course, *command)
+        assert done.returncode == 0, done.stderr
+        assert "running_mean" not in done.stdout + done.stderr
+        assert graded(results) == {"word_count": 9.0, "greeting": 2.25}
+    for other in (("--assignment", "week2"), ("--exercise", "running_mean")):
+        done = grade(course, *batch, *other)
+        assert done.returncode == 2
+        assert "is the gradebook of the assignment week1" in done.stderr
+
+
+def test_outputs_of_a_whole_course_take_the_exercises_of_an_assignment(
+    course: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(PLAIN / "solutions", tmp_path / "class" / "bob")
+    results, here = str(tmp_path / "results"), ("--assignment", "week1")
+    grade(course, "batch", tmp_path / "class", "-o", results)
+    assert grade(course, "similar", results).returncode == 0
+    done = grade(course, "export", results, "--format", "csv", *here)
+    assert done.returncode == 0, done.stderr
+    header, ada, _ = done.stdout.splitlines()
+    assert "text/word_count,text/greeting,total" in header
+    assert ",10,2.5,12.5,12.5," in ada
+    done = grade(course, "report", results, "-o", tmp_path / "report", *here)
+    assert done.returncode == 0, done.stderr
+    pages = [path.read_text("utf-8") for path in (tmp_path / "report").rglob("*.html")]
+    assert "Plain Python and NumPy: Week 1" in pages[0]
+    assert not any("running_mean" in page for page in pages)
+    for command in ("similar", "policy"):
+        done = grade(course, command, results, *here)
+        assert done.returncode == 0, done.stderr
+        assert "running_mean" not in done.stdout
+    done = grade(course, "report", results, "-o", tmp_path / "report", "--assignment", "wek1")
+    assert "knows no assignment 'wek1'. Did you mean 'week1'" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_results_of_a_whole_course_become_those_of_an_assignment(
+    course: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    grade(course, "batch", tmp_path / "class", "-o", results)
+    assert set(graded(results)) == {"word_count", "greeting", "running_mean"}
+    done = grade(course, "regrade", results, "--assignment", "week2")
+    assert done.returncode == 0, done.stderr
+    assert "0 exercises judged" in done.stdout
+    assert graded(results) == {"running_mean": 7.5}
+    unknown = grade(
+        course, "batch", tmp_path / "class", "-o", tmp_path / "n", "--assignment", "wek1"
+    )
+    assert "There is no assignment 'wek1'. Did you mean 'week1'" in unknown.stderr
+    assert not (tmp_path / "n").exists()
+
+
+def test_an_assignment_has_its_part_of_the_policy(course: Path) -> None:
+    (course / "exercises/policy.toml").write_text(POLICY, encoding="utf-8")
+    home = load_course(course)
+    week1 = read_policy(policy_of(home.assigned("week1")) or "").rules
+    assert [due.at.day for due in week1.due] == [12] and week1.late.per_day == 10
+    assert not week1.extension, "it is for an exercise of another assignment"
+    week2 = read_policy(policy_of(home.assigned("week2")) or "").rules
+    assert [extension.student for extension in week2.extension] == ["ada"]
+    file = course / "exercises/assignments.toml"
+    own = '[assignment.policy]\nattempts = "best"\nlate = {per_day = 20}\n'
+    file.write_text(ASSIGNMENTS + own, encoding="utf-8")
+    week2 = read_policy(policy_of(load_course(course).assigned("week2")) or "").rules
+    assert (week2.attempts.value, week2.late.per_day) == ("best", 20)
+    file.write_text(ASSIGNMENTS + own.replace("best", "first"), encoding="utf-8")
+    with pytest.raises(PolicyError, match=r"the policy of the assignment week2: `attempts`"):
+        policy_of(load_course(course).assigned("week2"))
+    file.write_text(ASSIGNMENTS.replace("Warsaw", "London"), encoding="utf-8")
+    with pytest.raises(
+        PolicyError, match=r"policy.toml has the time zone 'Europe/Warsaw', and ass"
+    ):
+        policy_of(load_course(course).assigned("week2"))
+
+
+def test_without_rules_an_assignment_has_no_policy(course: Path) -> None:
+    text = ASSIGNMENTS.replace("due = 2026-10-19T23:59:59\n", "")
+    (course / "exercises/assignments.toml").write_text(text, encoding="utf-8")
+    assert policy_of(load_course(course).assigned("week2")) == ""
+
+
+def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_path: Path) -> None:
+    file = course / "exercises/assignments.toml"
+    file.write_text(
+        ASSIGNMENTS.replace("[[assignment]]", "[[assignment]]\nteams = true", 1), "utf-8"
+    )
+    roster = tmp_path / "class.csv"
+    roster.write_text("id,team\nada,red\nbob,red\ncem,blue\n", encoding="utf-8")
+    (course / "exercises/policy.toml").write_text(
+        'timezone = "Europe/Warsaw"\n[late]\nper_day = 10\n[[extension]]\nteam = "red"\nby = "1 day"\n',
+        encoding="utf-8",
+    )
+    results = tmp_path / "results"
+    batch = ("batch", tmp_path / "class", "-o", results, "--times", "2026-10-13 12:00")
+    done = grade(course, *batch, "--assignment", "week1", "--roster", roster)
+    assert done.returncode == 0, done.stderr
+    assert "2 teams: what one member hands in counts for all of them." in done.stderr
+    with Gradebook.open(results) as book:
+        totals = {entry.student.id: entry.result.score for entry in book.entries()}
+    assert totals == {"ada": 12.5, "bob": 12.5, "cem": 0}
+    assert "2 exercises judged" in done.stdout, "no file is judged twice"
+    done = grade(course, "similar", results, "--threshold", "50")
+    assert "bob" not in done.stdout
+    done = grade(course, "policy", results)
+    assert "Extension for team red" in done.stdout

@@ -1,0 +1,274 @@
+"""`grade term`: totals that were computed by hand, and everything that is told and not guessed."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from grader.cli import main
+from grader.course.manifest import Course, load_course
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.term import Term, TermRow, add_up, read_graded
+from grader.gradebook.verdict_key import VerdictKey
+from grader.results import Environment, Status, StudentInfo
+from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from tests.grader import builders
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp",))
+# Of 10 points for word_count, 2.5 for greeting and 7.5 for running_mean.
+ASSIGNMENTS = """
+[[assignment]]
+id = "week1"
+title = "Week 1"
+exercises = ["word_count"]
+
+[[assignment]]
+id = "week2"
+title = "Week 2"
+exercises = ["greeting"]
+
+[[assignment]]
+id = "final"
+title = "Final"
+exercises = ["running_mean"]
+weight = 2
+can_drop = false
+"""
+EXERCISE = {"week1": "word_count", "week2": "greeting", "final": "running_mean"}
+WORTH = {"word_count": 10.0, "greeting": 2.5, "running_mean": 7.5}
+Points = Mapping[str, float | None]
+
+
+class Semester:
+    """A course with assignments, and gradebooks into which a test writes points."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(PLAIN, folder / "course", ignore=shutil.ignore_patterns("__pycache__"))
+        self.rule()
+
+    def rule(self, text: str = "", assignments: str = ASSIGNMENTS) -> Course:
+        """Rules of the term, below the assignments."""
+        path = self.folder / "course/exercises/assignments.toml"
+        path.write_text(assignments + text, encoding="utf-8")
+        self.course = load_course(self.folder / "course")
+        return self.course
+
+    def grade(self, assignment: str, points: Points, *people: StudentInfo) -> Path:
+        """A gradebook with these points for the first exercise of an assignment; None is not judged."""
+        part = self.course.assigned(assignment)
+        infos = {each.id: each for each in people}
+        with Keeper.open(self.folder / assignment) as book:
+            book.assign(part)
+            book.begin(part)
+            for student, score in points.items():
+                self._hand_in(book, infos.get(student, StudentInfo(id=student)), assignment, score)
+            book.finish(())
+        return self.folder / assignment
+
+    def _hand_in(
+        self, book: Keeper, student: StudentInfo, assignment: str, score: float | None
+    ) -> None:
+        exercise, source = EXERCISE[assignment], f"{student.id}\n".encode()
+        found = ClassAttempt(student=student, submitted_at="", origin="a.zip", path=Path("a.zip"))
+        with book.transaction():
+            attempt = book.register(found, Submission(student.id, {exercise: ExerciseFile(source)}))
+            status = Status.UNJUDGED if score is None else Status.PARTIAL
+            result = builders.exercise(
+                name=exercise, worth=WORTH[exercise], status=status, score=score or 0.0
+            )
+            key = VerdictKey(source.hex(), "course", "grader", source.hex())
+            book.keep(attempt, key, 0, result, HERE)
+
+    def term(self, *assignments: str) -> Term:
+        folders = [self.folder / name for name in assignments or EXERCISE]
+        return add_up([read_graded(each, self.course) for each in folders], self.course)
+
+
+@pytest.fixture
+def semester(tmp_path: Path) -> Semester:
+    return Semester(tmp_path)
+
+
+def graded(semester: Semester, **students: tuple[float | None, ...]) -> dict[str, TermRow]:
+    """The rows of students with these points for week1, week2 and the final."""
+    for place, assignment in enumerate(EXERCISE):
+        semester.grade(assignment, {name: points[place] for name, points in students.items()})
+    return {row.student.id: row for row in semester.term().rows}
+
+
+def test_weights(semester: Semester) -> None:
+    # 60 %, 80 % and 50 % with weights 1, 1 and 2: (60 + 80 + 100) / 4.
+    row = graded(semester, zoe=(6.0, 2.0, 3.75))["zoe"]
+    assert row.total == 60
+    assert row.words == (
+        "week1 6 / 10 = 60 %, weight 1: 15; week2 2 / 2.5 = 80 %, weight 1: 20; "
+        "final 3.75 / 7.5 = 50 %, weight 2: 25. Total: 60 %"
+    )
+
+
+def test_shares_add_up_to_the_total(semester: Semester) -> None:
+    semester.rule(assignments=ASSIGNMENTS.replace("weight = 2", "weight = 1"))
+    row = graded(semester, zoe=(10.0, 2.5, 7.5), kim=(1.0, 0.5, 2.5))
+    assert row["zoe"].total == 100
+    assert sorted(part.share for part in row["zoe"].parts) == [33.33, 33.33, 33.34]
+    # 10, 20 and 33.33 of 3: 21.11.
+    assert row["kim"].total == 21.11
+    assert sum(round(100 * part.share) for part in row["kim"].parts) == 2111
+
+
+def test_the_lowest_are_dropped_and_the_final_never(semester: Semester) -> None:
+    semester.rule("[term]\ndrop_lowest = 1\ncuts = {A = 90, B = 70, F = 0}\n")
+    rows = graded(semester, zoe=(6.0, 2.0, 3.75), kim=(9.0, 2.5, 0.0), eva=(5.0, 1.25, 7.5))
+    # (80 + 100) / 3
+    assert (rows["zoe"].total, rows["zoe"].letter) == (60, "F")
+    assert "week1 6 / 10 = 60 %, dropped as the lowest;" in rows["zoe"].words
+    assert rows["kim"].total == 33.33, "90 % is dropped, and 0 % of the final is not"
+    assert (rows["eva"].total, rows["eva"].letter) == (83.33, "B")
+
+
+def test_the_final_replaces_what_is_lower(semester: Semester) -> None:
+    semester.rule(assignments=ASSIGNMENTS + 'replaces = ["week1"]\n')
+    rows = graded(semester, zoe=(1.0, 2.5, 7.5), kim=(10.0, 2.5, 3.75))
+    assert rows["zoe"].total == 100
+    assert "week1 1 / 10 = 10 %, replaced by 100 % of final, weight 1: 25" in rows["zoe"].words
+    assert rows["kim"].total == 75
+
+
+def test_extra_credit_and_caps(semester: Semester) -> None:
+    both = ASSIGNMENTS.replace(
+        '["word_count"]', '["word_count", "greeting"]\nextra_credit = ["greeting"]'
+    )
+    one = both[: both.index("[[assignment]]", 5)]
+    semester.rule(assignments=one + "at_most = 110\n")
+    with Keeper.open(semester.folder / "week1") as book:
+        part = semester.course.assigned("week1")
+        book.assign(part)
+        book.begin(part)
+        for name, scores in {"zoe": (9.0, 2.5), "kim": (5.0, 1.0)}.items():
+            files = {e.id: ExerciseFile(f"{name}{e.id}".encode()) for e in part.exercises}
+            found = ClassAttempt(
+                student=StudentInfo(id=name), submitted_at="", origin="", path=Path()
+            )
+            with book.transaction():
+                attempt = book.register(found, Submission(name, files))
+                for (exercise, file), score in zip(files.items(), scores, strict=True):
+                    assert file.source is not None
+                    key = VerdictKey(file.source.hex(), "c", "g", file.source.hex())
+                    result = builders.exercise(
+                        name=exercise, worth=WORTH[exercise], status=Status.PARTIAL, score=score
+                    )
+                    book.keep(attempt, key, 0, result, HERE)
+        book.finish(())
+
+    def totals() -> dict[str, float | None]:
+        return {row.student.id: row.total for row in semester.term("week1").rows}
+
+    with Gradebook.open(semester.folder / "week1") as kept:
+        results = [entry.result for entry in kept.entries()]
+    assert [(result.score, result.max_score) for result in results] == [(6, 10), (11.5, 10)]
+    # 11.5 and 6 of 10 points; of the assignment 110 % count, of the term 100.
+    assert totals() == {"zoe": 100, "kim": 60}
+    semester.rule("[term]\nat_most = 120\n", assignments=one + "at_most = 110\n")
+    assert totals() == {"zoe": 110, "kim": 60}
+    assert (
+        "week1 11.5 / 10 = 115 %, at most 110 % count, weight 1: 110."
+        in semester.term("week1").rows[1].words
+    )
+
+
+def test_a_missing_student_is_told_and_not_guessed(semester: Semester) -> None:
+    semester.grade("week1", {"zoe": 6.0, "kim": 5.0})
+    semester.grade("week2", {"zoe": 2.0})
+    semester.grade("final", {"zoe": 3.75, "kim": 7.5})
+    kim, zoe = semester.term().rows
+    assert (kim.total, zoe.total) == (None, 60)
+    assert kim.words.endswith("Total: open: week2 is missing")
+    (note,) = semester.term().notes
+    assert "week2" in note and "has no kim, who is in others" in note
+    semester.rule('[term]\nmissing = "zero"\n')
+    assert semester.term().rows[0].total == 62.5, "(50 + 0 + 200) / 4"
+    excused = '[[term.excused]]\nstudent = "kim"\nassignment = "week2"\nreason = "ill"\n'
+    semester.rule(excused)
+    kim = semester.term().rows[0]
+    assert kim.total == 83.33, "(50 + 200) / 3"
+    assert "week2, excused (ill)" in kim.words
+
+
+def test_two_ids_of_one_person_are_told(semester: Semester) -> None:
+    def zoe(name: str) -> StudentInfo:
+        return StudentInfo(id=name, email="zoe@example.org")
+
+    semester.grade("week1", {"zoe": 6.0}, zoe("zoe"))
+    semester.grade("week2", {"zoe2": 2.0}, zoe("zoe2"))
+    semester.grade("final", {"zoe": 3.75}, zoe("zoe"))
+    term = semester.term()
+    assert [row.total for row in term.rows] == [None, None]
+    assert any('same = [["zoe", "zoe2"]]' in note for note in term.notes)
+    semester.rule('[term]\nsame = [["zoe", "zoe2"]]\n')
+    term = semester.term()
+    assert [(row.student.id, row.total) for row in term.rows] == [("zoe", 60)]
+    assert not term.notes
+    semester.grade("week2", {"zoe": 1.0}, zoe("zoe"))
+    (row,) = semester.term().rows
+    assert (row.total, row.why) == (None, "week2 has the person as zoe and zoe2")
+
+
+def test_what_is_not_judged_leaves_the_total_open(semester: Semester) -> None:
+    rows = graded(semester, zoe=(6.0, None, 3.75))
+    assert rows["zoe"].words.endswith("Total: open: week2 is not judged to its end")
+
+
+def test_gradebooks_that_do_not_belong(semester: Semester) -> None:
+    graded(semester, zoe=(6.0, 2.0, 3.75))
+    with pytest.raises(SubmissionError, match="are both the gradebook of week1"):
+        semester.term("week1", "week1")
+    assert "No gradebook of week2 and final was named" in semester.term("week1").notes[0]
+    semester.rule(assignments=ASSIGNMENTS.replace('"week1"', '"week9"'))
+    with pytest.raises(
+        SubmissionError, match=r"of the assignment week1, which assignments\.toml has no"
+    ):
+        semester.term()
+    with Keeper.open(semester.folder / "whole") as book:
+        book.begin(semester.course)
+    with pytest.raises(
+        SubmissionError, match="the gradebook of no assignment; `grade regrade` with"
+    ):
+        semester.term("whole")
+    semester.rule(
+        assignments=ASSIGNMENTS.replace('["greeting"]', '["greeting"]\nextra_credit = []')
+    )
+    assert not semester.term().notes
+
+
+def test_the_command_writes_totals_a_page_and_an_upload(semester: Semester, tmp_path: Path) -> None:
+    semester.rule("[term]\ncuts = {pass = 50, fail = 0}\n")
+    graded(semester, zoe=(6.0, 2.0, 3.75), kim=(0.0, 0.0, 0.0))
+    template = tmp_path / "canvas-export.csv"
+    template.write_text(
+        "Student,ID,SIS User ID,SIS Login ID,Section,Term (7)\n"
+        "    Points Possible,,,,,100\nzoe,1,zoe,,A,\nkim,2,kim,,A,\n",
+        encoding="utf-8",
+    )
+    folders = [str(tmp_path / name) for name in EXERCISE]
+    upload = ["--format", "canvas", "--template", str(template), "--column", "Term (7)"]
+    course = ["--course", str(tmp_path / "course")]
+    done = CliRunner().invoke(main, ["term", *folders, "-o", str(tmp_path / "t"), *course, *upload])
+    assert done.exit_code == 0, done.output
+    assert "2 students, mean 30 %" in done.output
+    with (tmp_path / "t/grades.csv").open(encoding="utf-8", newline="") as file:
+        kim, zoe = csv.DictReader(file)
+    assert (kim["total"], kim["letter"]) == ("0", "fail")
+    assert (zoe["week1"], zoe["total"], zoe["letter"]) == ("60", "60", "pass")
+    lines = (tmp_path / "t/explained.txt").read_text("utf-8").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["kim", "zoe"]
+    assert "zoe,1,zoe,,A,60" in (tmp_path / "t/canvas.csv").read_text(encoding="utf-8")
+    page = (tmp_path / "t/index.html").read_text(encoding="utf-8")
+    assert "week1 6 / 10 = 60 %, weight 1: 15" in page and "60\N{EN DASH}69 %: 1" in page
