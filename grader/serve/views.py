@@ -175,7 +175,7 @@ class Views:
 
     def standing(self, book: Gradebook, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
-        entry, policy, work = self.entry(book, student), book.policy, book.work(student)
+        entry, policy, work = self.entry(book, student), book.rules.policy, book.work(student)
         open_ones = queue.open_exercises(book.store, student.id)
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
