@@ -1,102 +1,117 @@
-"""Functions to compile, graphs to count, and a clock that only calls and waiting let advance."""
+"""Graphs to count, functions with breaks to compile, and a clock that only calls and waiting advance."""
 
 from __future__ import annotations
 
-from contextlib import redirect_stdout
-from io import StringIO
+import contextlib
+import io
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-trace: Any = torch.fx.symbolic_trace
+# Functions have at most so many breaks.
+MOST_BREAKS = 6
 
 
-class _Net(nn.Module):
-    def __init__(self) -> None:
+# --- the backend ---------------------------------------------------------------------------------
+
+
+class Program(nn.Module):
+    """Steps, each one call node in a graph: a module, a method, a function, or one with an attribute."""
+
+    def __init__(self, steps: list[str], factor: Tensor) -> None:
         super().__init__()
-        self.linear, self.shift = nn.Linear(2, 2, bias=False), nn.Parameter(torch.ones(2))
-        with torch.no_grad():
-            self.linear.weight.copy_(2 * torch.eye(2))
+        self.steps, self.tanh, self.factor = steps, nn.Tanh(), nn.Parameter(factor)
 
-    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        return (self.linear(x).add(y) + self.shift,)  # a module, a method, a function, an attribute
-
-
-GRAPHS: dict[str, Any] = {
-    "net": _Net,
-    "sine": lambda: lambda x, y: (torch.sin(x) * y * x, x.sum()),
-    "inputs": lambda: lambda x, y: (y, x),
-}
-
-
-def counted(module: Any, names: list[str], x: Tensor, y: Tensor) -> list[dict[str, Any]]:
-    """What one backend holds at first, and after each of these graphs; what runs of each return."""
-    backend = module.CountingBackend()
-    reports: list[dict[str, Any]] = [{"counts": _counts(backend)}]
-    for name in names:
-        run = backend(trace(GRAPHS[name]()), [x, y])
-        report = {"counts": _counts(backend), "kind": type(run).__name__, "runs": []}
-        if callable(run):
-            report = {**report, "kind": "callable", "runs": [run(x, y), run(y, x)]}
-        report["later"], report["other"] = _counts(backend), _counts(module.CountingBackend())
-        reports.append(report)
-    return reports
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        for step in self.steps:
+            if step == "module":
+                x = self.tanh(x)
+            elif step == "method":
+                x = x.neg()
+            elif step == "function":
+                x = torch.sin(x)
+            else:
+                x = x * self.factor
+        return (x,)
 
 
-def _counts(backend: Any) -> list[Any]:
+def graph_of(steps: list[str], factor: Tensor) -> Any:
+    return torch.fx.symbolic_trace(Program(steps, factor))
+
+
+def counts_of(backend: Any) -> list[Any]:
     operations = backend.operations
-    return [backend.graphs, list(operations) if isinstance(operations, list) else operations]
+    if isinstance(operations, list):
+        operations = list(operations)  # as it is now: the backend may append to it
+    return [backend.graphs, operations]
 
 
-def compiled(module: Any, x: Tensor) -> dict[str, Any]:
-    """Values, gradients and counts of a function that is compiled with the student's backend."""
-    module.CountingBackend()(trace(GRAPHS["inputs"]()), [x, x])  # is it written at all?
+def counted(module: Any, programs: list[list[str]], factor: Tensor, x: Tensor) -> dict[str, Any]:
+    """What a backend counts at first and after each graph, and a second one after all of them."""
+    backend, other = module.CountingBackend(), module.CountingBackend()
+    counts = [counts_of(backend)]
+    for steps in programs:
+        backend(graph_of(steps, factor), [x])
+        counts.append(counts_of(backend))
+    return {"counts": counts, "others": [counts_of(other), counts_of(module.CountingBackend())]}
+
+
+def ran(module: Any, steps: list[str], factor: Tensor, inputs: list[Tensor]) -> dict[str, Any]:
+    """What the backend's callable gives for each input, and what is counted before and after."""
     backend = module.CountingBackend()
+    run = backend(graph_of(steps, factor), inputs[:1])
+    before = counts_of(backend)
+    if not callable(run):
+        return {"class": type(run).__name__}
+    values = [run(x) for x in inputs]
+    return {"class": "callable", "values": values, "before": before, "after": counts_of(backend)}
+
+
+def gradient(module: Any, steps: list[str], factor: Tensor, x: Tensor) -> Tensor | None:
+    """The gradient of the sum, by x, of a compiled program."""
+    module.CountingBackend()(graph_of(steps, factor), [x])  # what is not written raises here
     torch._dynamo.reset()
+    compiled = torch.compile(Program(steps, factor), backend=module.CountingBackend())
     x = x.requires_grad_()
-    f = torch.compile(lambda x: torch.sin(x) * x, backend=backend)
-    values = f(x)
-    if values.requires_grad:
-        values.sum().backward()
-    f(x.detach() + 1)
-    return {"values": values.detach(), "grad": x.grad, "graphs": backend.graphs}
+    (output,) = compiled(x)
+    if output.requires_grad:
+        output.sum().backward()
+    return x.grad
 
 
-def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = None) -> Any:
-    """A function with so many breaks (no tensor operation for 3), and counters of its runs.
-
-    For 2 they are as many as its second argument less one, up to 5: torch.compile gives up a loop with breaks.
-    """
-    total, outside = torch.zeros(()) if runs is None else runs, [] if plain is None else plain
-    ran: Any = torch._dynamo.disable(lambda: total.add_(1))  # a break, which counts every run
-
-    def f(x: Any = None, factor: int = 2) -> Any:
-        if not torch.compiler.is_compiling():
-            outside.append(1)
-        if breaks == 3:
-            return 3
-        x = x * factor
-        ran() if breaks else total.add_(1)
-        x = x + 1
-        if breaks == 2 and factor >= 3:
-            torch._dynamo.graph_break()
-        x = x + 1
-        if breaks == 2 and factor >= 4:
-            torch._dynamo.graph_break()
-        x = x + 1
-        if breaks == 2 and factor >= 5:
-            torch._dynamo.graph_break()
-        x = x + 1
-        if breaks == 2 and factor >= 6:
-            torch._dynamo.graph_break()
-        return x + 1
-
-    return f
+# --- compilations and breaks ---------------------------------------------------------------------
 
 
-class _Plain:
-    """A counting backend, beside which a student's other functions are judged by themselves."""
+class Counter:
+    """How often a function runs, compiled and plainly."""
+
+    def __init__(self) -> None:
+        self.compiled = self.plain = 0
+
+    @torch._dynamo.disable  # type: ignore[untyped-decorator]  # it is torch's
+    def add(self) -> None:
+        self.compiled += 1
+
+
+def function(module: Any, counter: Counter | None = None) -> Callable[..., Any]:
+    """A function of x and its number of breaks, at the first of which its runs are counted."""
+    counter = counter or Counter()
+    lines = ["def f(x=None, breaks=0):"]
+    lines += ["    if not torch.compiler.is_compiling():", "        counter.plain += 1"]
+    lines += ["    if x is None:", "        return"]
+    lines += ["    x = x * 2", "    if breaks > 0:", "        counter.add()", "    x = x + 1"]
+    for i in range(1, MOST_BREAKS):
+        lines += [f"    if breaks > {i}:", "        torch._dynamo.graph_break()", "    x = x + 1"]
+    names: dict[str, Any] = {"torch": torch, "counter": counter}
+    exec("\n".join([*lines, "    return x"]), names)
+    made: Callable[..., Any] = names["f"]
+    return made
+
+
+class PlainBackend:
+    """A backend that counts graphs, beside which a student's other functions are judged by themselves."""
 
     def __init__(self) -> None:
         self.graphs, self.operations = 0, list[int]()
@@ -107,95 +122,126 @@ class _Plain:
         return gm.forward
 
 
-def plainly(module: Any, name: str, *arguments: Any) -> Any:
-    """What a function gives with a plain backend in place of the student's, None where it fails."""
+def answer(module: Any, name: str, *arguments: Any) -> Any:
+    """What a function gives with a plain backend in place of the student's, or with that."""
     own = module.CountingBackend
-    module.CountingBackend = _Plain
+    module.CountingBackend = PlainBackend
     try:
         return getattr(module, name)(*arguments)
-    except Exception:  # noqa: BLE001 - it runs again with the student's own backend
-        return None
+    except AttributeError:  # of something that only the student's backend has
+        module.CountingBackend = own
+        return getattr(module, name)(*arguments)
     finally:
         module.CountingBackend = own
 
 
-def afresh(
-    module: Any, with_plain: bool, name: str, breaks: int, times: int, *arguments: Any
-) -> dict[str, Any]:
-    """What is said of a function that torch.compile gave up, and how often this one ran, and ran plainly."""
-    runs, plain = torch.zeros(()), list[int]()
-    f = function(module, breaks, runs, plain)
+def afresh(module: Any, name: str, *arguments: Any) -> dict[str, Any]:
+    """What is said of a function that torch.compile gave up, and how often that ran."""
+    counter = Counter()
+    f = function(module, counter)
     # One size more than torch.compile is ready for: nothing is compiled until it is reset.
     config: Any = torch._dynamo.config
     with config.patch(recompile_limit=1):
-        compiled: Any = torch.compile(f, backend=lambda gm, _: gm.forward, dynamic=False)
-        compiled(torch.ones(7)), compiled(torch.ones(8))
-    runs.zero_()
-    plain.clear()
-    if with_plain:
-        answers = [plainly(module, name, f, *arguments) for _ in range(times)]
-    else:
-        answers = [getattr(module, name)(f, *arguments) for _ in range(times)]
-    return {"answers": answers, "runs": int(runs), "plain": len(plain)}
+        compiled = torch.compile(f, backend=lambda gm, _: gm.forward, dynamic=False)
+        compiled(torch.ones(7), 1)
+        compiled(torch.ones(8), 1)
+    counter.compiled = counter.plain = 0
+    value = answer(module, name, f, *arguments)
+    return {"value": value, "compiled": counter.compiled, "plain": counter.plain}
 
 
-def clipped(module: Any, inner: bool, xs: list[Tensor], max_norm: float) -> dict[str, Any]:
-    """Values of the compiled function for each x, and how many graphs there are afterwards."""
-    clip: Any = module.clip_by_norm
-    with redirect_stdout(StringIO()) as printed:
-        clip(xs[0], max_norm)  # dynamo would wrap what a function raises that is not written
-    torch._dynamo.reset()
-    graphs: list[int] = []
+# --- clip_by_norm --------------------------------------------------------------------------------
 
-    def backend(gm: Any, inputs: Any) -> Any:
-        graphs.append(len(inputs))
-        return gm.forward
+
+def clipped(module: Any, inputs: list[Tensor], max_norm: float) -> dict[str, Any]:
+    """Values of the compiled clip_by_norm, and how many graphs there are after each."""
+    return compiled_values(module, module.clip_by_norm, True, inputs, max_norm)
+
+
+def clipped_inside(module: Any, inputs: list[Tensor], max_norm: float) -> dict[str, Any]:
+    """The same of a compiled function that calls it."""
 
     def caller(x: Tensor, max_norm: float) -> Any:
-        return clip(x * 2, max_norm) + 1
+        return module.clip_by_norm(x * 2, max_norm) + 1
 
-    f = torch.compile(caller if inner else clip, backend=backend, fullgraph=not inner)
-    report: dict[str, Any] = {"values": [], "graphs": [], "printed": printed.getvalue()}
-    for x in xs:
+    return compiled_values(module, caller, False, inputs, max_norm)
+
+
+def compiled_values(
+    module: Any, f: Any, whole: bool, inputs: list[Tensor], max_norm: float
+) -> dict[str, Any]:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        module.clip_by_norm(inputs[0], max_norm)  # dynamo would wrap what is raised here
+    torch._dynamo.reset()
+    backend = PlainBackend()
+    compiled: Any = torch.compile(f, backend=backend, fullgraph=whole)
+    values, graphs = [], []
+    for x in inputs:
         try:
-            report["values"].append(f(x, max_norm))
+            values.append(compiled(x, max_norm))
         except Exception as error:  # noqa: BLE001 - torch.compile's own, of many kinds
-            return {**report, "error": str(error).partition("\n")[0][:300]}
-        report["graphs"].append(len(graphs))
-    return report
+            return {"printed": printed.getvalue(), "error": str(error).partition("\n")[0][:300]}
+        graphs.append(backend.graphs)
+    return {"printed": printed.getvalue(), "error": None, "values": values, "graphs": graphs}
 
 
-def timed(module: Any, seconds: list[float], queued: float | None, options: Any) -> Any:
-    """Time calls of these seconds, left to `synchronize` where some are queued; what was done in order."""
-    now, waiting, given, log = 100.0, queued or 0.0, list[Any](), list[str]()
+# --- first_and_later -----------------------------------------------------------------------------
 
-    def f(*args: Any, **keywords: Any) -> str:
-        nonlocal now, waiting
-        took = seconds[len(given) % len(seconds)]
-        log.append("f")
-        given.append([list(args), keywords])
-        now, waiting = (now + took, waiting) if queued is None else (now, waiting + took)
-        return "result"
 
-    def clock() -> float:
-        log.append("clock")
-        return now
+class Work:
+    """Calls that take these seconds, at once or when they are waited for; what was done, in order."""
 
-    def synchronize() -> None:
-        nonlocal now, waiting
-        log.append("synchronize")
-        now, waiting = now + waiting, 0.0
+    def __init__(self, seconds: list[float], waiting: float) -> None:
+        self.seconds, self.waiting = seconds, waiting
+        self.now = 100.0
+        self.calls, self.log = list[Any](), list[str]()
 
-    if queued is not None:
-        options = {**options, "synchronize": synchronize}
-    if not options.pop("real", False):
-        options = {**options, "clock": clock}
-    report: dict[str, Any] = {"error": None, "value": None}
+    def call(self, *arguments: Any) -> None:
+        self.waiting += self.seconds[len(self.calls) % len(self.seconds)]
+        self.calls.append(list(arguments))
+        self.log.append("f")
+
+    def call_and_wait(self, *arguments: Any) -> None:
+        self.call(*arguments)
+        self.wait()
+
+    def wait(self) -> None:
+        self.now += self.waiting
+        self.waiting = 0.0
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+        self.wait()
+
+    def clock(self) -> float:
+        self.log.append("clock")
+        return self.now
+
+
+def timed(module: Any, seconds: list[float], arguments: list[Any], options: Any) -> dict[str, Any]:
+    """Time calls that take these seconds."""
+    work = Work(seconds, 0.0)
+    return report_on(module, work, work.call_and_wait, arguments, options)
+
+
+def timed_with_queue(
+    module: Any, seconds: list[float], waiting: float, options: Any
+) -> dict[str, Any]:
+    """Time calls whose work is done when it is waited for; some is waiting already."""
+    work = Work(seconds, waiting)
+    return report_on(module, work, work.call, [], {**options, "synchronize": work.synchronize})
+
+
+def report_on(
+    module: Any, work: Work, f: Any, arguments: list[Any], options: Any
+) -> dict[str, Any]:
     torch._dynamo.reset()
     frames: Any = torch._dynamo.utils.counters["frames"]
     frames.clear()
+    value = error = None
     try:
-        report["value"] = module.first_and_later(f, 3, "b", **options)
-    except ValueError as error:
-        report["error"] = str(error)
-    return {**report, "log": log, "given": given, "frames": frames["total"]}
+        value = module.first_and_later(f, *arguments, clock=work.clock, **options)
+    except ValueError as raised:
+        error = str(raised)
+    seen = {"calls": work.calls, "log": work.log, "compiled": frames["total"]}
+    return {"value": value, "error": error, **seen}

@@ -1,4 +1,4 @@
-"""What CountingBackend, compilations, graph_breaks, clip_by_norm and first_and_later promise."""
+"""Tests of CountingBackend, compilations, graph_breaks, clip_by_norm and first_and_later."""
 
 from __future__ import annotations
 
@@ -12,146 +12,147 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, fields, laws
 from grader.judge.student import Student
 
-ONCE = "Count what the backend is given when it is called: its __call__ is once for each graph."
+# The steps of the probe's programs, each of which is one call.
+STEPS = ["module", "method", "function", "attribute"]
+# Sizes of 0 and 1 are special to torch.compile.
+SIZES = range(2, 30)
+MAX_NORM = 3.0
+# An epsilon in the denominator, as clip_grad_norm_ has it, is fine.
+EPSILON: Any = {"rtol": 1e-5, "atol": 1e-7}
+# Small enough a unit that rounded seconds are seen.
+TICK = 2.0**-12
 
 
-# The call nodes of the probe's graphs, and what is counted instead of them.
-CALLS = {"net": 3, "sine": 4, "inputs": 0}
+# --- CountingBackend -----------------------------------------------------------------------------
 
 
 @pytest.mark.points(12)
 @pytest.mark.place("CountingBackend")
 @pytest.mark.hint("node.op in ('call_function', 'call_method', 'call_module') for gm.graph.nodes")
 def test_counts(student: Student) -> None:
-    """It counts graphs, and the call nodes of each: functions, methods and modules."""
-    names = [*CALLS, *random.choices([*CALLS], k=4)]
-    random.shuffle(names)
-    right, count = [CALLS[name] for name in names], len(names)
-    reports = student.run("counted", names, torch.randn(3, 2), torch.randn(3, 2))
-    reports = entry(reports, kind=list, count=count + 1)
-    new = "A new backend does not begin with 0 and []: are they those of the class, for all?"
-    assert laws.same(entry(reports[0], "counts"), [0, []]), new
-    what = f"graphs and operations after {count} graphs"
-    assert_equal(entry(reports[count], "counts"), [count, right], what=what)
-    for i, report in enumerate(reports[1:count], 1):
-        counts, other = fields(report, "counts", "other")
-        assert_equal(counts, [i, right[:i]], what=f"graphs and operations after graph {i}")
-        assert laws.same(other, [0, []]), new
+    """It counts the graphs, and the calls of each: functions, methods and modules."""
+    programs = [[], new_steps(), new_steps()]
+    random.shuffle(programs)
+    report = student.run("counted", programs, torch.randn(3), torch.randn(3))
+    right = [len(steps) for steps in programs]
+    for i, now in enumerate(entry(report, "counts", kind=list, count=len(programs) + 1)):
+        what = f"the list of graphs and operations after {i} graphs"
+        assert_equal(now, [i, right[:i]], what=what)
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(2)
+@pytest.mark.place("CountingBackend.__init__")
+@pytest.mark.hint("Set self.graphs and self.operations in __init__, not in the class.")
+def test_counts_for_itself(student: Student) -> None:
+    """Each backend counts for itself: another one has 0 graphs and no operations."""
+    report = student.run("counted", [new_steps()], torch.randn(3), torch.randn(3))
+    told = "Another backend does not begin with 0 and []: set them in __init__, not in the class."
+    for counts in entry(report, "others", kind=list, count=2):
+        assert laws.same(counts, [0, []]), told
+
+
+@pytest.mark.points(4)
 @pytest.mark.place("CountingBackend.__call__")
 @pytest.mark.hint("return gm.forward")
 def test_runs(student: Student) -> None:
-    """It returns a callable that computes the graph, gradients included; runs are not counted."""
-    x, y = torch.randn(3, 2), torch.randn(3, 2)
-    right: dict[str, Any] = {
-        "net": lambda x, y: [2 * x + y + 1],
-        "sine": lambda x, y: [x.sin() * y * x, x.sum()],
-    }
-    reports = entry(student.run("counted", [*right], x, y), kind=list, count=3)
-    results = "results: return the callable that computes them, gm.forward."
-    told = {"NoneType": "nothing: return gm.forward.", "tuple": results, "list": results}
-    for report, outputs in zip(reports[1:], right.values(), strict=True):
-        kind, runs, counts, later = fields(report, "kind", "runs", "counts", "later")
-        returns = told.get(str(kind), f"a {str(kind)[:40]}: return a callable, as gm.forward.")
-        assert kind == "callable", f"The backend returns {returns}"
-        for run, given in zip(entry(runs, kind=list, count=2), ((x, y), (y, x)), strict=True):
-            assert_close(run, outputs(*given), what="what the callable gives")
-        assert laws.same(later, counts), f"Runs change the counts. {ONCE}"
-    x = torch.randn(4, dtype=torch.float64)
-    values, grad, graphs = fields(student.run("compiled", x), "values", "grad", "graphs")
-    assert_close(values, x.sin() * x, what="the compiled sin(x) * x")
-    assert_close(grad, x.cos() * x + x.sin(), what="the gradient of sin(x) * x")
-    assert_equal(graphs, 2, what="graphs, one with a gradient and one without,")
+    """It returns a callable that computes the graph for what it is given."""
+    steps, factor, inputs = new_steps(), torch.randn(3), [torch.randn(3), torch.randn(3)]
+    report = student.run("ran", steps, factor, inputs)
+    kind = str(entry(report, "class"))[:40]
+    assert kind == "callable", f"The backend returns a {kind}: return a callable, as gm.forward."
+    right = [[run_steps(steps, factor, x)] for x in inputs]
+    assert_close(entry(report, "values"), right, what="what the callable gives for two inputs")
 
 
-def sizes(*numbers: int) -> list[tuple[Tensor]]:
-    return [(torch.ones(n),) for n in numbers]
+@pytest.mark.requires("test_counts", "test_runs")
+@pytest.mark.place("CountingBackend.__call__")
+@pytest.mark.hint("Count when the backend is called: its __call__ is once for each graph.")
+def test_runs_are_not_counted(student: Student) -> None:
+    """Runs are not counted."""
+    steps = new_steps()
+    report = student.run("ran", steps, torch.randn(3), [torch.randn(3), torch.randn(3)])
+    for when in ("before", "after"):
+        what = f"the list of graphs and operations {when} the graph runs"
+        assert_equal(entry(report, when), [1, [len(steps)]], what=what)
 
 
-def new_sizes(count: int) -> list[int]:
-    """Different sizes. Those of 0 and 1 are special to torch.compile."""
-    return random.sample(range(2, 30), count)
+@pytest.mark.points(2)
+@pytest.mark.requires("test_runs")
+@pytest.mark.place("CountingBackend.__call__")
+@pytest.mark.hint("Detach nothing, and leave the grad mode alone.")
+def test_gradients_flow(student: Student) -> None:
+    """Gradients flow through the compiled graph."""
+    steps, factor, x = new_steps(), torch.randn(3), torch.randn(3)
+    leaf = x.clone().requires_grad_()
+    run_steps(steps, factor, leaf).sum().backward()
+    value = student.run("gradient", steps, factor, x)
+    assert_close(value, leaf.grad, what="the gradient of x in a compiled function")
 
 
-def compiled_anew(calls: list[tuple[Any, ...]], dynamic: bool | None = False) -> list[int]:
-    """1 for each call with a size, or another argument, for which nothing was compiled before.
-
-    With `dynamic=None` the second size is compiled for all sizes.
-    """
-    known = set[Any]()
-    right = []
-    for x, *others in calls:
-        size = x.shape
-        if dynamic is None and any(other_size != size for other_size, *_ in known):
-            size = None
-        is_new = (size, *others) not in known
-        right.append(int(is_new))
-        if is_new:
-            known.add((size, *others))
-    return right
+# --- compilations --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(12)
+@pytest.mark.points(6)
 @pytest.mark.place("compilations")
 @pytest.mark.hint("before = backend.graphs; compiled(*arguments); backend.graphs - before")
 def test_compilations(student: Student) -> None:
-    """Each call has the number of graphs that it compiles, for fixed and for dynamic sizes."""
-    whole, broken = student.made("function", 0), student.made("function", 1)
-    calls: list[tuple[Any, ...]] = [(torch.ones(n), 2) for n in new_sizes(3)]
-    again = random.choices(calls, k=3)
-    # The last one has its size from before, and another factor.
-    calls = [*calls, *again, (calls[0][0], 3)]
-    random.shuffle(calls)
-    shown = ", ".join(str(len(x)) for x, _ in calls)
-    what, right = f"compilations, dynamic=False, for sizes {shown},", compiled_anew(calls)
-    check_count(student, right, what, "compilations", whole, calls, False)
-    first, second, third = new_sizes(3)
-    varied = sizes(first, first, second, third)
-    what, right = "compilations, dynamic=True, with a break, for four sizes", [2, 0, 0, 0]
-    check_count(student, right, what, "compilations", broken, varied, True)
-    value = student.function("compilations")(whole, [])
+    """Each call has the number of graphs that it compiles, and 0 where it compiles none."""
+    f = student.made("function")
+    first, second, third = ((torch.ones(n), 0) for n in new_sizes(3))
+    later = [third, *random.choices([first, second, third], k=3)]
+    random.shuffle(later)
+    # The last one has a size from before, and a break.
+    calls = [first, second, *later, (first[0], 1)]
+    right = compiled_anew(calls)
+    what = f"compilations, dynamic=False, {shown(calls)},"
+    assert_equal(student.run("answer", "compilations", f, calls, False), right, what=what)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_compilations")
+@pytest.mark.place("compilations")
+@pytest.mark.hint("torch.compile(f, backend=backend, dynamic=dynamic)")
+def test_dynamic(student: Student) -> None:
+    """With dynamic=True sizes are variables from the start."""
+    breaks = random.randrange(1, 4)
+    calls = [(torch.ones(n), breaks) for n in new_sizes(3)]
+    value = student.run("answer", "compilations", student.made("function"), calls, True)
+    what = f"compilations, dynamic=True, {shown(calls)},"
+    assert_equal(value, [breaks + 1, 0, 0], what=what)
+
+
+@pytest.mark.requires("test_compilations")
+@pytest.mark.place("compilations")
+@pytest.mark.hint("The list that you fill begins empty.")
+def test_no_calls(student: Student) -> None:
+    """No calls give []."""
+    value = student.run("answer", "compilations", student.made("function"), [])
     assert_equal(value, [], what="compilations without calls")
 
 
-def check_count(student: Student, right: Any, what: str, name: str, *args: Any) -> None:
-    """The function is right with a plain backend, or with the student's own."""
-    if laws.same(student.run("plainly", name, *args), right):
-        return  # what is wrong with the student's backend is judged above
-    assert_equal(student.function(name)(*args), right, what=what)
-
-
-def afresh(student: Student, right: Any, *args: Any) -> list[Any]:
-    report = student.run("afresh", True, *args)
-    if not laws.same(entry(report, "answers"), right):
-        report = student.run("afresh", False, *args)
-    return fields(report, "answers", "runs", "plain")
-
-
-@pytest.mark.points(8)
+@pytest.mark.points(6)
+@pytest.mark.requires("test_compilations")
 @pytest.mark.place("compilations")
 @pytest.mark.hint("torch._dynamo.reset(), once, before torch.compile.")
 def test_fresh_start(student: Student) -> None:
-    """It begins from a fresh start, so that the same call twice gives the same, and runs f once a call."""
-    first_size, *others = new_sizes(3)
-    calls = sizes(*random.choice(([first_size, first_size], [first_size])), *others, others[0])
-    count = len(calls)
-    right = compiled_anew(calls, dynamic=None)
-    answers, runs, plain = afresh(student, [right, right], "compilations", 0, 2, calls)
-    first, second = entry(answers, kind=list, count=2)
-    shown = ", ".join(str(len(x)) for (x,) in calls)
-    what = f"compilations of an f that was compiled before, for sizes {shown},"
-    assert_equal(first, right, what=what)
-    assert_equal(second, right, what="the same call once more")
-    check_runs(plain, runs, 2 * count, count)
+    """It begins from a fresh start, and with dynamic=None the second size is compiled as a variable."""
+    calls, right = varied_calls()
+    report = student.run("afresh", "compilations", calls)
+    what = f"compilations of an f that was compiled before, dynamic=None, {shown(calls)},"
+    assert_equal(entry(report, "value"), right, what=what)
 
 
-def check_runs(plain: Any, runs: Any, calls: int, graphs: int) -> None:
-    """A backend may run a graph once for itself."""
-    assert laws.same(plain, 0), "f itself runs, too: call the compiled function only."
-    told = f"The compiled function runs {str(runs)[:20]} times where {calls} are right: once for each call."
-    assert entry(runs, kind=int) in range(calls, calls + graphs + 1), told
+@pytest.mark.points(2)
+@pytest.mark.requires("test_fresh_start")
+@pytest.mark.place("compilations")
+@pytest.mark.hint("Call the compiled function once for each tuple, and f itself never.")
+def test_runs_once(student: Student) -> None:
+    """The compiled function runs once for each tuple, and f itself does not run."""
+    calls, _ = varied_calls()
+    check_runs(student.run("afresh", "compilations", calls), len(calls))
+
+
+# --- graph_breaks --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(8)
@@ -159,31 +160,34 @@ def check_runs(plain: Any, runs: Any, calls: int, graphs: int) -> None:
 @pytest.mark.hint("Count the graphs of one call: each break adds one to the first.")
 def test_breaks(student: Student) -> None:
     """It is the number of graphs of one call, minus one."""
-    for breaks in random.sample((2, 3, 4, 5), 2):
-        # The second argument says how many: one more.
-        arguments = student.made("function", 2), torch.ones(3), breaks + 1
-        what = f"graph_breaks of a function with {breaks} breaks"
-        check_count(student, breaks, what, "graph_breaks", *arguments)
-    what = "graph_breaks of a function in one piece"
-    whole = student.made("function", 0)
-    check_count(student, 0, what, "graph_breaks", whole, torch.ones(3))
+    for breaks in (0, *random.sample((2, 3, 4, 5, 6), 2)):
+        value = student.run(
+            "answer", "graph_breaks", student.made("function"), torch.ones(3), breaks
+        )
+        assert_equal(value, breaks, what=f"graph_breaks of a function with {breaks} breaks")
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_breaks")
 @pytest.mark.place("graph_breaks")
-@pytest.mark.word("one break is always the same")
 @pytest.mark.hint("torch._dynamo.reset() before f runs, once, compiled.")
 def test_breaks_fresh(student: Student) -> None:
-    """It begins from a fresh start, and the function runs once."""
-    answers, runs, plain = afresh(student, [1], "graph_breaks", 1, 1, torch.ones(3))
-    assert_equal(answers, [1], what="graph_breaks of an f compiled before")
-    check_runs(plain, runs, 1, 0)
+    """It begins from a fresh start."""
+    breaks = random.randrange(1, 5)
+    report = student.run("afresh", "graph_breaks", torch.ones(3), breaks)
+    assert_equal(entry(report, "value"), breaks, what="graph_breaks of an f compiled before")
 
 
-def clip(x: Tensor, max_norm: float) -> Tensor:
-    norm = x.pow(2).sum().sqrt()
-    return x * (max_norm / norm) if norm > max_norm else x
+@pytest.mark.requires("test_breaks_fresh")
+@pytest.mark.place("graph_breaks")
+@pytest.mark.word("the sandbox counts the runs")
+@pytest.mark.hint("Compile f, and call what comes back once.")
+def test_breaks_run_once(student: Student) -> None:
+    """f runs once."""
+    check_runs(student.run("afresh", "graph_breaks", torch.ones(3), random.randrange(1, 5)), 1)
+
+
+# --- clip_by_norm --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(8)
@@ -191,17 +195,12 @@ def clip(x: Tensor, max_norm: float) -> Tensor:
 @pytest.mark.hint("torch.where(norm > max_norm, x * (max_norm / norm), x)")
 def test_clip(student: Student) -> None:
     """Where the norm of all of x is above max_norm, x is scaled to it, else x has its values."""
-    call = student.function("clip_by_norm")
-    for shape in ((5,), (3, 4), (2, 3, 2), (), (1,)):
-        unit = torch.randn(shape, dtype=torch.float64)
-        unit = unit / unit.norm()
-        for norm, bound in ((7.0, 2.0), (0.3, 2.0), (1.9, 2.0), (70.0, 3.0)):
-            x = norm * unit
-            what = f"clip_by_norm of an x of shape {shape} and norm {norm:g} to {bound:g}"
-            right = clip(x, bound)  # an epsilon in the denominator, as PyTorch has it, is fine
-            assert_close(call(x, bound), right, what=what, rtol=1e-5, atol=1e-7)
-    x = torch.tensor([[3.0, 0.0], [0.0, -4.0]])
-    assert_close(call(x, 5.0), x, what="clip_by_norm of x, whose norm is max_norm,")
+    for shape in ((5,), (3, 4), (2, 3, 2), ()):
+        for norm in (7.0, 0.3, 0.97 * MAX_NORM):
+            x = of_norm(norm, shape)
+            value = student.function("clip_by_norm")(x, MAX_NORM)
+            what = f"clip_by_norm of an x of shape {shape} and norm {norm:g} to {MAX_NORM:g}"
+            assert_close(value, clip(x, MAX_NORM), what=what, **EPSILON)
 
 
 @pytest.mark.points(4)
@@ -210,87 +209,98 @@ def test_clip(student: Student) -> None:
 @pytest.mark.hint("0 / 0 is NaN: what does your formula divide by where the norm is 0?")
 def test_clip_zeros(student: Student) -> None:
     """Zeros stay zeros."""
-    for shape in ((3,), (2, 3), ()):
-        x, what = torch.zeros(shape, dtype=torch.float64), f"clip_by_norm of zeros of shape {shape}"
-        value = assert_tensor(student.function("clip_by_norm")(x, 2.0), shape=shape, what=what)
-        assert_close(value, x, what=what)
+    x = torch.zeros(2, 3, dtype=torch.float64)
+    value = student.function("clip_by_norm")(x, MAX_NORM)
+    assert_close(assert_tensor(value, shape=(2, 3)), x, what="clip_by_norm of zeros")
 
 
-@pytest.mark.points(3)
 @pytest.mark.requires("test_clip")
 @pytest.mark.place("clip_by_norm")
-@pytest.mark.hint("x * factor is a new tensor, x *= factor is not; factor has the dtype of x.")
-def test_clip_laws(student: Student) -> None:
-    """x is left as it is, with any strides, and its dtype is kept."""
-    x = 3 * torch.randn(3, 4)
-    for bound in (1.0, 100.0):
-        laws.check_changes_nothing(student, "clip_by_norm", x, bound)
-        laws.check_dtypes(student, "clip_by_norm", x, bound)
-    laws.check_layouts(student, "clip_by_norm", x, 1.0)
-    x = 1e4 * x.double()
-    laws.check_float64(student.function("clip_by_norm")(x, 1.0), clip(x, 1.0))
+@pytest.mark.hint("x * factor is a new tensor, x *= factor is not.")
+def test_clip_leaves_x(student: Student) -> None:
+    """x is left as it is."""
+    for norm in (7.0, 0.3):
+        laws.check_changes_nothing(student, "clip_by_norm", of_norm(norm, (3, 4)), MAX_NORM)
 
 
-@pytest.mark.points(18)
+@pytest.mark.requires("test_clip")
+@pytest.mark.place("clip_by_norm")
+@pytest.mark.hint("Name no dtype: factor has that of x.")
+def test_clip_dtypes(student: Student) -> None:
+    """The result has the dtype of x, and float64 is computed to float64's precision."""
+    x = of_norm(7.0, (3, 4))
+    laws.check_dtypes(student, "clip_by_norm", x, MAX_NORM)
+    laws.check_float64(student.function("clip_by_norm")(1e4 * x, 1.0), clip(1e4 * x, 1.0))
+
+
+@pytest.mark.points(2)
 @pytest.mark.place("clip_by_norm")
 @pytest.mark.hint("No .item(), no if, no print: comparisons and torch.where work on tensors.")
 def test_clip_one_graph(student: Student) -> None:
-    """Compiled, it is one graph for a long and a short x, by itself and inside another function."""
-    x = torch.randn(3, 4)
-    long, short = 5 * x / x.norm(), x / x.norm()
-    for inner in (True, False):
-        report = student.run("clipped", inner, [long, short], 3.0)
-        how = "called by a compiled function" if inner else "compiled with fullgraph=True"
-        error = entry(report, "error", default=None)
-        assert error is None, f"clip_by_norm cannot be {how}: {error}"
-        assert laws.same(entry(report, "printed"), ""), "clip_by_norm prints: it should not."
-        counts, values = fields(report, "graphs", "values")
-        graphs = entry(counts, 0, kind=int)
-        told = f"clip_by_norm, {how}, is {graphs} graphs: a value in Python (.item(), if) or a print breaks it."
-        assert graphs == 1, told
-        assert_equal(counts, [1, 1], what=f"graphs after each call, {how},")
-        right = [clip(2 * y, 3.0) + 1 if inner else clip(y, 3.0) for y in (long, short)]
-        assert_close(values, right, what=f"clip_by_norm, {how}, of a long and a short x")
+    """Compiled with fullgraph=True, it is one graph, which fits a long and a short x."""
+    inputs = [of_norm(5.0, (3, 4)), of_norm(1.0, (3, 4))]
+    report = student.run("clipped", inputs, MAX_NORM)
+    check_one_graph(report, "compiled with fullgraph=True", [clip(x, MAX_NORM) for x in inputs])
 
 
-def new_times(count: int) -> list[float]:
-    """Seconds of so many calls, the first of which takes longest, as sums are exact."""
-    later = [random.randrange(1, 64) / 32 for _ in range(count - 1)]
-    return [4 + random.randrange(64) / 32 + 2**-12, *later]
+@pytest.mark.points(18)
+@pytest.mark.requires("test_clip")
+@pytest.mark.place("clip_by_norm")
+@pytest.mark.hint("No .item(), which fullgraph lets pass, and no decorator of torch.compile.")
+def test_clip_inside(student: Student) -> None:
+    """It breaks no graph of a compiled function that calls it."""
+    inputs = [of_norm(5.0, (3, 4)), of_norm(1.0, (3, 4))]
+    report = student.run("clipped_inside", inputs, MAX_NORM)
+    right = [clip(2 * x, MAX_NORM) + 1 for x in inputs]
+    check_one_graph(report, "called by a compiled function", right)
 
 
-def timed(student: Student, seconds: list[float], queued: Any = None, **options: Any) -> Any:
-    report = student.run("timed", seconds, queued, options)
-    error, log, given, frames = fields(report, "error", "log", "given", "frames")
-    assert error is None, f"first_and_later raised ValueError for {options}: {str(error)[:100]}"
-    assert laws.same(frames, 0), "first_and_later compiles f: call f as it is given."
-    calls, count = options.get("calls", 10), len(entry(given, kind=list))
-    assert_equal(count, calls, what="the number of calls of f")
-    assert_equal(given, [[[3, "b"], {}]] * calls, what="the arguments of each call of f")
-    return report, [str(event) for event in entry(log, kind=list)]
+@pytest.mark.requires("test_clip")
+@pytest.mark.place("clip_by_norm")
+@pytest.mark.word("code that prints nothing passes, whatever else it does")
+@pytest.mark.hint("Leave the print of clip_by_norm_eager out.")
+def test_clip_prints_nothing(student: Student) -> None:
+    """It prints nothing."""
+    printed = entry(student.run("clipped", [of_norm(7.0, (3, 4))], MAX_NORM), "printed")
+    assert_equal(printed, "", what="what clip_by_norm prints")
 
 
-def assert_times(report: Any, times: list[float]) -> None:
-    later, n = times[1:], len(times)
-    right = (times[0], sum(later) / (n - 1))
-    assert_close(entry(report, "value"), right, what="first_and_later")
+# --- first_and_later -----------------------------------------------------------------------------
 
 
 @pytest.mark.points(8)
 @pytest.mark.place("first_and_later")
 @pytest.mark.hint("Read the clock before the first call, after it, and after the last one.")
 def test_times(student: Student) -> None:
-    """It times the first call, and the mean of all others, in as many calls as are asked for."""
-    made = student.made("function", 3)
-    laws.check_changes_nothing(student, "first_and_later", made, torch.ones(3), calls=2)
-    for count in (4, 2, 10):
-        times = new_times(count)
-        options = {"calls": len(times)} if len(times) < 10 else {}
-        report, _ = timed(student, times, **options)
-        assert_times(report, times)
-    report, _ = timed(student, [0.0], real=True, calls=2)
-    for value in entry(report, "value", kind=(tuple, list), count=2):
-        assert isinstance(value, float), "Without a clock the result is not two floats."
+    """It gives the time of the first call, and the mean time of all others."""
+    for count in (2, random.randrange(3, 8)):
+        seconds = new_seconds(count)
+        report = student.run("timed", seconds, [], {"calls": count})
+        check_times(report, seconds)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("first_and_later")
+@pytest.mark.hint("for _ in range(calls - 1): f(*args), as it is given, after the first call.")
+def test_calls(student: Student) -> None:
+    """f(*args), as it is given, is called `calls` times in all, 10 times by default."""
+    arguments = [random.randrange(100), "b"]
+    for count, options in ((10, {}), (3, {"calls": 3})):
+        report = student.run("timed", new_seconds(count), arguments, options)
+        calls = entry(report, "calls", kind=list)
+        assert_equal(len(calls), count, what="the number of calls of f")
+        assert_equal(calls, [arguments] * count, what="the arguments of each call of f")
+        told = "first_and_later compiles f: call f as it is given."
+        assert laws.same(entry(report, "compiled"), 0), told
+
+
+@pytest.mark.requires("test_times")
+@pytest.mark.place("first_and_later")
+@pytest.mark.hint("Call f, and switch no mode of PyTorch.")
+def test_timing_changes_nothing(student: Student) -> None:
+    """Timing leaves the arguments of f and PyTorch's modes as they are."""
+    f = student.made("function")
+    laws.check_changes_nothing(student, "first_and_later", f, torch.ones(3), calls=2)
 
 
 @pytest.mark.points(6)
@@ -298,25 +308,124 @@ def test_times(student: Student) -> None:
 @pytest.mark.hint("synchronize() stands right before every clock(), the first one included.")
 def test_synchronize(student: Student) -> None:
     """synchronize is called right before each reading of the clock, the first one included."""
-    times, queued = new_times(4), 16.0 + random.randrange(16)
-    report, log = timed(student, times, queued, calls=4)
-    assert_times(report, times)
-    readings = [i for i, event in enumerate(log) if event == "clock"]
-    for number, i in enumerate(readings, 1):
-        told = f"synchronize is not called right before reading {number} of the clock."
-        assert log[i - 1 : i] == ["synchronize"], told
+    seconds, waiting = new_seconds(4), 16.0 + random.randrange(16)
+    report = student.run("timed_with_queue", seconds, waiting, {"calls": 4})
+    check_times(report, seconds)
+    log = [str(event) for event in entry(report, "log", kind=list)]
+    for i, event in enumerate(log):
+        told = "synchronize is not called right before a reading of the clock."
+        assert event != "clock" or log[i - 1 : i] == ["synchronize"], told
 
 
-@pytest.mark.points(2)
 @pytest.mark.requires("test_times")
 @pytest.mark.place("first_and_later")
 @pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if calls < 2: raise ValueError that names calls, before anything else.")
 def test_calls_below_2(student: Student) -> None:
     """Fewer than two calls are a ValueError that names calls, before f is called."""
-    for calls in (1, 0, -3):
-        report = student.run("timed", [1.0], None, {"calls": calls})
-        error, log = fields(report, "error", "log")
+    for calls in (1, 0):
+        error, log = fields(student.run("timed", [1.0], [], {"calls": calls}), "error", "log")
         told = f"calls={calls} should raise a ValueError that names calls."
         assert isinstance(error, str) and "calls" in error.lower(), told
         assert "f" not in entry(log, kind=list), f"f is called before calls={calls} is refused."
+
+
+# --- locally -------------------------------------------------------------------------------------
+
+
+def new_steps() -> list[str]:
+    """The steps of a program: each kind of call, and some of them again."""
+    steps = [*STEPS, *random.choices(STEPS, k=random.randrange(1, 4))]
+    random.shuffle(steps)
+    return steps
+
+
+def run_steps(steps: list[str], factor: Tensor, x: Tensor) -> Tensor:
+    """What the probe's Program of these steps gives."""
+    run = {
+        "module": torch.tanh,
+        "method": torch.neg,
+        "function": torch.sin,
+        "attribute": factor.mul,
+    }
+    for step in steps:
+        x = run[step](x)
+    return x
+
+
+def new_sizes(count: int) -> list[int]:
+    return random.sample(SIZES, count)
+
+
+def shown(calls: list[tuple[Tensor, int]]) -> str:
+    sizes = ", ".join(str(len(x)) for x, _ in calls)
+    breaks = ", ".join(str(breaks) for _, breaks in calls)
+    return f"for sizes {sizes} and an f with {breaks} breaks"
+
+
+def compiled_anew(calls: list[tuple[Tensor, int]]) -> list[int]:
+    """The graphs of each call, without dynamic sizes: 0 where such a call came before."""
+    known = set[tuple[int, int]]()
+    right = []
+    for x, breaks in calls:
+        call = len(x), breaks
+        right.append(0 if call in known else breaks + 1)
+        known.add(call)
+    return right
+
+
+def varied_calls() -> tuple[list[tuple[Tensor, int]], list[int]]:
+    """Calls of several sizes, some of them twice, and their graphs with dynamic=None."""
+    first, second, third = new_sizes(3)
+    breaks = random.randrange(1, 3)
+    again = random.choice(([], [first]))
+    sizes = [first, *again, second, third, second]
+    # The first size is compiled as it is, and the second one for all sizes.
+    right = [breaks + 1, *[0] * len(again), breaks + 1, 0, 0]
+    return [(torch.ones(size), breaks) for size in sizes], right
+
+
+def check_runs(report: Any, calls: int) -> None:
+    """The function ran once, compiled, for each call."""
+    assert laws.same(entry(report, "plain"), 0), "f itself runs, too: call what is compiled only."
+    assert_equal(entry(report, "compiled"), calls, what="how often the compiled function runs")
+
+
+def of_norm(norm: float, shape: tuple[int, ...]) -> Tensor:
+    x = torch.randn(shape, dtype=torch.float64)
+    scaled: Tensor = norm * x / x.norm()
+    return scaled
+
+
+def clip(x: Tensor, max_norm: float) -> Tensor:
+    """What clip_by_norm_eager gives."""
+    norm = x.pow(2).sum().sqrt()
+    return x * (max_norm / norm) if norm > max_norm else x
+
+
+def check_one_graph(report: Any, how: str, right: list[Tensor]) -> None:
+    error = entry(report, "error")
+    assert error is None, f"clip_by_norm cannot be {how}: {error}"
+    assert_equal(
+        entry(report, "graphs"), [1, 1], what=f"the number of graphs after two calls, {how},"
+    )
+    assert_close(
+        entry(report, "values"),
+        right,
+        what=f"clip_by_norm, {how}, of a long and a short x",
+        **EPSILON,
+    )
+
+
+def new_seconds(count: int) -> list[float]:
+    """Seconds of so many calls, the first of which takes longest; their sums are exact."""
+    later = [random.randrange(1, 64) / 32 for _ in range(count - 1)]
+    return [4 + random.randrange(64) / 32 + TICK, *later]
+
+
+def check_times(report: Any, seconds: list[float]) -> None:
+    error = entry(report, "error")
+    assert error is None, f"first_and_later raised ValueError: {str(error)[:100]}"
+    first, *later = seconds
+    right = (first, sum(later) / len(later))
+    assert_close(entry(report, "value"), right, what="first_and_later")
