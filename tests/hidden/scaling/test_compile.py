@@ -42,6 +42,7 @@ def test_counts(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("CountingBackend.__init__")
+@pytest.mark.word("0 and [] are the same for all programs")
 @pytest.mark.hint("Set self.graphs and self.operations in __init__, not in the class.")
 def test_counts_for_itself(student: Student) -> None:
     """Each backend counts for itself: another one has 0 graphs and no operations."""
@@ -98,11 +99,11 @@ def test_gradients_flow(student: Student) -> None:
 def test_compilations(student: Student) -> None:
     """Each call has the number of graphs that it compiles, and 0 where it compiles none."""
     f = student.made("function")
-    first, second, third = ((torch.ones(n), 0) for n in new_sizes(3))
+    first, second, third = ((torch.ones(n), random.randrange(3)) for n in new_sizes(3))
     later = [third, *random.choices([first, second, third], k=3)]
     random.shuffle(later)
-    # The last one has a size from before, and a break.
-    calls = [first, second, *later, (first[0], 1)]
+    # The last one has a size from before, and other breaks.
+    calls = [first, second, *later, (first[0], 3)]
     right = compiled_anew(calls)
     what = f"compilations, dynamic=False, {shown(calls)},"
     assert_equal(student.run("answer", "compilations", f, calls, False), right, what=what)
@@ -114,11 +115,11 @@ def test_compilations(student: Student) -> None:
 @pytest.mark.hint("torch.compile(f, backend=backend, dynamic=dynamic)")
 def test_dynamic(student: Student) -> None:
     """With dynamic=True sizes are variables from the start."""
-    breaks = random.randrange(1, 4)
-    calls = [(torch.ones(n), breaks) for n in new_sizes(3)]
-    value = student.run("answer", "compilations", student.made("function"), calls, True)
-    what = f"compilations, dynamic=True, {shown(calls)},"
-    assert_equal(value, [breaks + 1, 0, 0], what=what)
+    for breaks in random.sample(range(5), 2):
+        calls = [(torch.ones(n), breaks) for n in new_sizes(2)]
+        value = student.run("answer", "compilations", student.made("function"), calls, True)
+        what = f"compilations, dynamic=True, {shown(calls)},"
+        assert_equal(value, [breaks + 1, 0], what=what)
 
 
 @pytest.mark.requires("test_compilations")
@@ -136,8 +137,7 @@ def test_no_calls(student: Student) -> None:
 @pytest.mark.hint("torch._dynamo.reset(), once, before torch.compile.")
 def test_fresh_start(student: Student) -> None:
     """It begins from a fresh start, and with dynamic=None the second size is compiled as a variable."""
-    calls, right = varied_calls()
-    report = student.run("afresh", "compilations", calls)
+    calls, right, report = compiled_afresh(student)
     what = f"compilations of an f that was compiled before, dynamic=None, {shown(calls)},"
     assert_equal(entry(report, "value"), right, what=what)
 
@@ -148,8 +148,8 @@ def test_fresh_start(student: Student) -> None:
 @pytest.mark.hint("Call the compiled function once for each tuple, and f itself never.")
 def test_runs_once(student: Student) -> None:
     """The compiled function runs once for each tuple, and f itself does not run."""
-    calls, _ = varied_calls()
-    check_runs(student.run("afresh", "compilations", calls), len(calls))
+    calls, _, report = compiled_afresh(student)
+    check_runs(report, len(calls))
 
 
 # --- graph_breaks --------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_runs_once(student: Student) -> None:
 @pytest.mark.hint("Count the graphs of one call: each break adds one to the first.")
 def test_breaks(student: Student) -> None:
     """It is the number of graphs of one call, minus one."""
-    for breaks in (0, *random.sample((2, 3, 4, 5, 6), 2)):
+    for breaks in (0, *random.sample((2, 3, 4), 2)):
         value = student.run(
             "answer", "graph_breaks", student.made("function"), torch.ones(3), breaks
         )
@@ -173,8 +173,7 @@ def test_breaks(student: Student) -> None:
 @pytest.mark.hint("torch._dynamo.reset() before f runs, once, compiled.")
 def test_breaks_fresh(student: Student) -> None:
     """It begins from a fresh start."""
-    breaks = random.randrange(1, 5)
-    report = student.run("afresh", "graph_breaks", torch.ones(3), breaks)
+    breaks, report = broken_afresh(student)
     assert_equal(entry(report, "value"), breaks, what="graph_breaks of an f compiled before")
 
 
@@ -184,7 +183,8 @@ def test_breaks_fresh(student: Student) -> None:
 @pytest.mark.hint("Compile f, and call what comes back once.")
 def test_breaks_run_once(student: Student) -> None:
     """f runs once."""
-    check_runs(student.run("afresh", "graph_breaks", torch.ones(3), random.randrange(1, 5)), 1)
+    _, report = broken_afresh(student)
+    check_runs(report, 1)
 
 
 # --- clip_by_norm --------------------------------------------------------------------------------
@@ -238,8 +238,7 @@ def test_clip_dtypes(student: Student) -> None:
 @pytest.mark.hint("No .item(), no if, no print: comparisons and torch.where work on tensors.")
 def test_clip_one_graph(student: Student) -> None:
     """Compiled with fullgraph=True, it is one graph, which fits a long and a short x."""
-    inputs = [of_norm(5.0, (3, 4)), of_norm(1.0, (3, 4))]
-    report = student.run("clipped", inputs, MAX_NORM)
+    inputs, report = clipped(student)
     check_one_graph(report, "compiled with fullgraph=True", [clip(x, MAX_NORM) for x in inputs])
 
 
@@ -261,8 +260,8 @@ def test_clip_inside(student: Student) -> None:
 @pytest.mark.hint("Leave the print of clip_by_norm_eager out.")
 def test_clip_prints_nothing(student: Student) -> None:
     """It prints nothing."""
-    printed = entry(student.run("clipped", [of_norm(7.0, (3, 4))], MAX_NORM), "printed")
-    assert_equal(printed, "", what="what clip_by_norm prints")
+    _, report = clipped(student)
+    assert_equal(entry(report, "printed"), "", what="what clip_by_norm prints")
 
 
 # --- first_and_later -----------------------------------------------------------------------------
@@ -374,15 +373,39 @@ def compiled_anew(calls: list[tuple[Tensor, int]]) -> list[int]:
     return right
 
 
-def varied_calls() -> tuple[list[tuple[Tensor, int]], list[int]]:
-    """Calls of several sizes, some of them twice, and their graphs with dynamic=None."""
-    first, second, third = new_sizes(3)
-    breaks = random.randrange(1, 3)
-    again = random.choice(([], [first]))
-    sizes = [first, *again, second, third, second]
-    # The first size is compiled as it is, and the second one for all sizes.
-    right = [breaks + 1, *[0] * len(again), breaks + 1, 0, 0]
-    return [(torch.ones(size), breaks) for size in sizes], right
+def compiled_afresh(student: Student) -> tuple[list[tuple[Tensor, int]], list[int], Any]:
+    """Calls of several sizes, some of them twice, their graphs with dynamic=None, and the report."""
+
+    def ask() -> tuple[list[tuple[Tensor, int]], list[int], Any]:
+        first, second, third = new_sizes(3)
+        breaks = random.randrange(1, 4)
+        again = random.choice(([], [first]))
+        calls = [(torch.ones(size), breaks) for size in (first, *again, second, third, second)]
+        # The first size is compiled as it is, and the second one for all sizes.
+        right = [breaks + 1, *[0] * len(again), breaks + 1, 0, 0]
+        return calls, right, student.run("afresh", "compilations", calls)
+
+    return student.once("compilations", ask)
+
+
+def broken_afresh(student: Student) -> tuple[int, Any]:
+    """A number of breaks, and the report of graph_breaks of a function that has so many."""
+
+    def ask() -> tuple[int, Any]:
+        breaks = random.randrange(1, 5)
+        return breaks, student.run("afresh", "graph_breaks", torch.ones(3), breaks)
+
+    return student.once("graph_breaks", ask)
+
+
+def clipped(student: Student) -> tuple[list[Tensor], Any]:
+    """A long and a short x, and the report of the compiled clip_by_norm."""
+
+    def ask() -> tuple[list[Tensor], Any]:
+        inputs = [of_norm(5.0, (3, 4)), of_norm(1.0, (3, 4))]
+        return inputs, student.run("clipped", inputs, MAX_NORM)
+
+    return student.once("clip_by_norm", ask)
 
 
 def check_runs(report: Any, calls: int) -> None:
