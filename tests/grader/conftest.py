@@ -28,7 +28,7 @@ difficulty = 1
 minutes = 1
 teaches = "Something."
 hints = ["a", "b", "c"]
-preload = ["torch"]
+preload = []
 """
 
 JudgeSource = Callable[..., Judgment]
@@ -36,11 +36,16 @@ WriteCourse = Callable[..., Course]
 
 
 def _write_course(root: Path, suite: str, probe: str = "", *, extra: str = "") -> Course:
+    manifest, imports = MANIFEST + extra, "import pytest\n"
+    # Whose suite has no tensors is judged without torch, in a second less.
+    if "torch" in suite + probe:
+        manifest = manifest.replace("preload = []", 'preload = ["torch"]')
+        imports += "import torch\n"
+    imports += "from grader.judge.checks import assert_close, assert_equal, must_raise\n"
     files = {
-        "exercises/course.toml": MANIFEST + extra,
+        "exercises/course.toml": manifest,
         "exercises/one/task.py": "raise NotImplementedError\n",
-        "tests/hidden/one/test_task.py": "import pytest\nimport torch\n"
-        "from grader.judge.checks import assert_close, assert_equal, must_raise\n" + suite,
+        "tests/hidden/one/test_task.py": imports + suite,
     }
     if probe:
         files["tests/hidden/one/probe_task.py"] = probe

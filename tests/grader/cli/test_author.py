@@ -197,5 +197,5 @@ def test_authors_commands_load_nothing_heavy(clone: Path, arguments: list[str]) 
         check=True,
     )
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "grader.cli.author" in loaded
+    assert "grader.course.manifest" in loaded
     assert loaded.isdisjoint({"torch", "numpy", "pytest", "rich.console", "grader.grading"})

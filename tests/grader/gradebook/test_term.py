@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
+from grader.cli.term import UPLOADS
 from grader.course.manifest import Course, load_course
 from grader.errors import SubmissionError
+from grader.exports import FORMATS
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.term import Term, TermRow, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
@@ -272,3 +274,7 @@ def test_the_command_writes_totals_a_page_and_an_upload(semester: Semester, tmp_
     assert "zoe,1,zoe,,A,60" in (tmp_path / "t/canvas.csv").read_text(encoding="utf-8")
     page = (tmp_path / "t/index.html").read_text(encoding="utf-8")
     assert "week1 6 / 10 = 60 %, weight 1: 15" in page and "60\N{EN DASH}69 %: 1" in page
+
+
+def test_every_format_with_a_template_takes_a_total() -> None:
+    assert {name for name, chosen in FORMATS.items() if "template" in chosen.reads} == set(UPLOADS)

@@ -20,13 +20,13 @@ from grader.results import Entry, ExerciseResult
 SUITE = '''
 def test_double(student):
     """The double is twice the number."""
-    assert_close(student.function("double")(torch.tensor([1.0, 2.0])), torch.tensor([2.0, 4.0]))
+    assert_close(student.function("double")(2.0), 4.0)
 
 
 @pytest.mark.points(3)
 def test_zero(student):
     """The double of nothing is nothing."""
-    assert_close(student.function("double")(torch.zeros(2)), torch.zeros(2))
+    assert_close(student.function("double")(0.0), 0.0)
 '''
 RIGHT = "def double(x):\n    return 2 * x\n"
 HALF = "def double(x):\n    return x * 3\n"
@@ -101,7 +101,7 @@ def new_school(folder: Path, write_course: Callable[..., object]) -> School:
     write_course(course, SUITE)
     school = School(course, folder / "class", folder / "results")
     manifest = course / "exercises" / "course.toml"
-    manifest.write_text(manifest.read_text().replace("seconds = 8", "seconds = 4"))
+    manifest.write_text(manifest.read_text().replace("seconds = 8", "seconds = 3"))
     for student, source in SOURCES.items():
         school.hand_in(student, source)
     return school

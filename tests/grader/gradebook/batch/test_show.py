@@ -35,7 +35,7 @@ def test_what_each_test_cost_is_told(graded: School) -> None:
     assert "~ task  7.5 / 10  partly passed" in lines
     (cost,) = (line for line in lines if "-2.50" in line)
     assert "The double is twice the number" in cost and "test_double" in done.stdout
-    assert "got 6, expected 4" in done.stdout
+    assert "is 6, expected 4" in done.stdout
     assert "The double of nothing" not in done.stdout, "it passed"
     assert lines[-1] == "Total: 7.5 of 10 points"
 

@@ -21,19 +21,19 @@ SUITE = '''
 @pytest.mark.points(2)
 def test_double(student):
     """The double is twice the number."""
-    assert_close(student.function("double")(torch.tensor([1.0, 2.0])), torch.tensor([2.0, 4.0]))
+    assert_close(student.function("double")(2.0), 4.0)
 
 
 @pytest.mark.points(3)
 def test_zero(student):
     """The double of nothing is nothing."""
-    assert_close(student.function("double")(torch.zeros(2)), torch.zeros(2))
+    assert_close(student.function("double")(0.0), 0.0)
 
 
 @pytest.mark.points(5)
-def test_shape(student):
-    """The shape stays."""
-    assert student.function("double")(torch.zeros(2, 3)).shape == (2, 3)
+def test_kind(student):
+    """The double of a number is a number."""
+    assert isinstance(student.function("double")(1.0), float)
 '''
 # Of 10 points they earn 10, 8, 5, and 10 in another way.
 RIGHT = "def double(x):\n    return 2 * x\n"
@@ -310,7 +310,7 @@ def test_a_person_may_edit_the_corrections(term: Term) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace("add = -2", 'add = "-2"'))
     broken = term.grade("export", "{R}", "--format", "csv")
     assert broken.returncode == 2
-    assert f"{path}: line 7: `add` of [[correction]] 1: expected a number" in broken.stderr
+    assert f"{path}, line 7: `add` of [[correction]] 1: expected a number" in broken.stderr
     path.unlink()
     assert term.points() == COUNTED
     term.grade("regrade", "{R}")
@@ -327,9 +327,7 @@ def test_a_test_is_given_to_all_or_dropped_before_lateness_counts(term: Term) ->
     assert "unclear" not in term.rows()["ann"]["remarks"]
     assert term.grade("adjust", "{R}", "--all", "task", "--undo").returncode == 0
     assert term.points() == COUNTED
-    made = term.grade(
-        "adjust", "{R}", "--all", "task", "--drop", "test_shape", "--reason", "unfair"
-    )
+    made = term.grade("adjust", "{R}", "--all", "task", "--drop", "test_kind", "--reason", "unfair")
     assert "0 gained, 2 lost, 4 as before." in made.stdout
     assert "--give" in made.stderr
     # 3 of the other 5 weights.
