@@ -121,11 +121,10 @@ def test_a_message_that_names_the_mistake_is_left_alone_and_nothing_is_run_for_i
 # Of another build than the mutant, with the same mistake.
 SPLIT = '''"""Count the words of a text."""
 
-from collections import Counter
-
 
 def word_count(text: str) -> dict[str, int]:
-    return dict(Counter(text.split(" ")))
+    parts = text.split(" ")
+    return {part: parts.count(part) for part in parts}
 
 
 def most_common(text: str, n: int) -> list[str]:

@@ -132,7 +132,7 @@ def test_a_test_in_no_share_is_told_with_its_line(
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("{ flow = 0 }", "> 0.0 (`shares[...]` of the exercise 'task'), line 17."),
+        ("{ flow = 0 }", "line 17: Expected `float` > 0.0 (`shares[...]` of the exercise 'task')."),
         ("{ flow = nan }", "> 0.0 (`shares"),
         ("{ flow = inf }", "<= 1000000.0 (`shares"),
         ("{ flow = 'much' }", "Expected `float`, got `str` (`shares"),
