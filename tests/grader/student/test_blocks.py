@@ -63,7 +63,8 @@ def terminal(of: Entry, folder: Path) -> str:
     stream = io.StringIO()
     console = open_console(stream)
     guide: Any = SimpleNamespace(
-        course=SimpleNamespace(title="A course", exercises=(), is_public=False),
+        course=SimpleNamespace(title="A course", exercises=()),
+        is_public=False,
         standings={},
         submission=folder,
         where=lambda name, place: f"{place.file}:{place.line}",  # as the guide has it
