@@ -173,6 +173,9 @@ def test_second_derivative(student: Student) -> None:
         second_derivative,
         loose=CLOSE_SECOND,
     )
+    x = torch.randn(3).double().requires_grad_()
+    passes = torch.autograd.gradgradcheck(student.function("gelu"), x, raise_exception=False)
+    assert passes, "torch.autograd.gradgradcheck does not pass for gelu."
 
 
 # --- gradient_error ------------------------------------------------------------------------------

@@ -159,6 +159,9 @@ def test_again_differentiable(student: Student) -> None:
     """The backward pass can itself be differentiated, with respect to grad_output."""
     x = points().double()
     laws.check_again_differentiable(student.function("relu"), x, derivative, torch.zeros_like)
+    away = torch.tensor([-2.0, -1.0, 1.0, 3.0]).double().requires_grad_()
+    passes = torch.autograd.gradgradcheck(student.function("relu"), away, raise_exception=False)
+    assert passes, "torch.autograd.gradgradcheck does not pass for relu, away from 0."
 
 
 @pytest.mark.points(3)
