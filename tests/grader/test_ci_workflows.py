@@ -23,6 +23,8 @@ import yaml
 
 from .exports.test_classroom50 import SCHEMA
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = Path(__file__).parent / "courses" / "plain"
 ACTION = ROOT / "action.yml"

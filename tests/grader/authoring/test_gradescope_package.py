@@ -147,6 +147,7 @@ def test_without_the_walls_that_are_asked_for_nothing_is_graded(root: Path) -> N
     assert (root / "results" / "results.json").exists() == (level == "full")
 
 
+@pytest.mark.thorough
 @linux
 def test_setup_installs_the_grader_that_is_in_the_package(package: Path, tmp_path: Path) -> None:
     root = tmp_path / "autograder"

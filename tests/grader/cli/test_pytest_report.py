@@ -13,6 +13,8 @@ import pytest
 
 from tests.grader.cli.conftest import Grade
 
+pytestmark = pytest.mark.thorough
+
 FILE = Path("exercises", "text", "word_count.py")
 RIGHT = "solutions/text/word_count.py"
 CRASHING = "import os\n\ndef word_count(text):\n    os._exit(3)\n\ndef most_common(text, n):\n    return []\n"

@@ -16,6 +16,8 @@ from grader.judge.warmth import modules_of
 from grader.results import Status
 from grader.submissions import ExerciseFile
 
+pytestmark = pytest.mark.thorough
+
 COURSE = load_course(Path(__file__).parents[3])
 EXERCISE = COURSE.exercise("bug_hunt")
 STUB = ast.unparse(ast.parse(COURSE.stub(EXERCISE).read_text(encoding="utf-8")))

@@ -12,6 +12,8 @@ from grader.judge.process import judge_source, judges
 from grader.judge.warmth import modules_of
 from grader.results import Outcome, Visibility
 
+pytestmark = pytest.mark.thorough
+
 COURSE = load_course(Path(__file__).parents[3])
 # Whatever is looked at before and after a call is the same.
 STOPPED = """\

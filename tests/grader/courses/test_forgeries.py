@@ -18,6 +18,8 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges
 from grader.judge.warmth import modules_of
 
+pytestmark = pytest.mark.thorough
+
 COURSE = load_course(Path(__file__).parents[3])
 FORGERIES = sorted((Path(__file__).parent / "forgeries").glob("*/*.py"))
 # What the honest part of one earns, as a share: the plain loop of checkpointed_forward, exponential_lrs.

@@ -15,6 +15,8 @@ from grader.course.manifest import load_course
 
 from .walkthrough import ROOT, matches, run, steps
 
+pytestmark = pytest.mark.thorough
+
 AUTHORING = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
 TUTORIAL = AUTHORING.partition("## In ten minutes")[2].partition("## Reference")[0]
 

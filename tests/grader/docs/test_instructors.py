@@ -10,6 +10,8 @@ import pytest
 
 from .walkthrough import ROOT, matches, run, steps
 
+pytestmark = pytest.mark.thorough
+
 PAGE = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
 NEEDED = ("exercises", "tests/public", "tests/hidden", "tests/stubs", "examples/class")
 

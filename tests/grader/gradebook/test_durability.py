@@ -22,7 +22,7 @@ from grader.results import StudentInfo
 
 from .conftest import School
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks")
+pytestmark = [pytest.mark.skipif(os.name != "posix", reason="forks"), pytest.mark.thorough]
 
 FILE = "gradebook.sqlite"
 # All that a gradebook knows but for times and its secret, in an order that does not hang on how it is stored.

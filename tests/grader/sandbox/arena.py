@@ -315,6 +315,16 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "without_landlock": {"without": ("landlock",)},
     "without_seccomp": {"without": ("seccomp",)},
 }
+# What most machines have.
+USUAL = ("plain", "bubblewrap")
+
+
+def situations() -> list[Any]:
+    """Every situation as a parameter of a fixture; `make test` takes the usual ones."""
+    return [
+        pytest.param(name, marks=[] if name in USUAL else pytest.mark.thorough)
+        for name in SITUATIONS
+    ]
 
 
 @contextlib.contextmanager

@@ -18,13 +18,13 @@ from grader.sandbox.walls import confinement
 from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
 from grader.sandbox.walls.wall import Limits
 
-from .arena import SITUATIONS, Arena, Outcome, open_arena
+from .arena import SITUATIONS, Arena, Outcome, open_arena, situations
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
 MEBIBYTE = 1024 * 1024
 
 
-@pytest.fixture(scope="module", params=SITUATIONS, ids=str)
+@pytest.fixture(scope="module", params=situations(), ids=str)
 def arena(request: pytest.FixtureRequest) -> Iterator[Arena]:
     with open_arena(SITUATIONS[request.param]) as arena:
         yield arena

@@ -21,14 +21,12 @@ from typing import Any
 
 import pytest
 
-from .arena import AS_NOBODY, NOBODY, SITUATIONS, Arena, open_arena
+from .arena import AS_NOBODY, NOBODY, SITUATIONS, Arena, open_arena, situations
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's"),
 ]
 
-# What most machines have; the other situations are for `make test-all`.
-USUAL = ("plain", "bubblewrap")
 SECRET = "canary-7f3a"
 ESCAPED = "escaped"
 
@@ -361,14 +359,7 @@ class Situation:
     target: Target
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=[] if name in USUAL else pytest.mark.thorough)
-        for name in SITUATIONS
-    ],
-    ids=str,
-)
+@pytest.fixture(scope="module", params=situations(), ids=str)
 def situation(request: pytest.FixtureRequest) -> Iterator[Situation]:
     """An arena of each kind, with the canaries before it."""
     settings = SITUATIONS[request.param]

@@ -9,7 +9,10 @@ import pytest
 
 from .arena import SITUATIONS, Arena, open_arena
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's"),
+    pytest.mark.thorough,
+]
 
 # One pass of neutral work before any fork, as the fork server does it.
 WARM = """

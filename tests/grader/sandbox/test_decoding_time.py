@@ -32,6 +32,8 @@ from grader.sandbox.wire.values import (
 
 from .frames import HEADER, frame_of, read
 
+pytestmark = pytest.mark.thorough
+
 # Of processor time, for the whole of one frame; 80,000 crowded keys took 6 s, a full frame of them 20 s.
 SECONDS = 2.0
 encode = msgspec.msgpack.encode

@@ -15,6 +15,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize, severe
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked
 
+pytestmark = pytest.mark.thorough
+
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 

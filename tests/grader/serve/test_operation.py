@@ -30,6 +30,8 @@ from tests.grader.serve.conftest import (
     sql,
 )
 
+pytestmark = pytest.mark.thorough
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "serve"
 STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes() + b"x = 1\n"
 Serving = Callable[..., Served]

@@ -341,6 +341,7 @@ def artist() -> Iterator[Judge]:
         yield judge
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "exercise", sorted(p.stem.removeprefix("plot_") for p in ROOT.glob("tests/plots/*/plot_*.py"))
 )

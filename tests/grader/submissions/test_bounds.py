@@ -25,7 +25,10 @@ from grader.course.manifest import Course
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Pack
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs rlimits that hold")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs rlimits that hold"),
+    pytest.mark.thorough,
+]
 
 # What a bare reading of an ordinary archive takes, and so much more: time that the machine is given at
 # its busiest, and memory for what is unpacked (32 MiB, twice), for a dictionary of xz, and some.

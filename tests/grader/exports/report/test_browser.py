@@ -23,6 +23,8 @@ from tests.grader.exports.report.classes import (
 )
 from tests.grader.exports.report.test_site import HOSTILE, a_pair
 
+pytestmark = pytest.mark.thorough
+
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 

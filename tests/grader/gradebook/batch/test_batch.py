@@ -116,6 +116,7 @@ def test_an_older_download_takes_nothing_away(school: School) -> None:
     assert scores(school)["ann"] == (7.5, Status.PARTIAL), "it was found last"
 
 
+@pytest.mark.thorough
 def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Path) -> None:
     one, three = tmp_path / "one", tmp_path / "three"
     school.batch("--jobs", "1", results=one)
@@ -123,6 +124,7 @@ def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Pa
     assert school.rows(one) == school.rows(three)
 
 
+@pytest.mark.thorough
 def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
     school: School, tmp_path: Path
 ) -> None:

@@ -18,6 +18,8 @@ import grader
 
 from .conftest import RIGHT, School, run
 
+pytestmark = pytest.mark.thorough
+
 distributed = (
     pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
     if not os.environ.get("GRADE_CI")

@@ -23,6 +23,8 @@ from grader.results import Status
 
 from .conftest import HALF, SOURCES, School, run
 
+pytestmark = pytest.mark.thorough
+
 
 def export(results: Path) -> subprocess.CompletedProcess[str]:
     return run([*_program(), "export", str(results), "--format", "csv"])
