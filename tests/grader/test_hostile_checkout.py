@@ -31,7 +31,10 @@ from .test_ci_workflows import (
     steps_of,
 )
 
-pytestmark = pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("bash"), reason="no bash here"),
+    pytest.mark.thorough,
+]
 
 # Of the standard library, of what the grader needs, of what Python looks for when it starts.
 NAMES = ["secrets", "json", "venv", "subprocess", "pathlib", "tempfile", "pip", "ensurepip"]

@@ -16,7 +16,10 @@ from grader.judge.pool import Judges
 from grader.judge.process import Judge, judges
 from grader.results import Outcome, Status, Visibility
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux"),
+    pytest.mark.thorough,
+]
 
 OPTIONS = GradingOptions(suites=(Visibility.HIDDEN,))
 # What an answer can make a suite do: one function in C that does not come back, a huge list, a wait.

@@ -13,6 +13,8 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source, judges
 from grader.results import Status, Visibility
 
+pytestmark = pytest.mark.thorough
+
 WriteCourse = Callable[..., Course]
 
 SUITE = '''

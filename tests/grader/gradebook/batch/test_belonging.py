@@ -9,6 +9,8 @@ from grader.gradebook import Gradebook
 
 from .conftest import RIGHT, SUITE, School, run
 
+pytestmark = pytest.mark.thorough
+
 ROSTER = "id,name,username\n" + "".join(
     f"{number},{name.title()} Doe,{name}\n"
     for number, name in enumerate(("ann", "bob", "cem", "dee", "eva", "fay", "gus"), start=100)

@@ -12,6 +12,8 @@ import pytest
 
 from .conftest import RIGHT, School, run
 
+pytestmark = pytest.mark.thorough
+
 ODD = f"import ctypes\n{RIGHT}"
 PROVISIONAL = "Provisional until a person has looked at the file: line 1 imports ctypes"
 

@@ -9,6 +9,8 @@ import pytest
 
 from .conftest import RIGHT, School, run
 
+pytestmark = pytest.mark.thorough
+
 TRIPLED = {
     "bob": "def double(x):\n    return x * 3\n",
     "cat": '"""By Cat Miller."""\n\ndef double(x):\n    # Cat\n    tripled = x + x + x\n    return tripled\n',

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .conftest import HALF, RIGHT, School, run
 
+pytestmark = pytest.mark.thorough
+
 
 def seeds(school: School) -> set[int]:
     return {entry.result.seed for entry in school.entries().values()}
