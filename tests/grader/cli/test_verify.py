@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 pytestmark = pytest.mark.thorough
 
 if TYPE_CHECKING:

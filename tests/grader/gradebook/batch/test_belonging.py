@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from grader.gradebook import Gradebook
 
 from .conftest import RIGHT, SUITE, School, run

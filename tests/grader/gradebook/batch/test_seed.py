@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import HALF, RIGHT, School, run
 
 pytestmark = pytest.mark.thorough
