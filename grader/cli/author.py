@@ -158,7 +158,8 @@ def new_assignment(
         path, begun = begin(course, assignment, values, timezone)
     due_words = f", due {begun.due_at:%Y-%m-%d %H:%M:%S %Z}" if begun.due is not None else ""
     names = ", ".join(begun.exercises)
-    click.echo(f"{begun.id} ({begun.title}){due_words}: {names}. Written to {_path(Path(course.name_of(path)))}.")
+    file = _path(Path(course.name_of(path)))
+    click.echo(f"{begun.id} ({begun.title}){due_words}: {names}. Written to {file}.")
     click.echo(f"Next: `grade release FOLDER --assignment {begun.id}` writes what students get.")
 
 

@@ -92,7 +92,7 @@ def test_freeze_parameters(student: Student) -> None:
     check_frozen(student, random.sample(NAMES, 3))
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.place("freeze")
 @pytest.mark.hint("A module covers the keys that begin with its name and a dot.")
 def test_freeze_modules(student: Student) -> None:
@@ -106,7 +106,9 @@ def test_freeze_modules(student: Student) -> None:
 def test_freeze_covers(student: Student) -> None:
     """A name freezes nothing else, even if other names begin alike or contain it."""
     others = ["norm.weight", "norm.bias", "conv.weight", "conv.bias", "embedding", "gain"]
-    check_frozen(student, ["encoder", "head.0", "bias", *random.sample(others, 2)])
+    check_frozen(
+        student, ["encoder", "head.0", "bias", *random.sample(others, random.randint(1, 5))]
+    )
 
 
 @pytest.mark.points(2)
@@ -123,7 +125,7 @@ def test_freeze_returns(student: Student) -> None:
     assert_equal(listed(result), listed(covered(names)), what=what)
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(2)
 @pytest.mark.place("freeze")
 @pytest.mark.word("the sandbox says which gradients are None")
 @pytest.mark.hint("parameter.grad = None beside parameter.requires_grad_(False).")
