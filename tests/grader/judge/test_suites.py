@@ -34,7 +34,7 @@ def test_submissions_of_one_suite_do_not_meet(judged: JudgeSource) -> None:
     "parameters", ["", "student, tmp_path", "tmp_path", "*, student=None, x=1"]
 )
 def test_a_test_takes_the_student_alone(judged: JudgeSource, parameters: str) -> None:
-    with pytest.raises(JudgeError, match=r"line 5: test_first takes `student` and nothing else"):
+    with pytest.raises(JudgeError, match=r"line 4: test_first takes `student` and nothing else"):
         judged(RIGHT, SUITE.replace("(student)", f"({parameters})"))
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
