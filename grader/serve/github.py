@@ -29,7 +29,7 @@ _CLAIMS = ("exp", "iat", "iss", "aud", "repository")
 
 
 def looks_like_jwt(token: str) -> bool:
-    """Whether it is a signed token of an issuer, and none of ours."""
+    """Whether it is a signed token of an issuer, and no token of this server."""
     return token.count(".") == 2
 
 

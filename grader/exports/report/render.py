@@ -39,7 +39,7 @@ _SYMBOLS = {"good": "✓", "part": "◐", "bad": "✗", "quiet": "○", "look": 
 class Renderer:
     """Renders the templates of this package, with times in the `timezone` of the class.
 
-    Those in an `own` folder of the caller stand in the place of ours with the same name.
+    Those in an `own` folder of the caller replace those of the report with the same name.
     """
 
     def __init__(self, own: Path | None = None) -> None:
