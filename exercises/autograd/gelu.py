@@ -46,7 +46,7 @@ class GELUFunction(torch.autograd.Function):
         a wrong gradient. An attribute like `ctx.x = x`, or a saved copy, would hide the change.
         """
         # TODO: save x, compute the formula.
-        raise NotImplementedError("GELUFunction.forward: save x, compute the tanh formula")
+        raise NotImplementedError("GELUFunction.forward: save x, compute the formula")
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class GELUFunction(torch.autograd.Function):
           tensors back to the saved `x` and to `grad_output`. `torch.autograd.gradgradcheck` passes for
           |x| up to 5.
         """
-        # TODO: get x back from ctx, differentiate the formula by hand.
+        # TODO: the derivative, by hand.
         raise NotImplementedError("GELUFunction.backward: the derivative, by hand")
 
 
@@ -87,7 +87,7 @@ def gradient_error(x: Tensor) -> float:
     `x` has any shape and may or may not require a gradient. The result is a Python float, 0.0 for an empty
     `x`. For a correct backward pass it is about 1e-7 in float32 and 1e-16 in float64.
     """
-    # TODO: take both gradients without touching x.grad, then the largest absolute difference.
+    # TODO: compare with nn.GELU(approximate='tanh').
     raise NotImplementedError("gradient_error: compare with nn.GELU(approximate='tanh')")
 
 
@@ -101,4 +101,4 @@ def check_gradients(x: Tensor) -> bool:
     It is True where the gradients agree and False, not an exception, where they do not.
     """
     # TODO: gradcheck in float64, on a copy of x.
-    raise NotImplementedError("check_gradients: torch.autograd.gradcheck in float64")
+    raise NotImplementedError("check_gradients: gradcheck in float64, on a copy of x")

@@ -72,7 +72,7 @@ def pad_collate(
             - dtypes of sequences differ;
             - some items are pairs and some are bare tensors.
     """
-    # TODO: check the batch, take pairs apart, fill up, and build the mask from the lengths.
+    # TODO: pad behind, and tell real steps from padding.
     raise NotImplementedError("pad_collate: pad behind, and tell real steps from padding")
 
 
@@ -112,5 +112,5 @@ def make_loader(
     Returns:
         A `torch.utils.data.DataLoader` (or a subclass of it).
     """
-    # TODO: a picklable collate function, a generator of the loader's own, and DataLoader's options.
+    # TODO: a DataLoader around pad_collate.
     raise NotImplementedError("make_loader: a DataLoader around pad_collate")

@@ -50,7 +50,7 @@ class GatedLinearUnit(nn.Module):
         `in_features` is odd.
         """
         super().__init__()
-        # TODO: work out out_features, then create self.weight and self.bias.
+        # TODO: create weight and bias.
         raise NotImplementedError("GatedLinearUnit.__init__: create weight and bias")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -68,7 +68,7 @@ class GatedLinearUnit(nn.Module):
         Write the gate yourself: PyTorch's own operator (`F.glu`, `nn.GLU`, `torch.ops.aten.glu`) is
         not allowed here. `torch.sigmoid` and `F.linear` are fine.
         """
-        # TODO: project, split along the last dimension, gate.
+        # TODO: project, split, gate.
         raise NotImplementedError("GatedLinearUnit.forward: project, split, gate")
 
 
@@ -93,4 +93,4 @@ def gradient_flow(module: nn.Module, x: torch.Tensor) -> dict[str, bool]:
     values and `requires_grad`, the mode of every submodule, and `x` with its `.grad`.
     """
     # TODO: clear, run, backward, look.
-    raise NotImplementedError("gradient_flow: clear, run, backward, look at each .grad")
+    raise NotImplementedError("gradient_flow: clear, run, backward, look")

@@ -205,7 +205,7 @@ def shard(batch: Tensor, rank: int, world_size: int) -> Tensor:
         ValueError: `world_size` is below 1, `rank` is not in 0..world_size-1, or `batch` has fewer
             rows than there are ranks. The message names the argument.
     """
-    # TODO: check the arguments, then cut out the rows from where the ranks before end.
+    # TODO: check, find the first row and the number of rows, slice.
     raise NotImplementedError("shard: check, find the first row and the number of rows, slice")
 
 
@@ -224,7 +224,7 @@ def wrap(model: nn.Module) -> nn.Module:
     Returns:
         The wrapper.
     """
-    # TODO: ask torch.distributed whether there is a process group, and wrap accordingly.
+    # TODO: DistributedDataParallel in a process group, else DataParallel.
     raise NotImplementedError("wrap: DistributedDataParallel in a process group, else DataParallel")
 
 
@@ -246,7 +246,7 @@ def average_gradients(model: nn.Module) -> None:
     Raises:
         RuntimeError: no process group is initialized.
     """
-    # TODO: for each trainable parameter, sum the gradient over the ranks, divide by their number.
+    # TODO: all-reduce each trainable parameter's gradient.
     raise NotImplementedError("average_gradients: all-reduce each trainable parameter's gradient")
 
 
@@ -278,7 +278,7 @@ def train_step(
     Returns:
         The number of rows of `inputs`, an int.
     """
-    # TODO: zero the gradients, forward, loss, backward, step; return the number of rows.
+    # TODO: zero_grad, forward, loss, backward, step, count rows.
     raise NotImplementedError("train_step: zero_grad, forward, loss, backward, step, count rows")
 
 
@@ -315,7 +315,7 @@ def throughput(
         ValueError: `steps` is below 1 or `warmup` below 0 (then no step runs), or `clock` has not
             advanced between its readings. The message names the argument.
     """
-    # TODO: check, warm up, read the clock, run and count, read the clock, divide.
+    # TODO: warm up, time the steps between two readings, divide.
     raise NotImplementedError("throughput: warm up, time the steps between two readings, divide")
 
 
@@ -337,7 +337,7 @@ def scaling_efficiency(throughputs: Mapping[int, float]) -> dict[int, float]:
             message names `throughputs`.
     """
     # TODO: check, then divide.
-    raise NotImplementedError("scaling_efficiency: check the throughputs, then T_n / (n * T_1)")
+    raise NotImplementedError("scaling_efficiency: check, then divide")
 
 
 def measure_overheads(
@@ -378,7 +378,7 @@ def measure_overheads(
         ValueError: `shard` would refuse `world_size` or `inputs`; then nothing is launched.
             (`shard`'s own message will do.)
     """
-    # TODO: check; write a worker that measures the three; launch it; take the slowest rank's times.
+    # TODO: time the three in each rank, keep the slowest.
     raise NotImplementedError("measure_overheads: time the three in each rank, keep the slowest")
 
 
@@ -418,7 +418,7 @@ def benchmark(
             refuse `steps` or `warmup`. All is checked before anything is launched. (The messages
             of `shard` and `throughput` will do.)
     """
-    # TODO: check; write a worker that trains in one rank; launch it for each world size; sum up.
+    # TODO: train in each rank, sum up the ranks' throughputs.
     raise NotImplementedError("benchmark: train in each rank, sum up the ranks' throughputs")
 
 
@@ -456,4 +456,4 @@ def report(throughputs: Mapping[int, float], overheads: Mapping[str, float]) -> 
         ValueError: as in `scaling_efficiency`.
     """
     # TODO: build the rows of both tables, then join them.
-    raise NotImplementedError("report: two tables of Markdown")
+    raise NotImplementedError("report: build the rows of both tables, then join them")

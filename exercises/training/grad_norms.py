@@ -76,7 +76,7 @@ def gradient_norm(parameters: Iterable[Tensor]) -> float:
         The norm as a Python float, as exact as the dtype of the gradients allows.
     """
     # TODO: combine all gradients into one norm.
-    raise NotImplementedError("gradient_norm: the L2 norm of all gradients as one vector")
+    raise NotImplementedError("gradient_norm: combine all gradients into one norm")
 
 
 def initialize(model: nn.Module, scheme: str) -> None:
@@ -99,7 +99,7 @@ def initialize(model: nn.Module, scheme: str) -> None:
             known names. It is raised before anything in the model has changed.
     """
     # TODO: check the scheme, then fill the weights and the biases.
-    raise NotImplementedError("initialize: fill the weight and the bias of every nn.Linear")
+    raise NotImplementedError("initialize: check the scheme, then fill the weights and the biases")
 
 
 def train_with_monitor(
@@ -136,7 +136,7 @@ def train_with_monitor(
     Raises:
         ValueError: `epochs` is less than 1; the message contains the word "epochs".
     """
-    # TODO: the training loop, with a look at the gradients at the right moment.
+    # TODO: train, and record the norm of each batch.
     raise NotImplementedError("train_with_monitor: train, and record the norm of each batch")
 
 
@@ -167,9 +167,7 @@ def compare_initializations(
         `(epochs,)`, float64. A norm that is NaN or infinite belongs to the mean like any other.
     """
     # TODO: one training run for each scheme.
-    raise NotImplementedError(
-        "compare_initializations: seed, build, initialize, train, for each scheme"
-    )
+    raise NotImplementedError("compare_initializations: one training run for each scheme")
 
 
 def diagnose(norms: Tensor) -> Literal["exploding", "vanishing", "healthy"]:
@@ -186,7 +184,7 @@ def diagnose(norms: Tensor) -> Literal["exploding", "vanishing", "healthy"]:
             left as it is.
     """
     # TODO: look at the first five norms.
-    raise NotImplementedError("diagnose: exploding, vanishing or healthy")
+    raise NotImplementedError("diagnose: look at the first five norms")
 
 
 def plot_gradient_norms(histories: Mapping[str, Tensor]) -> Figure:
@@ -207,7 +205,5 @@ def plot_gradient_norms(histories: Mapping[str, Tensor]) -> Figure:
         histories: for each name the norm of each epoch `(epochs,)`, at least one history. The
             tensors are left as they are.
     """
-    # TODO: a Figure, one Axes, a line for each history. `matplotlib.figure.Figure` needs no pyplot.
-    raise NotImplementedError(
-        "plot_gradient_norms: one line for each history, on a logarithmic axis"
-    )
+    # TODO: a line for each history, on a logarithmic axis.
+    raise NotImplementedError("plot_gradient_norms: a line for each history, on a logarithmic axis")

@@ -61,7 +61,7 @@ def exponential_lrs(lr_min: float = 1e-6, lr_max: float = 10.0, steps: int = 100
         ValueError: if `lr_min <= 0` (the message names `lr_min`), `lr_max <= lr_min` (it names
             `lr_max`), or `steps < 2` (it names `steps`).
     """
-    # TODO: check the arguments, then space the rates evenly in log(lr), both ends included.
+    # TODO: space the rates evenly in log(lr).
     raise NotImplementedError("exponential_lrs: space the rates evenly in log(lr)")
 
 
@@ -123,7 +123,7 @@ def lr_range_test(
     Raises:
         ValueError: if the loader yields nothing; the message names `loader`.
     """
-    # TODO: remember everything that will change, run the test, and put everything back.
+    # TODO: train while the rate grows, then restore everything.
     raise NotImplementedError("lr_range_test: train while the rate grows, then restore everything")
 
 
@@ -143,7 +143,7 @@ def suggest_lr(result: LRRangeTest, factor: float = 4.0) -> float:
     Raises:
         ValueError: if the losses never diverge; the message names `result` or its `losses`.
     """
-    # TODO: find where the divergence begins, and go one decade below.
+    # TODO: find where the loss begins to diverge.
     raise NotImplementedError("suggest_lr: find where the loss begins to diverge")
 
 
@@ -162,5 +162,5 @@ def plot_lr_range_test(result: LRRangeTest, suggestion: float | None = None) -> 
         result: of a range test. It is left as it is.
         suggestion: the learning rate to mark, if any.
     """
-    # TODO: draw the losses on a figure that pyplot does not keep.
+    # TODO: plot the loss over a logarithmic learning rate.
     raise NotImplementedError("plot_lr_range_test: plot the loss over a logarithmic learning rate")

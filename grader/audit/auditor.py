@@ -25,6 +25,9 @@ from grader.submissions import ExerciseFile
 _HIDDEN = re.compile(r"canary:(\w+):\w+")
 _TRIES = 3
 _NO_ANSWER = "keep the names of the stub"
+# Submissions that attack nothing: one that is done at once, and one that takes all of its time.
+_HARMLESS = b"def scale(x, factor):\n    return factor * x\n"
+_LOOP = b"def scale(x, factor):\n    while True:\n        pass\n\n\ndoubled = scale\n"
 
 
 class AttackResult(msgspec.Struct, frozen=True):
@@ -74,8 +77,8 @@ class Auditor:
     def run(self, attack: Attack) -> AttackResult:
         """Grade one attack and look for evidence.
 
-        One that was late and nothing else is tried up to twice more: a busy machine is late as well, but
-        not each time.
+        A busy machine is late as well: late is what overruns its time by more than a harmless loop does, each
+        time of three.
         """
         for _ in range(_TRIES):
             result = self._run(attack)
@@ -86,8 +89,16 @@ class Auditor:
     def _run(self, attack: Attack) -> AttackResult:
         if self._range is None:
             self._range = Field(walls=self._walls, bubblewrap=self._bubblewrap)
+            # A new judge imports torch and the suites first: no attack is to pay for that.
+            self._grade(self._range, attack.exercise, _HARMLESS)
         target = self._range
-        result, trial = self._grade(target, attack)
+        memory = self._course.exercise(attack.exercise).memory_mb
+        armed = arm(attack, target.targets() | {"memory_mb": memory})
+        result, trial = self._grade(target, attack.exercise, armed)
+        if trial.is_late and not trial.fault:
+            _, loop = self._grade(target, attack.exercise, _LOOP)
+            late = loop.seconds - loop.budget_seconds
+            trial = msgspec.structs.replace(trial, loop_late_seconds=late)
         evidence = [
             *evidence_in(trial, self._hidden | target.canaries.secrets, target.canaries.trophy),
             *target.evidence(),
@@ -101,9 +112,11 @@ class Auditor:
             self._range.close()
             self._range = None
 
-    def _grade(self, target: Field, attack: Attack) -> tuple[ExerciseResult | None, Trial]:
-        exercise = self._course.exercise(attack.exercise)
-        file = ExerciseFile(arm(attack, target.targets() | {"memory_mb": exercise.memory_mb}))
+    def _grade(
+        self, target: Field, name: str, source: bytes
+    ) -> tuple[ExerciseResult | None, Trial]:
+        exercise = self._course.exercise(name)
+        file = ExerciseFile(source)
         begin, result, fault = time.monotonic(), None, ""
         options = GradingOptions(suites=(Visibility.HIDDEN,))
         try:

@@ -13,13 +13,23 @@ LATE_SECONDS = 2.0
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """An attack that was graded: its points, its output, and how long it took of its time."""
+    """An attack that was graded: its points, its output, and how long it took of its time.
+
+    `loop_late_seconds` is by how much a harmless loop overran the same time in the same place, right after it.
+    """
 
     score: float
     output: str
     seconds: float
     budget_seconds: float
     fault: str = ""
+    loop_late_seconds: float = 0.0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it overran its time by more than the machine makes a loop overrun it."""
+        allowed = LATE_SECONDS + 2 * max(self.loop_late_seconds, 0.0)
+        return self.seconds - self.budget_seconds > allowed
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -40,9 +50,10 @@ def evidence_in(trial: Trial, secrets: Mapping[str, str], trophy: str) -> Iterab
             yield Evidence(Proof.TEXT, f"the {name} canary")
     if trophy in trial.output:
         yield Evidence(Proof.CLAIM, "it did what it tried")
-    late = trial.seconds - trial.budget_seconds
-    if late > LATE_SECONDS:
-        yield Evidence(Proof.TIME, f"{late:.1f} s too long")
+    if trial.is_late:
+        late = trial.seconds - trial.budget_seconds
+        loop = f"{trial.loop_late_seconds:.1f} s for a harmless loop"
+        yield Evidence(Proof.TIME, f"{late:.1f} s too long, against {loop}")
     if odd := [character for character in trial.output if _drives_a_terminal(character)]:
         yield Evidence(Proof.SCREEN, f"{len(odd)} control characters")
 

@@ -216,11 +216,26 @@ def _status(outcomes: list[Outcome]) -> Status:
 
 
 def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
-    """The points earned in these exercises, and those that there are."""
+    """The points earned in these exercises, and those that there are without extra credit.
+
+    Where all of them are for extra credit, it is theirs.
+    """
     results = tuple(exercises)
     earned = sum(result.score for result in results)
-    worth = sum(result.max_score for result in results)
-    return rounded(earned), rounded(worth)
+    needed = [result for result in results if not result.extra_credit] or results
+    return rounded(earned), rounded(sum(result.max_score for result in needed))
+
+
+def with_extra_credit(
+    results: Iterable[ExerciseResult], extra_credit: Collection[str]
+) -> tuple[ExerciseResult, ...]:
+    """The results, marked where their exercise is one of those for extra credit; others are not."""
+    return tuple(
+        msgspec.structs.replace(each, extra_credit=each.name in extra_credit)
+        if each.extra_credit != (each.name in extra_credit)
+        else each
+        for each in results
+    )
 
 
 def reaches(result: Result, percent: float) -> bool:

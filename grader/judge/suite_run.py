@@ -83,9 +83,9 @@ class SuiteRun:
                 else "it is too slow"
             )
             raise NoTime(f"{test.share} ran out of its time: {first}.")
-        seed = derive_seed(self.seed, test)
-        self.session.begin_test(seed, test.share, test.subject)
-        seed_here(seed)
+        # A program can ask torch for the seed of its generators: that of the judge tells all that is drawn.
+        self.session.begin_test(derive_seed(self.seed, test, "sandbox"), test.share, test.subject)
+        seed_here(derive_seed(self.seed, test))
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
         """What the end of the test means: that of an error, or of none."""
@@ -233,10 +233,12 @@ def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> Suit
     return test
 
 
-def derive_seed(seed: int, test: SuiteTest) -> int:
-    """The seed of one test: from the run's seed and the test's own name, the same everywhere."""
-    text = f"{seed}/{test.visibility.value}/{test.name}".encode()
-    return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
+def derive_seed(seed: int, test: SuiteTest, process: str = "judge") -> int:
+    """The seed of one test in a process: from the run's seed and the test's name, the same everywhere."""
+    text = f"{seed}/{test.visibility.value}/{test.name}"
+    if process != "judge":
+        text += f"/{process}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
 
 def seed_here(seed: int) -> None:

@@ -1,37 +1,85 @@
-"""GELU's derivative by hand, as a custom autograd Function, and two checks that it is right.
+"""Write GELU's derivative by hand, as a custom autograd Function, and prove that it is right.
+
+The Gaussian error linear unit (GELU) multiplies each number by the probability that a standard normal
+variable lies below it: x * Phi(x). Here you write its well-known approximation with tanh:
 
     gelu(x) = 0.5 * x * (1 + tanh(u))    where    u = sqrt(2 / pi) * (x + 0.044715 * x**3)
 
+BERT, GPT-2 and many transformers after them use it between their linear layers. PyTorch could derive this
+formula for you. But where a forward pass leaves PyTorch (a custom kernel, a simulator), or where its
+automatic backward pass is too slow or needs too much memory, you write a `torch.autograd.Function`. A wrong
+derivative gives no error message, only a network that learns badly. So you also write two checks that find
+it: one against PyTorch's own GELU, one against finite differences.
+
 Source: Hendrycks and Gimpel (2016), "Gaussian Error Linear Units (GELUs)", section 2.
+
+Everything works in float32 and float64, with results in the dtype of `x`. It leaves `x`, its `.grad` and
+`requires_grad`, `grad_output`, and the global random state as they were. Write the constants in full:
+`math.sqrt(2 / math.pi)`, not 0.798, because in float64 values are compared to 1e-7.
 """
 
-import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+# begin solution: what the solution needs besides
+import math  # isort: skip
+from torch import nn  # isort: skip
 
 # Python numbers, not tensors: they take on the dtype and device of whatever they multiply, so that
 # float64 keeps all of their digits.
 SCALE = math.sqrt(2 / math.pi)
 CUBIC = 0.044715
+# end solution
 
 
 class GELUFunction(torch.autograd.Function):
-    """GELU (the tanh approximation) with its derivative written out."""
+    """GELU (the tanh approximation) with a backward pass of your own.
+
+    Both methods are static; autograd calls them, with a `ctx` that carries what `forward` saves over to
+    `backward`. PyTorch's newer style, `forward(x)` without `ctx` and a third static method
+    `setup_context(ctx, inputs, output)` that saves, is fine, too.
+
+    PyTorch's own operator (`F.gelu`, `nn.GELU`, `torch.ops.aten.gelu`) is not allowed in either pass.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """Return GELU of `x`, of any shape, for instance (batch, features)."""
+        """Return `0.5 * x * (1 + tanh(u))`, elementwise, and save `x` for the backward pass.
+
+        `x` has any shape, for instance (batch, features); so has the result. The values are right for |x|
+        up to 1e4.
+
+        Save `x` itself, with `ctx.save_for_backward`. If `x` is then changed in place before the backward
+        pass, autograd raises an error ("... has been modified by an inplace operation") instead of giving
+        a wrong gradient. An attribute like `ctx.x = x`, or a saved copy, would hide the change.
+        """
+        # begin solution: save x, compute the formula
         # Only x is saved. tanh(u) could be saved beside it to spare the backward pass the work, but
         # autograd cannot follow a saved intermediate back to x: the second derivative would take it
         # for a constant, and be wrong without a word.
         ctx.save_for_backward(x)
         return 0.5 * x * (1 + torch.tanh(SCALE * (x + CUBIC * x**3)))
+        # end solution
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        """Return `grad_output` times the derivative at `x`, both of the shape of `x`."""
+        """Return the gradient with respect to `x`: `grad_output` times GELU's derivative at `x`.
+
+        `grad_output` is the gradient of the final result with respect to this function's output, of the
+        shape of `x`. It need not be contiguous in memory.
+
+        - Write the derivative by hand: first the product rule, then the chain rule through tanh and
+          through `u`. `torch.autograd.grad`, `.backward()` and their relatives (`torch.func.grad`, ...)
+          are not allowed here. The `apply` of another Function is.
+        - It is finite for |x| up to 1e4: beware of what overflows on the way.
+        - The backward pass can itself be differentiated, with respect to `grad_output` and to `x`.
+          Autograd records what you compute here like any other code, as long as it can follow your
+          tensors back to the saved `x` and to `grad_output`. `torch.autograd.gradgradcheck` passes for
+          |x| up to 5.
+        """
+        # begin solution: the derivative, by hand
         x: Tensor
         (x,) = ctx.saved_tensors
         t = torch.tanh(SCALE * (x + CUBIC * x**3))
@@ -42,20 +90,32 @@ class GELUFunction(torch.autograd.Function):
         # Product rule: x * (1 + t) gives one term for x and one for t.
         derivative = 0.5 * (1 + t) + 0.5 * x * dt_dx
         return grad_output * derivative
+        # end solution
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Return GELU of `x`, elementwise and of the same shape, through `GELUFunction.apply`."""
+    """Return GELU of `x`, elementwise, through `GELUFunction.apply`.
+
+    `x` has any shape, also () and empty ones like (0,) or (2, 0, 3); so has the result. Return exactly what
+    `apply` returns, so that the `grad_fn` of the result is the backward node of GELUFunction.
+    """
+    # begin solution: call GELUFunction.apply
     # torch leaves apply without annotations.
     result: Tensor = GELUFunction.apply(x)  # type: ignore[no-untyped-call]
     return result
+    # end solution
 
 
 def gradient_error(x: Tensor) -> float:
-    """Return the largest absolute difference between our gradient and PyTorch's at `x`.
+    """Return how far your gradient is from PyTorch's: the largest absolute difference at `x`.
 
-    `x` has any shape; the result is 0.0 for an empty one.
+    Compare the gradient of `gelu(x).sum()` with that of `torch.nn.GELU(approximate="tanh")(x).sum()`, both
+    with respect to `x` and in the dtype of `x`. Here, PyTorch's GELU is allowed.
+
+    `x` has any shape and may or may not require a gradient. The result is a Python float, 0.0 for an empty
+    `x`. For a correct backward pass it is about 1e-7 in float32 and 1e-16 in float64.
     """
+    # begin solution: compare with nn.GELU(approximate='tanh')
     # A detached alias is a new leaf: it can require a gradient whether or not x does, and
     # torch.autograd.grad returns gradients without storing them in anybody's .grad.
     point = x.detach().requires_grad_()
@@ -63,13 +123,23 @@ def gradient_error(x: Tensor) -> float:
     (theirs,) = torch.autograd.grad(nn.GELU(approximate="tanh")(point).sum(), point)
     # max() of an empty tensor raises, and there is nothing that could differ.
     return (ours - theirs).abs().max().item() if x.numel() else 0.0
+    # end solution
 
 
 def check_gradients(x: Tensor) -> bool:
-    """Tell whether the gradient of `gelu` at `x`, of any shape, agrees with finite differences."""
+    """Return whether the gradient of `gelu` at `x` agrees with finite differences.
+
+    The answer is what `torch.autograd.gradcheck` says, with its default tolerances, about `gelu` at the
+    values of `x` in float64: in float32, finite differences drown in rounding errors. `x` may itself be
+    float32 or float64, and may or may not require a gradient.
+
+    It is True where the gradients agree and False, not an exception, where they do not.
+    """
+    # begin solution: gradcheck in float64, on a copy of x
     # A copy, always: to() alone would return x itself where x is float64 already, and gradcheck
     # nudges its input in place.
     point = x.detach().to(torch.float64, copy=True).requires_grad_()
     # raise_exception=False turns a disagreement into False, and nothing else: an error that the
     # backward pass raises itself still comes through. A try/except here would swallow it.
     return torch.autograd.gradcheck(gelu, (point,), raise_exception=False)
+    # end solution

@@ -26,7 +26,6 @@ sections 2 and 3.
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import pickle
@@ -44,10 +43,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+# begin solution: what the solution needs besides
+import math  # isort: skip
+
+# end solution
+
 T = TypeVar("T")
 
+# begin solution
 _CALLS = 10  # timed calls of each overhead
 _LEARNING_RATE = 0.01
+# end solution
 
 
 # ---- given: launch, and what it is made of -------------------------------------------------------
@@ -187,7 +193,7 @@ def _silent_death(rank: int, process: ForkProcess) -> RuntimeError:
     return RuntimeError(f"rank {rank} ended without a word, exit code {process.exitcode}")
 
 
-# ---- the answer: everything below ----------------------------------------------------------------
+# ---- yours: everything below ---------------------------------------------------------------------
 
 
 def shard(batch: Tensor, rank: int, world_size: int) -> Tensor:
@@ -209,6 +215,7 @@ def shard(batch: Tensor, rank: int, world_size: int) -> Tensor:
         ValueError: `world_size` is below 1, `rank` is not in 0..world_size-1, or `batch` has fewer
             rows than there are ranks. The message names the argument.
     """
+    # begin solution: check, find the first row and the number of rows, slice
     _check_shards("batch", batch, world_size)
     if not 0 <= rank < world_size:
         raise ValueError(f"rank must be from 0 to {world_size - 1}, got {rank}")
@@ -216,14 +223,19 @@ def shard(batch: Tensor, rank: int, world_size: int) -> Tensor:
     # Each of the first `extra` ranks has one row more, so they move the later ranks' start.
     first = rank * size + min(rank, extra)
     return batch[first : first + size + (rank < extra)]
+    # end solution
 
 
+# begin solution
 def _check_shards(name: str, batch: Tensor, world_size: int) -> None:
     """Refuse a `batch`, which the caller knows by `name`, that leaves a rank without rows."""
     if world_size < 1:
         raise ValueError(f"world_size must be at least 1, got {world_size}")
     if len(batch) < world_size:
         raise ValueError(f"{name} has {len(batch)} rows, too few for world_size={world_size}")
+
+
+# end solution
 
 
 def wrap(model: nn.Module) -> nn.Module:
@@ -241,13 +253,19 @@ def wrap(model: nn.Module) -> nn.Module:
     Returns:
         The wrapper.
     """
+    # begin solution: DistributedDataParallel in a process group, else DataParallel
     if _in_process_group():
         return nn.parallel.DistributedDataParallel(model)
     return nn.DataParallel(model)
+    # end solution
 
 
+# begin solution
 def _in_process_group() -> bool:
     return dist.is_available() and dist.is_initialized()
+
+
+# end solution
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -268,6 +286,7 @@ def average_gradients(model: nn.Module) -> None:
     Raises:
         RuntimeError: no process group is initialized.
     """
+    # begin solution: all-reduce each trainable parameter's gradient
     if not _in_process_group():
         raise RuntimeError("average_gradients needs an initialized process group; use launch")
     for parameter in model.parameters():
@@ -279,6 +298,7 @@ def average_gradients(model: nn.Module) -> None:
             parameter.grad = torch.zeros_like(parameter)
         dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
         parameter.grad /= dist.get_world_size()
+    # end solution
 
 
 def train_step(
@@ -309,11 +329,13 @@ def train_step(
     Returns:
         The number of rows of `inputs`, an int.
     """
+    # begin solution: zero_grad, forward, loss, backward, step, count rows
     optimizer.zero_grad()
     loss = loss_fn(model(inputs), targets)
     loss.backward()
     optimizer.step()
     return len(inputs)
+    # end solution
 
 
 def throughput(
@@ -349,6 +371,7 @@ def throughput(
         ValueError: `steps` is below 1 or `warmup` below 0 (then no step runs), or `clock` has not
             advanced between its readings. The message names the argument.
     """
+    # begin solution: warm up, time the steps between two readings, divide
     _check_steps(steps, warmup)
     for _ in range(warmup):
         step()
@@ -358,8 +381,10 @@ def throughput(
     if not seconds > 0:
         raise ValueError(f"clock advanced by {seconds} s over {steps} steps, it must advance")
     return samples / seconds
+    # end solution
 
 
+# begin solution
 def _check_steps(steps: int, warmup: int) -> None:
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
@@ -371,6 +396,9 @@ def _read(clock: Callable[[], float], synchronize: Callable[[], object] | None) 
     if synchronize is not None:
         synchronize()
     return clock()
+
+
+# end solution
 
 
 def scaling_efficiency(throughputs: Mapping[int, float]) -> dict[int, float]:
@@ -390,12 +418,14 @@ def scaling_efficiency(throughputs: Mapping[int, float]) -> dict[int, float]:
         ValueError: `throughputs` has no entry for 1, or any value is not finite and positive. The
             message names `throughputs`.
     """
+    # begin solution: check, then divide
     if 1 not in throughputs:
         raise ValueError("throughputs needs an entry for 1, which all others are compared with")
     for world_size, value in throughputs.items():
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"throughputs must be finite and positive, got {world_size}: {value}")
     return {n: value / (n * throughputs[1]) for n, value in throughputs.items()}
+    # end solution
 
 
 def measure_overheads(
@@ -436,11 +466,14 @@ def measure_overheads(
         ValueError: `shard` would refuse `world_size` or `inputs`; then nothing is launched.
             (`shard`'s own message will do.)
     """
+    # begin solution: time the three in each rank, keep the slowest
     _check_shards("inputs", inputs, world_size)
     ranks = launch(_measure_rank, world_size, model, inputs, clock)
     return {name: max(seconds[name] for seconds in ranks) for name in ranks[0]}
+    # end solution
 
 
+# begin solution
 def _measure_rank(
     rank: int, world_size: int, model: nn.Module, inputs: Tensor, clock: Callable[[], float]
 ) -> dict[str, float]:
@@ -466,6 +499,9 @@ def _seconds_per_call(call: Callable[[], object], clock: Callable[[], float]) ->
     for _ in range(_CALLS):
         call()
     return (clock() - start) / _CALLS
+
+
+# end solution
 
 
 def benchmark(
@@ -504,6 +540,7 @@ def benchmark(
             refuse `steps` or `warmup`. All is checked before anything is launched. (The messages
             of `shard` and `throughput` will do.)
     """
+    # begin solution: train in each rank, sum up the ranks' throughputs
     # Everything that a rank would refuse is refused here, before any rank exists.
     _check_steps(steps, warmup)
     for world_size in world_sizes:
@@ -516,8 +553,10 @@ def benchmark(
         )
         for world_size in world_sizes
     }
+    # end solution
 
 
+# begin solution
 def _benchmark_rank(
     rank: int,
     world_size: int,
@@ -537,6 +576,9 @@ def _benchmark_rank(
     return throughput(
         lambda: train_step(model, loss_fn, optimizer, part, part_targets), steps, warmup
     )
+
+
+# end solution
 
 
 def report(throughputs: Mapping[int, float], overheads: Mapping[str, float]) -> str:
@@ -572,6 +614,7 @@ def report(throughputs: Mapping[int, float], overheads: Mapping[str, float]) -> 
     Raises:
         ValueError: as in `scaling_efficiency`.
     """
+    # begin solution: build the rows of both tables, then join them
     efficiencies = scaling_efficiency(throughputs)
     lines = [
         "| world size | samples/s | speed-up | efficiency (%) |",
@@ -587,3 +630,4 @@ def report(throughputs: Mapping[int, float], overheads: Mapping[str, float]) -> 
         share = 100 * seconds / total if total else 0.0
         lines.append(f"| {name} | {1000 * seconds:.3f} | {share:.1f} |")
     return "\n".join(lines) + "\n"
+    # end solution

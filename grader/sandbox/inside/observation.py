@@ -132,7 +132,7 @@ def _is(value: Any, module: str, name: str) -> bool:
 
 def _tensor(tensor: Any) -> dict[str, Any]:
     torch = sys.modules["torch"]
-    inference = tensor.is_inference()
+    inference = _own(tensor, "is_inference")()
     facts = {
         "kind": "tensor",
         "id": id(tensor),
@@ -140,10 +140,10 @@ def _tensor(tensor: Any) -> dict[str, Any]:
         "dtype": str(tensor.dtype),
         "device": str(tensor.device),
         "values": _copy(tensor),
-        "requires_grad": tensor.requires_grad,
-        "leaf": tensor.is_leaf,
+        "requires_grad": _own(tensor, "requires_grad"),
+        "leaf": _own(tensor, "is_leaf"),
         "inference": inference,
-        "version": None if inference else tensor._version,
+        "version": None if inference else _own(tensor, "_version"),
         "grad": None,
         "sources": [],
     }
@@ -152,9 +152,14 @@ def _tensor(tensor: Any) -> dict[str, Any]:
     else:
         facts["sources"] = [_copy(leaf.grad) for leaf in _leaves(tensor) if leaf.grad is not None]
     if tensor.layout is torch.strided and not tensor.is_meta:
-        storage = tensor.untyped_storage()
+        storage = _own(tensor, "untyped_storage")()
         facts["storage"] = [storage.data_ptr(), storage.data_ptr() + storage.nbytes()]
     return facts
+
+
+def _own(tensor: Any, name: str) -> Any:
+    """What PyTorch's own class says of a tensor: that of a subclass may say what it likes."""
+    return getattr(sys.modules["torch"].Tensor, name).__get__(tensor)
 
 
 def _copy(tensor: Any) -> Any:

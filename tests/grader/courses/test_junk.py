@@ -233,7 +233,7 @@ def junk(exercise: Exercise, form: str, body: str, before: str = "") -> str:
     """
     if form == "saying yes":
         before = SAYING_YES
-    tree = ast.parse(COURSE.stub(exercise).read_text(encoding="utf-8"))
+    tree = ast.parse(COURSE.stub(exercise).source.decode())
     if not _is_unwritten(tree):  # a program to mend: all of its functions are the student's
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):

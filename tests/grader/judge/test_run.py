@@ -417,6 +417,33 @@ def test_first(student):
     assert messages[0] == messages[1] != messages[2]
 
 
+def test_the_sandbox_cannot_ask_for_what_the_judge_draws(judged: JudgeSource) -> None:
+    suite = """
+import random
+
+import torch
+
+def test_first(student):
+    \"\"\"The first part\"\"\"
+    seeds = [torch.initial_seed(), random.random(), torch.rand(()).item()]
+    told = list(student.function("first")())
+    assert not set(seeds) & set(told), "The same is drawn in both processes."
+"""
+    source = """
+import random
+
+import torch
+
+def first():
+    seed = torch.initial_seed()
+    drawn = random.random(), torch.rand(()).item()
+    random.seed(seed)
+    return seed, *drawn, random.random()
+"""
+    result = judged(source, suite).result
+    assert [test.outcome for test in result.tests] == [Outcome.PASSED], result.tests[0].message
+
+
 def test_modes_do_not_reach_the_next_test(judged: JudgeSource) -> None:
     suite = '''
 def test_first(student):

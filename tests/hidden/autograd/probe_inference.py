@@ -132,11 +132,13 @@ def copy_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
         marked = x.clone()
     with torch.inference_mode(inside):
         copy = module.ordinary(marked)
+    # What PyTorch's own class says: a subclass may say what it likes.
+    shared = Tensor.data_ptr(copy) == marked.data_ptr() and x.numel() > 0
     return {
         "values": copy,
-        "is_inference()": copy.is_inference(),
+        "is_inference()": Tensor.is_inference(copy),
         "requires_grad": copy.requires_grad,
-        "shares memory with x": copy.data_ptr() == marked.data_ptr() and x.numel() > 0,
+        "shares memory with x": shared,
     }
 
 

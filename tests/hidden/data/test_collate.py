@@ -30,7 +30,7 @@ def test_padding(student: Student) -> None:
     """Sequences are padded behind, to the longest of the batch, in their order."""
     for lengths in new_lengths():
         batch = [torch.randn(n) + 3 for n in lengths]
-        sequences = part(student.function("pad_collate")(batch), "sequences")
+        sequences = collated(student, batch)["sequences"]
         assert_close(sequences, padded(batch), what=f"sequences of lengths {lengths}")
 
 
@@ -41,9 +41,8 @@ def test_padding_value(student: Student) -> None:
     """Padding holds padding_value."""
     batch = [torch.randn(n) for n in (1, 4, 3)]
     for value in (-1.5, math.inf):
-        sequences = part(student.function("pad_collate")(batch, padding_value=value), "sequences")
-        right = padded(batch, value)
-        assert_close(cropped(sequences, 4), right, what=f"sequences, padding_value={value}")
+        sequences = cropped(collated(student, batch, padding_value=value)["sequences"], 4)
+        assert_close(sequences, padded(batch, value), what=f"sequences, padding_value={value}")
 
 
 @pytest.mark.points(6)
@@ -52,11 +51,11 @@ def test_padding_value(student: Student) -> None:
 def test_trailing_dimensions(student: Student) -> None:
     """Sequences may have further dimensions, which stay as they are."""
     for trailing in [(3,), (2, 1, 3)]:
-        batch = [torch.randn(n, *trailing) for n in (5, 2)]
-        result = student.function("pad_collate")(batch)
-        what = f"sequences of a batch of shapes {[tuple(each.shape) for each in batch]}"
-        assert_close(part(result, "sequences"), padded(batch), what=what)
-        assert_tensor(part(result, "mask"), shape=(2, 5), what="the mask of the same batch")
+        batch = [torch.randn(5, *trailing), torch.randn(2, *trailing)]
+        result = collated(student, batch)
+        where = f"of a batch with trailing dimensions {trailing}"
+        assert_close(result["sequences"], padded(batch), what=f"sequences {where}")
+        assert_tensor(result["mask"], shape=(2, 5), what=f"the mask {where}")
 
 
 @pytest.mark.points(3)
@@ -64,15 +63,11 @@ def test_trailing_dimensions(student: Student) -> None:
 @pytest.mark.hint("Make the box with the dtype of the items: new_full, or dtype=sequence.dtype.")
 def test_dtypes(student: Student) -> None:
     """Sequences of any dtype keep it, and all of their digits."""
-    large = torch.randint(2**40, 2**50, (3,))
-    for sequence in (
-        torch.rand(3).double(),
-        large,
-        torch.rand(3) > 0.5,
-        torch.randn(3).to(torch.complex64),
-    ):
+    large = torch.randint(2**40, 2**50, (3,))  # of which float32 would lose digits
+    others = [torch.rand(3).double(), torch.rand(3) > 0.5, torch.randn(3).to(torch.complex64)]
+    for sequence in [large, *others]:
         batch = [sequence, sequence[:1]]
-        sequences = part(student.function("pad_collate")(batch), "sequences")
+        sequences = collated(student, batch)["sequences"]
         assert_close(sequences, padded(batch), what=f"sequences of a batch of {sequence.dtype}")
 
 
@@ -82,8 +77,8 @@ def test_dtypes(student: Student) -> None:
 def test_lengths(student: Student) -> None:
     """Lengths are the numbers of real steps, int64."""
     for lengths in new_lengths():
-        result = student.function("pad_collate")([torch.randn(n) for n in lengths])
-        assert_close(part(result, "lengths"), torch.tensor(lengths), what="lengths")
+        result = collated(student, [torch.randn(n) for n in lengths])
+        assert_close(result["lengths"], torch.tensor(lengths), what="lengths")
 
 
 @pytest.mark.points(20)
@@ -92,8 +87,8 @@ def test_lengths(student: Student) -> None:
 def test_mask(student: Student) -> None:
     """The mask is True on real steps and False on padding, bool."""
     for lengths in new_lengths():
-        result = student.function("pad_collate")([torch.rand(n) + 9 for n in lengths])
-        check_mask(result, lengths, f"the mask of lengths {lengths}")
+        result = collated(student, [torch.rand(n) + 9 for n in lengths])
+        check_mask(result["mask"], lengths, f"the mask of lengths {lengths}")
 
 
 @pytest.mark.points(16)
@@ -107,9 +102,9 @@ def test_mask_ignores_values(student: Student) -> None:
         # Some steps in the middle and all of the last sequence hold the padding value.
         batch = [torch.randint(value, value + 2, (n,)).float() for n in lengths]
         batch[-1] = torch.full_like(batch[-1], value)
-        result = student.function("pad_collate")(batch, value)
+        mask = collated(student, batch, padding_value=value)["mask"]
         what = f"the mask of a batch with {value} in real steps and padding_value={value}"
-        check_mask(result, lengths, what)
+        check_mask(mask, lengths, what)
 
 
 @pytest.mark.points(4)
@@ -117,21 +112,21 @@ def test_mask_ignores_values(student: Student) -> None:
 @pytest.mark.hint("Take (sequence, label) pairs apart; torch.tensor makes int64 of ints.")
 def test_labels(student: Student) -> None:
     """Labels of (sequence, label) pairs are an int64 tensor."""
-    labels = [random.randrange(3, 99), -1, 2**24 + 1, 0]  # one of them is no float32
-    batch = [(torch.randn(2 + label % 3), label) for label in labels]
-    result = student.function("pad_collate")(batch)
-    assert_close(part(result, "labels"), torch.tensor(labels), what="labels")
+    for labels in ([random.randrange(3, 99), -1, 2**24 + 1, 0], [0, 0]):  # one is no float32
+        batch = [(torch.randn(2 + label % 3), label) for label in labels]
+        result = collated(student, batch)
+        assert_close(result["labels"], torch.tensor(labels), what=f"labels {labels}")
 
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("isinstance takes a tuple of types: isinstance(item, (tuple, list)).")
 def test_pairs_as_lists(student: Student) -> None:
     """A pair may be a list, and a batch may be a tuple."""
-    sequences = [torch.randn(2), torch.randn(3)]
-    result = student.function("pad_collate")(([sequences[0], 4], [sequences[1], 5]))
-    right = padded(sequences)
-    assert_close(part(result, "sequences"), right, what="sequences of [sequence, label] lists")
-    assert_close(part(result, "labels"), torch.tensor([4, 5]), what="labels of these lists")
+    first, second = torch.randn(2), torch.randn(3)
+    result = collated(student, ([first, 4], [second, 5]))
+    right = padded([first, second])
+    assert_close(result["sequences"], right, what="sequences of [sequence, label] lists")
+    assert_close(result["labels"], torch.tensor([4, 5]), what="labels of these lists")
 
 
 @pytest.mark.place("pad_collate")
@@ -141,8 +136,8 @@ def test_label_tensors(student: Student) -> None:
     for dtype in INTEGERS:
         labels = torch.randint(99, (3,))
         batch = [(torch.randn(2), label) for label in labels.to(dtype)]
-        result = student.function("pad_collate")(batch)
-        assert_close(part(result, "labels"), labels, what=f"labels given as {dtype} tensors")
+        result = collated(student, batch)
+        assert_close(result["labels"], labels, what=f"labels given as {dtype} tensors")
 
 
 @pytest.mark.requires("test_padding")
@@ -150,8 +145,8 @@ def test_label_tensors(student: Student) -> None:
 @pytest.mark.hint("labels is a tensor if the items are pairs, else None.")
 def test_without_labels(student: Student) -> None:
     """Labels are None where the items are bare sequences."""
-    labels = part(student.function("pad_collate")([torch.randn(5), torch.randn(3)]), "labels")
-    assert_equal(labels, None, what="labels of a batch without any")
+    result = collated(student, [torch.randn(5), torch.randn(3)])
+    assert_equal(result["labels"], None, what="labels of a batch without any")
 
 
 @pytest.mark.requires("test_padding")
@@ -173,10 +168,11 @@ def test_zero_lengths(student: Student) -> None:
     """Sequences may have length 0, and all of them at once."""
     for lengths in ([0, 3, 2], [1, 0], [0, 0]):
         batch = [torch.randn(n, 2) for n in lengths]
-        result, what = student.function("pad_collate")(batch), f"for sequences of lengths {lengths}"
-        assert_close(part(result, "sequences"), padded(batch), what=f"sequences {what}")
-        assert_tensor(part(result, "lengths"), shape=(len(lengths),), what=f"lengths {what}")
-        assert_tensor(part(result, "mask"), shape=mask_of(lengths).shape, what=f"the mask {what}")
+        result = collated(student, batch)
+        right, where = padded(batch), f"for sequences of lengths {lengths}"
+        assert_close(result["sequences"], right, what=f"sequences {where}")
+        assert_tensor(result["lengths"], shape=right.shape[:1], what=f"lengths {where}")
+        assert_tensor(result["mask"], shape=right.shape[:2], what=f"the mask {where}")
 
 
 @pytest.mark.requires("test_padding")
@@ -186,11 +182,11 @@ def test_batch_of_one(student: Student) -> None:
     """A batch of one item is a batch."""
     for steps in (3, 1):
         sequence = torch.randn(steps)
-        result = student.function("pad_collate")([(sequence, 2)])
-        assert_close(part(result, "sequences"), sequence[None], what="sequences of a batch of one")
-        assert_tensor(part(result, "mask"), shape=(1, steps), what="the mask of a batch of one")
-        for name in ("lengths", "labels"):
-            assert_tensor(part(result, name), shape=(1,), what=f"{name} of a batch of one")
+        result = collated(student, [(sequence, 2)])
+        assert_close(result["sequences"], sequence[None], what="sequences of a batch of one")
+        assert_tensor(result["mask"], shape=(1, steps), what="the mask of a batch of one")
+        assert_tensor(result["lengths"], shape=(1,), what="lengths of a batch of one")
+        assert_tensor(result["labels"], shape=(1,), what="labels of a batch of one")
 
 
 @pytest.mark.requires("test_padding")
@@ -200,7 +196,8 @@ def test_memory(student: Student) -> None:
     """The result shares no memory with the items."""
     told = "The result shares memory with an item: a change of the batch would change the dataset."
     pair = (torch.randn(2), torch.tensor(4))
-    for batch in ([torch.randn(3)], [pair], [torch.randn(2), torch.randn(2)]):
+    equal_lengths = [torch.randn(2), torch.randn(2)]
+    for batch in ([torch.randn(3)], [pair], equal_lengths):
         laws.check_shares_no_memory(student, "pad_collate", batch, told=told)
 
 
@@ -210,7 +207,8 @@ def test_memory(student: Student) -> None:
 def test_arguments(student: Student) -> None:
     """The batch and its tensors stay as they were."""
     bare = [torch.randn(n) for n in (1, 3, 2)]
-    for batch in (bare, [[sequence, 1] for sequence in bare]):
+    pairs = [[sequence, 1] for sequence in bare]
+    for batch in (bare, pairs):
         laws.check_changes_nothing(student, "pad_collate", batch, only=("values", "version"))
 
 
@@ -227,15 +225,26 @@ def test_empty_batch(student: Student) -> None:
 )
 def test_trailing_dimensions_differ(student: Student) -> None:
     """Trailing dimensions that differ are a ValueError."""
-    check_refused(student, ones((2, 2), (3, 1)), ones((3, 2), (2,)), ones((2,), (2, 1)))
-    check_refused(student, ones((3, 2), (3, 2), (2, 3)), ones((2, 1, 2), (2, 2)))
+    check_refused(
+        student,
+        ones((2, 2), (3, 1)),
+        ones((3, 2), (2,)),
+        ones((2,), (2, 1)),
+        ones((2, 1, 2), (2, 2)),
+        ones((3, 2), (3, 2), (2, 3)),
+    )
 
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("A sequence of length 0 has a shape, too: compare shape[1:] of all of them.")
 def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
     """Trailing dimensions of sequences of length 0 count too."""
-    check_refused(student, ones((3, 2), (0, 3)), ones((0, 3), (3, 2)), ones((0, 2), (0, 3)))
+    check_refused(
+        student,
+        ones((3, 2), (0, 3)),
+        ones((0, 3), (3, 2)),
+        ones((0, 2), (0, 3)),
+    )
 
 
 @pytest.mark.place("pad_collate")
@@ -243,16 +252,29 @@ def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
 def test_dtypes_differ(student: Student) -> None:
     """Dtypes that differ are a ValueError."""
     x = torch.ones(2)
-    check_refused(student, [x, x.double()], [x, x, x.long()], [x.long(), x], [x.bool(), x.byte()])
+    check_refused(
+        student,
+        [x, x.double()],
+        [x, x, x.long()],
+        [x.long(), x],
+        [x.bool(), x.byte()],
+    )
 
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Either all items are pairs or none is; look at every item.")
 def test_mixed_batch(student: Student) -> None:
     """Pairs mixed with bare tensors are a ValueError."""
-    for bare in (torch.ones(2), torch.ones(3)):
+    for length in (2, 3):  # one of two steps could pass for a pair
+        bare = torch.ones(length)
         pair = (bare, 1)
-        check_refused(student, [pair, bare], [bare, pair], [pair, pair, bare], [bare, [bare, 1]])
+        check_refused(
+            student,
+            [pair, bare],
+            [bare, pair],
+            [pair, pair, bare],
+            [bare, [bare, 1]],
+        )
 
 
 # --- make_loader ---------------------------------------------------------------------------------
@@ -289,12 +311,12 @@ def test_loader_collates(student: Student) -> None:
     """The loader's batches are what pad_collate makes of the items, labels included."""
     items = [(torch.randn(n), random.randrange(99)) for n in (3, 1, 2, 4)]
     loader = student.own("make_loader", laws.dataset_of(student, items), batch_size=2)
-    batches = student.run("list_of", loader)
-    right = []
-    for batch in (items[:2], items[2:]):
-        sequences, labels = zip(*batch, strict=True)
-        right.append([padded(sequences), torch.tensor(labels)])
-    check_batches(batches, right, ("sequences", "labels"), "a batch of the loader")
+    batches = entry(student.run("list_of", loader), kind=list, count=2)
+    for batch, own in zip(batches, (items[:2], items[2:]), strict=True):
+        sequences, labels = zip(*own, strict=True)
+        check_sequences(batch, padded(sequences), "a batch of the loader")
+        right = torch.tensor(labels)
+        assert_close(field(batch, "labels"), right, what="labels of a batch of the loader")
 
 
 @pytest.mark.points(5)
@@ -306,10 +328,10 @@ def test_loader_padding_value(student: Student) -> None:
     items = [torch.randn(n) for n in (3, 1, 2)]
     values = (-1.0, 5.0)
     options = [{"batch_size": 3, "padding_value": value} for value in values]
-    loaders = entry(student.run("two_loaders", items, options), kind=list, count=2)
-    for batches, value in zip(loaders, values, strict=True):
-        what = f"a batch of a loader with padding_value={value}"
-        check_batches(batches, [[padded(items, value)]], ("sequences",), what)
+    loaders = student.run("two_loaders", items, options)
+    for i, value in enumerate(values):
+        batch = entry(loaders, i, 0)
+        check_sequences(batch, padded(items, value), f"a loader with padding_value={value}")
 
 
 @pytest.mark.points(8)
@@ -404,9 +426,9 @@ def test_pickling(student: Student) -> None:
     items = [torch.randn(n) for n in (3, 1, 2, 4)]
     for value in (0, random.uniform(0.1, 0.9)):
         options = {"batch_size": 2, "padding_value": value}
-        batches = student.run("through_pickle", items, options)
-        right = [[padded(items[:2], value)], [padded(items[2:], value)]]
-        check_batches(batches, right, ("sequences",), f"a batch with padding_value={value}")
+        batches = entry(student.run("through_pickle", items, options), kind=list, count=2)
+        for batch, own in zip(batches, (items[:2], items[2:]), strict=True):
+            check_sequences(batch, padded(own, value), f"a loader with padding_value={value}")
 
 
 @pytest.mark.place("make_loader")
@@ -420,31 +442,43 @@ def test_pin_memory(student: Student) -> None:
         assert_equal(found, [cuda, True, False], what=what)
 
 
-@pytest.mark.points(4)
 @pytest.mark.requires("test_shuffle")
 @pytest.mark.place("make_loader")
 @pytest.mark.word("the sandbox says which worker loaded an item")
-@pytest.mark.hint("num_workers, persistent_workers=num_workers > 0, and the generator as without.")
+@pytest.mark.hint("Hand num_workers on to DataLoader.")
 def test_workers(student: Student) -> None:
-    """Workers load the items, persist, and repeat the order of a seed."""
-    options = {"batch_size": LENGTH, "shuffle": True, "seed": 4, "num_workers": 1}
-    orders = []
-    for epochs in entry(student.run("workers", LENGTH, options), kind=list, count=2):
-        index, worker, loaded = [], [], []
-        for epoch in entry(epochs, kind=list, count=2):
-            columns = assert_tensor(epoch, shape=(LENGTH, 3), what="the items of an epoch").t()
-            index.append(columns[0].tolist())
-            worker += columns[1].tolist()
-            loaded.append(columns[2].sort().values.tolist())
-        assert set(worker) == {0}, "With num_workers=1 the items are not loaded by that worker."
-        new = "A new worker is started for the second epoch: workers should persist."
-        assert loaded[1] == list(range(LENGTH, 2 * LENGTH)), new
-        assert sorted(index[0]) == list(range(LENGTH)), "With workers, not all of the items come."
-        orders.append(index)
-    assert orders[0] == orders[1], (
+    """So many worker processes as num_workers says load the items, each item once an epoch."""
+    for epoch in loaded_by_a_worker(student):
+        right = list(range(LENGTH))
+        assert_equal(sorted(epoch["index"]), right, what="the sorted list of the items that come")
+        told = "With num_workers=1 the items are not loaded by that worker."
+        assert set(epoch["worker"]) == {0}, told
+
+
+@pytest.mark.requires("test_workers")
+@pytest.mark.place("make_loader")
+@pytest.mark.word("the sandbox says which worker loaded an item")
+@pytest.mark.hint("persistent_workers=num_workers > 0")
+def test_workers_persist(student: Student) -> None:
+    """Workers persist from one epoch to the next."""
+    _, second, _, _ = loaded_by_a_worker(student)
+    told = "A new worker is started for the second epoch: workers should persist."
+    assert sorted(second["loaded before"]) == list(range(LENGTH, 2 * LENGTH)), told
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_workers")
+@pytest.mark.place("make_loader")
+@pytest.mark.word("the orders of two loaders are both the sandbox's")
+@pytest.mark.hint("Give DataLoader the generator whether there are workers or not.")
+def test_workers_repeat(student: Student) -> None:
+    """With workers, too, a seed decides the order of each epoch."""
+    *first, third, fourth = [epoch["index"] for epoch in loaded_by_a_worker(student)]
+    told = (
         "Two loaders with a worker and the same seed give different orders: the generator has to be "
         "there with workers, too."
     )
+    assert first == [third, fourth], told
 
 
 # --- locally -------------------------------------------------------------------------------------
@@ -465,13 +499,31 @@ def padded(sequences: Sequence[Tensor], value: float = 0) -> Tensor:
     return box
 
 
-def mask_of(lengths: Sequence[int]) -> Tensor:
-    return torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+def collated(student: Student, batch: Sequence[Any], **options: Any) -> dict[str, Any]:
+    """The fields of what pad_collate makes of a batch."""
+    result = student.function("pad_collate")(batch, **options)
+    return {name: field(result, name, "pad_collate returns no PaddedBatch.") for name in FIELDS}
 
 
-def check_mask(result: Any, lengths: list[int], what: str) -> None:
-    mask = cropped(part(result, "mask"), max(lengths))
-    assert_close(mask, mask_of(lengths), what=what)
+def field(
+    batch: Any,
+    name: str,
+    told: str = "A batch of the loader is no PaddedBatch: give DataLoader a collate_fn.",
+) -> Any:
+    """A field of a batch, also of one whose only fault is that it is no named tuple."""
+    return entry(batch, name, names=FIELDS, told=told)
+
+
+def check_mask(mask: Any, lengths: list[int], what: str) -> None:
+    steps = max(lengths)
+    right = torch.arange(steps) < torch.tensor(lengths).unsqueeze(1)
+    assert_close(cropped(mask, steps), right, what=what)
+
+
+def check_sequences(batch: Any, right: Tensor, of: str) -> None:
+    """The sequences of a loader's batch."""
+    sequences = cropped(field(batch, "sequences"), right.shape[1])
+    assert_close(sequences, right, what=f"sequences of {of}")
 
 
 def cropped(value: Any, steps: int) -> Any:
@@ -479,18 +531,14 @@ def cropped(value: Any, steps: int) -> Any:
     return value[:, :steps] if isinstance(value, Tensor) and value.dim() > 1 else value
 
 
-def part(result: Any, name: str) -> Any:
-    """A field of the result, also of one whose only fault is that it is no named tuple."""
-    return entry(result, name, names=FIELDS, told="pad_collate returns no PaddedBatch.")
-
-
 def ones(*shapes: tuple[int, ...]) -> list[Tensor]:
     return [torch.ones(shape) for shape in shapes]
 
 
 def check_refused(student: Student, *batches: Sequence[Any]) -> None:
-    table = {"batch": [(batch,) for batch in batches]}
-    laws.check_errors(student, "pad_collate", table, fine=([torch.ones(2), torch.ones(3)],))
+    """Each batch is a ValueError that names it."""
+    table, fine = {"batch": [(batch,) for batch in batches]}, ([torch.ones(2), torch.ones(3)],)
+    laws.check_errors(student, "pad_collate", table, fine=fine)
 
 
 def new_items(length: int) -> list[int]:
@@ -511,34 +559,42 @@ def epochs_of(student: Student, items: list[int], count: int, **options: Any) ->
 
 def numbers_in(batch: Any) -> Tensor:
     """The numbers in a batch; that it comes from pad_collate is judged elsewhere."""
-    told = "A batch of the loader is no PaddedBatch."
-    sequences = (
-        batch if isinstance(batch, Tensor) else entry(batch, "sequences", names=FIELDS, told=told)
-    )
+    sequences = batch if isinstance(batch, Tensor) else field(batch, "sequences")
     return assert_tensor(sequences, what="sequences of a batch").flatten()
-
-
-def flattened(epoch: Any) -> list[int]:
-    return [number for batch in entry(epoch, kind=list) for number in numbers_in(batch).tolist()]
-
-
-def check_batches(
-    batches: Any, right: list[list[Tensor]], names: tuple[str, ...], what: str
-) -> None:
-    """The batches of a loader have these tensors in their fields of these names."""
-    told = "A batch of the loader is no PaddedBatch: give DataLoader a collate_fn."
-    batches = entry(batches, kind=list, count=len(right))
-    for batch, values in zip(batches, right, strict=True):
-        for name, value in zip(names, values, strict=True):
-            own = entry(batch, name, names=FIELDS, told=told)
-            assert_close(cropped(own, value.shape[-1]), value, what=f"{name} of {what}")
 
 
 def check_repeats(student: Student, seed: int) -> None:
     """Two loaders with this seed give the same orders, also where they take turns."""
     options = {"batch_size": 12, "shuffle": True, "seed": seed}
     items = [torch.tensor([number]) for number in new_items(LENGTH)]
-    loaders = entry(student.run("in_turns", items, options), kind=list, count=2)
-    first, second = ([flattened(epoch) for epoch in entry(epochs, kind=list)] for epochs in loaders)
+    report = student.run("in_turns", items, options)
+    first, second = (orders_of(entry(report, i, kind=list)) for i in range(2))
     what = f"the list of the orders of a second loader with seed={seed}, as against a first one's,"
     assert_equal(second, first, what=what)
+
+
+def orders_of(epochs: list[Any]) -> list[list[int]]:
+    """The numbers of each epoch in the order in which they came."""
+    orders = []
+    for epoch in epochs:
+        numbers = [numbers_in(batch) for batch in entry(epoch, kind=list)]
+        orders.append(torch.cat(numbers).tolist())
+    return orders
+
+
+def loaded_by_a_worker(student: Student) -> list[dict[str, list[int]]]:
+    """Two epochs of each of two equal loaders with a worker and a seed: what the items tell.
+
+    That is their index, the worker that loaded them, and how many it had loaded before.
+    """
+
+    def ask() -> list[dict[str, list[int]]]:
+        options = {"batch_size": LENGTH, "shuffle": True, "seed": 4, "num_workers": 1}
+        columns = ("index", "worker", "loaded before")
+        epochs = []
+        for epoch in entry(student.run("workers", LENGTH, options), kind=list, count=4):
+            items = assert_tensor(epoch, shape=(LENGTH, 3), what="the items of an epoch")
+            epochs.append(dict(zip(columns, items.t().tolist(), strict=True)))
+        return epochs
+
+    return student.once("workers", ask)

@@ -18,7 +18,8 @@ class Network(nn.Module):
 
     def __init__(self, weights: Tensor, norm: bool) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4) if norm else nn.Identity())
+        last = nn.BatchNorm1d(4) if norm else nn.Identity()
+        self.body = nn.Sequential(nn.Linear(3, 4), last)
         self.double()
         nn.utils.vector_to_parameters(weights[:16].clone(), self.body[0].parameters())
         self.register_forward_hook(lambda _, __, output: 2 * output)
@@ -48,7 +49,8 @@ def items(numbers: list[int], first: int) -> list[tuple[Tensor, int]]:
     """(number / 1024, sine, cosine) and a label of two, sorted; with 2 and 3, the validation's loss rises."""
     values = torch.tensor(numbers).double()
     rows = torch.stack([values / 1024, values.sin(), values.cos()], dim=1)
-    return [(row, first + i * 2 // len(numbers)) for i, row in enumerate(rows)]
+    labels = [first + 2 * i // len(numbers) for i in range(len(numbers))]
+    return list(zip(rows, labels, strict=True))
 
 
 def numbers_of(features: Tensor) -> list[int]:
@@ -69,26 +71,30 @@ def network(weights: Tensor, training: Any, norm: bool = False) -> Network:
     return made
 
 
+def weights_of(model: nn.Module) -> Tensor:
+    """All parameters in a row."""
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
 def trained(module: Any, weights: Tensor, batches: list[Any], training: Any) -> dict[str, Any]:
     """What a call of train_epoch with SGD gives and leaves."""
-    model, loader = network(weights, training, norm=len(weights) > 16), Batches(batches)
+    model = network(weights, training, norm=len(weights) > 16)
     sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    value = module.train_epoch(model, loader, loss_fn, sgd)
-    vector = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    return {"value": value, "log": list(LOG), "weights": vector}
+    value = module.train_epoch(model, Batches(batches), loss_fn, sgd)
+    return {"value": value, "log": list(LOG), "weights": weights_of(model)}
 
 
 def evaluated(
     module: Any, weights: Tensor, batches: list[Any], training: Any, norm: bool
 ) -> dict[str, Any]:
     """What a call of evaluate gives and leaves; the running statistics are not those of a new model."""
-    model, loader = network(weights, training, norm), Batches(batches)
+    model = network(weights, training, norm)
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)
     for buffer in model.buffers():
         buffer += 2
     before = state(model)
-    value = module.evaluate(model, loader, loss_fn)
+    value = module.evaluate(model, Batches(batches), loss_fn)
     enabled = torch.is_grad_enabled()
     torch.set_grad_enabled(True)
     return {
@@ -114,8 +120,9 @@ def passes(module: Any, numbers: list[list[int]], plan: str, **options: int) -> 
     """The batches of passes over new loaders, "t" for training, and lengths; make_loaders seeds nothing."""
     datasets = items(numbers[0], 0), items(numbers[1], 2)
     noise = torch.get_rng_state()
-    loaders = dict(zip("tv", module.make_loaders(*datasets, **options), strict=True))
+    training, validation = module.make_loaders(*datasets, **options)
     torch.set_rng_state(noise)
+    loaders = {"t": training, "v": validation}
     if any(getattr(loader, "num_workers", 0) for loader in loaders.values()):
         return {"workers": True}
     batches: list[Any] = []
@@ -139,12 +146,16 @@ def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any
     before = [parameter.requires_grad for parameter in parameters.values()]
     optimizer = module.make_optimizer(model)
     trained = [id(p) for group in optimizer.param_groups for p in group["params"]]
-    lacking = {name.partition(".")[0] for name, p in parameters.items() if id(p) not in trained}
+    lacking = set()
+    for name, parameter in parameters.items():
+        if id(parameter) not in trained:
+            lacking.add(name.partition(".")[0])
+    after = [parameter.requires_grad for parameter in parameters.values()]
     return {
         "of torch.optim": isinstance(optimizer, torch.optim.Optimizer),
         "rates": [float(group["lr"]) for group in optimizer.param_groups],
         "held": [name for name in names if name not in lacking],
-        "same": [parameter.requires_grad for parameter in parameters.values()] == before,
+        "same": after == before,
     }
 
 
@@ -153,12 +164,14 @@ def fitted(
 ) -> dict[str, Any]:
     """What a call of fit gives; the model's calls, with the student's own loss; two passes of a loader."""
     torch.manual_seed(noise)
-    model, datasets = network(weights, ("",)), (items(samples[0], 0), items(samples[1], 2))
-    history, log = module.fit(model, *datasets, **more), list(LOG)
-    left = nn.utils.parameters_to_vector(model.parameters()).detach()
+    model = network(weights, ("",))
+    datasets = items(samples[0], 0), items(samples[1], 2)
+    history = module.fit(model, *datasets, **more)
+    log = list(LOG)
+    moved = not torch.equal(weights_of(model), weights)
     label_of = {}
-    for side, data in zip(samples, datasets, strict=True):
-        for number, (_, label) in zip(side, data, strict=True):
+    for numbers, data in zip(samples, datasets, strict=True):
+        for number, (_, label) in zip(numbers, data, strict=True):
             label_of[number] = label
     for call in log:
         numbers = numbers_of(call.pop("inputs"))
@@ -173,5 +186,5 @@ def fitted(
         "history": history,
         "log": log,
         "orders": [[x[:, 0].tolist() for x, _ in loader] for _ in range(2)],
-        "moved": not torch.equal(left, weights),
+        "moved": moved,
     }

@@ -25,6 +25,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "others": lambda x: {"x": x, "n": torch.tensor([7]), "b": x > 0, "e": x[:0], "o": [None, NAN]},
     "nested": lambda x: {"x": x, "deep": [None, (x, OrderedDict(last=x / 0))]},
     "listed": lambda x: [x, Pair(None, x[:1] * NAN)],
+    "pair": lambda x: [x, Pair(None, x[:1])],
     "unpack": lambda x: x["x"] if isinstance(x, dict) else x[0],
 }
 ran: list[Any] = []

@@ -133,9 +133,9 @@ def with_gradients(model: nn.Module) -> list[nn.Parameter]:
 
 
 def optimizer_with_state(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
-    """An optimizer that keeps such tensors, by name, and other things for two parameters."""
-    made = torch.optim.SGD(with_gradients(model))
-    first, second, *_ = with_gradients(model)
+    """An optimizer of the trainable ones that keeps such tensors, by name, and other things."""
+    first, second = (parameter for parameter in with_gradients(model) if parameter.requires_grad)
+    made = torch.optim.SGD([first, second])
     for name, (shape, dtype) in tensors.items():
         made.state[first][name] = spaced(shape, dtype, first.device)
     made.state[second].update(others)

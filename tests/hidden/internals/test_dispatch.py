@@ -338,6 +338,7 @@ def products() -> list[tuple[Row, int]]:
         (("aten.mm.default", (a, b), (y,)), operations),
         (("aten.addmm.default", ((n,), a, b), (y,)), operations),
         (("aten.addmm.default", ((), a, b), (y,)), operations),
+        (("aten.addmm.default", ((1, n), a, b), (y,)), operations),
         (("aten.bmm.default", (many_a, many_b), (many_y,)), batch * operations),
         (("aten.baddbmm.default", (y, many_a, many_b), (many_y,)), batch * operations),
         (("aten.lgamma.default", (y,), (y,)), 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -93,6 +93,13 @@ def holding(module: Any, parts: dict[str, dict[str, str]]) -> nn.Module:
     return outer
 
 
+class Pair(NamedTuple):
+    """A tuple of a subclass."""
+
+    first: int
+    second: nn.Module
+
+
 def values() -> dict[str, Any]:
     """An attribute of each kind."""
     linear, frozen = nn.Linear(2, 2), nn.Parameter(torch.ones(2), requires_grad=False)
@@ -101,6 +108,7 @@ def values() -> dict[str, Any]:
         "tuple": (linear,),
         "dict": {"first": linear, 2: linear},
         "OrderedDict": collections.OrderedDict(first=linear),
+        "NamedTuple": Pair(1, linear),
         "list of Parameters": [nn.Parameter(torch.ones(2))],
         "dict of frozen Parameters": {"first": frozen},
         "list with a module first": [linear, 3],

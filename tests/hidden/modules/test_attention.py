@@ -105,6 +105,20 @@ def test_mask(student: Student) -> None:
         )
 
 
+@pytest.mark.requires("test_large_scores", "test_mask")
+@pytest.mark.place("attention")
+@pytest.mark.hint("Fill with -inf, or with the lowest finite number: a real score is never lower.")
+def test_mask_of_large_scores(student: Student) -> None:
+    """A hidden key has no weight beside keys with scores of -1e4 either."""
+    query = torch.tensor([[1.0], [-1.0]])
+    key = torch.tensor([[-1.0], [0.5], [1.0], [1.0]]) * LARGEST_SCORE
+    value = torch.randn(4, 3)
+    lowest = torch.tensor([[True, False, False, False], [False, False, True, True]])
+    right = torch.stack([value[0], (value[2] + value[3]) / 2])
+    output = student.function("attention")(query, key, value, lowest)
+    assert_close(output, right, what="the output where all scores but the lowest are hidden")
+
+
 @pytest.mark.points(3)
 @pytest.mark.requires("test_attention")
 @pytest.mark.place("attention")

@@ -205,7 +205,7 @@ def test_any_x(student: Student) -> None:
 def test_errors(student: Student) -> None:
     """An x of another shape, or with fewer than two values in training mode, is a ValueError."""
     layer, _ = new_layers(student)
-    wrong, too_few = [(2, 3, 4, 5), (4, 1), (2, 4, 3)], [(1, 3), (0, 3)]
+    wrong, too_few = [(2, 3, 4, 5), (4, 1), (2, 4, 3)], [(1, 3), (0, 3), (1, 3, 1)]
     cases = [(shape, "training") for shape in wrong + too_few]
     cases += [(shape, "evaluation") for shape in wrong]
     for shape, mode in cases:
@@ -215,6 +215,7 @@ def test_errors(student: Student) -> None:
             seen.checked()
         changed = [change.words for change in seen.changes()]
         assert_equal(changed, [], what=f"the list of what {call} changed before it raised")
+    laws.observe(student, layer.train(), randn(1, 3, 2)).checked()  # one row, but two values
 
 
 @pytest.mark.requires("test_training")

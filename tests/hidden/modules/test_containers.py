@@ -30,6 +30,7 @@ HIDING = [
     "tuple",
     "dict",
     "OrderedDict",
+    "NamedTuple",
     "list of Parameters",
     "dict of frozen Parameters",
     "list with a module first",

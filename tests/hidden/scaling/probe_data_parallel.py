@@ -1,15 +1,21 @@
 """Models, ranks, spies and fake clocks for the functions of data_parallel.
 
 Ranks are forks and cost time: several tests look at one launch. What a spy in a rank saw comes back with the
-result of the rank's worker.
+result of the rank's worker, through a launch of the suite's own: the student's could change it.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import pickle
+import sys
+import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -19,7 +25,7 @@ from torch import Tensor, nn
 
 # How late rank 1 is, so that a missing barrier shows.
 DELAY_SECONDS = 0.05
-# How long ranks wait for each other under the launch that was given: a test has little time.
+# How long ranks wait for each other: a test has little time.
 PATIENCE_SECONDS = 3.0
 
 
@@ -63,9 +69,78 @@ def kind_of(wrapper: Any) -> str:
     return type(wrapper).__name__
 
 
-def be_impatient(module: ModuleType) -> None:
-    if "_JOIN_SECONDS" in vars(module):
-        vars(module)["_JOIN_SECONDS"] = PATIENCE_SECONDS
+def launch(worker: Callable[..., Any], world_size: int, *arguments: Any) -> list[Any]:
+    """What `worker(rank, world_size, *arguments)` returns on each rank, in the order of the ranks.
+
+    Raises:
+        ValueError: `world_size` is below 1.
+        RuntimeError: a rank raised an exception, or ended without a word.
+    """
+    if world_size < 1:
+        raise ValueError(f"world_size must be at least 1, got {world_size}")
+    fork = multiprocessing.get_context("fork")
+    ranks = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for rank in range(world_size):
+                pipe, its_pipe = fork.Pipe()
+                task = (its_pipe, f"file://{folder}/store", worker, rank, world_size, arguments)
+                process = fork.Process(target=be_rank, args=task)
+                process.start()
+                # Only the rank holds its end now: where it dies, reading ends.
+                its_pipe.close()
+                ranks.append((process, pipe))
+            results = received([pipe for _, pipe in ranks])
+            for process, pipe in ranks:
+                # A rank that has waited long enough has ended by itself.
+                with suppress(OSError):
+                    pipe.send_bytes(b"all are done")
+                process.join(PATIENCE_SECONDS)
+            return results
+        finally:
+            for process, pipe in ranks:
+                process.kill()
+                process.join()
+                pipe.close()
+
+
+def be_rank(
+    pipe: Connection,
+    store: str,
+    worker: Callable[..., Any],
+    rank: int,
+    world_size: int,
+    arguments: tuple[Any, ...],
+) -> None:
+    """Join the group, work, send what came of it, and stay until all ranks are done."""
+    try:
+        torch.set_num_threads(1)
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+        patience = timedelta(seconds=PATIENCE_SECONDS)
+        dist.init_process_group(
+            "gloo", init_method=store, rank=rank, world_size=world_size, timeout=patience
+        )
+        # Plain pickle: multiprocessing's own sends tensors as handles that die with the rank.
+        message = pickle.dumps((worker(rank, world_size, *arguments), None))
+    except BaseException as error:  # noqa: BLE001 - it is raised again where launch is called
+        message = pickle.dumps((None, f"rank {rank} raised {type(error).__name__}: {error}"))
+    pipe.send_bytes(message)
+    pipe.poll(PATIENCE_SECONDS)
+
+
+def received(pipes: list[Any]) -> list[Any]:
+    """The results of all ranks; raise as soon as one has failed."""
+    results: dict[Any, Any] = {}
+    while len(results) < len(pipes):
+        for pipe in wait([pipe for pipe in pipes if pipe not in results]):
+            assert isinstance(pipe, Connection)
+            try:
+                results[pipe], failure = pickle.loads(pipe.recv_bytes())
+            except (EOFError, OSError):
+                failure = f"rank {pipes.index(pipe)} ended without a word"
+            if failure is not None:
+                raise RuntimeError(failure)
+    return [results[pipe] for pipe in pipes]
 
 
 @contextmanager
@@ -173,8 +248,8 @@ def group(
     lr: float,
     batches: list[tuple[Tensor, Tensor]],
     cases: dict[str, Any],
-) -> dict[str, Any]:
-    """What happens in one launch: the parts of each rank, and the ranks in the order of the results.
+) -> list[dict[str, Any]]:
+    """What each rank of one launch reports, part by part.
 
     `parameters` and `batches` are those of each rank. A case of average_gradients has each rank's
     `gradients`, the names of those that are `frozen`, and a tensor that the parameters are `like`.
@@ -182,12 +257,11 @@ def group(
 
     def worker(rank: int, world_size: int) -> dict[str, Any]:
         del world_size
-        mine = parameters[rank]
-        report: dict[str, Any] = {
-            "rank": rank,
+        mine, batch = parameters[rank], batches[rank]
+        report = {
             "wrap": attempt(wrap_in_group, module, mine),
-            "step": attempt(wrapped_step, module, mine, lr, batches[rank]),
-            "plain": attempt(plain_step, module, mine, lr, batches[rank]),
+            "step": attempt(wrapped_step, module, mine, lr, batch),
+            "plain": attempt(plain_step, module, mine, lr, batch),
         }
         for name, case in cases.items():
             own = case["gradients"][rank]
@@ -196,10 +270,7 @@ def group(
                 break  # the ranks may wait for each other in vain now
         return report
 
-    be_impatient(module)
-    ranks = module.launch(worker, len(batches))
-    order = [report["rank"] for report in ranks]
-    return {"order": order, "ranks": sorted(ranks, key=lambda report: report["rank"])}
+    return launch(worker, len(batches))
 
 
 def unwritten(module: ModuleType, message: str) -> NoReturn:
@@ -207,81 +278,52 @@ def unwritten(module: ModuleType, message: str) -> NoReturn:
     raise NotImplementedError(message)
 
 
-def failing_launch(module: ModuleType) -> str:
-    """What can be read of an exception in a rank where launch raises it."""
-
-    def divide_by_zero(rank: int, world_size: int) -> float:
-        del world_size
-        return 1 / rank
-
-    try:
-        module.launch(divide_by_zero, 1)
-    except Exception as error:  # noqa: BLE001 - it is reported, with its notes and causes
-        return "".join(traceback.format_exception(error))
-    return "launch returned normally"
-
-
 # --- throughput ----------------------------------------------------------------------------------
 
 
 class Machine:
-    """A machine with a fake clock, whose steps take these seconds and get through so many samples."""
+    """A machine with a fake clock, whose steps take these seconds and get through so many samples.
 
-    def __init__(self, samples: list[int], seconds: list[float]) -> None:
+    Reading the clock takes time, too, and so does waiting for the machine. It is asynchronous where there
+    is something to wait for: then a step returns at once and leaves its seconds to synchronize.
+    """
+
+    def __init__(
+        self,
+        samples: list[int],
+        seconds: list[float],
+        reading: float = 0.0,
+        waiting: float | None = None,
+    ) -> None:
         self.samples, self.seconds = samples, seconds
+        self.reading, self.waiting = reading, waiting
         self.now = 100.0
         self.pending = 0.0
         self.taken = 0
-        self.reading_seconds = 0.0
-        self.waiting_seconds = 0.0
 
     def step(self) -> int:
-        self.now += self.seconds[self.taken]
+        taken = self.taken
         self.taken += 1
-        return self.samples[self.taken - 1]
-
-    def asynchronous_step(self) -> int:
-        """Return at once, and leave the seconds to the synchronization."""
-        self.pending += self.seconds[self.taken]
-        self.taken += 1
-        return self.samples[self.taken - 1]
+        if self.waiting is None:
+            self.now += self.seconds[taken]
+        else:
+            self.pending += self.seconds[taken]
+        return self.samples[taken]
 
     def synchronize(self) -> None:
-        self.now += self.pending + self.waiting_seconds
+        self.now += self.pending + (self.waiting or 0.0)
         self.pending = 0.0
 
     def clock(self) -> float:
-        self.now += self.reading_seconds
+        self.now += self.reading
         return self.now
 
 
-def throughput(
-    module: ModuleType,
-    samples: list[int],
-    seconds: list[float],
-    reading_seconds: float,
-    options: dict[str, int],
-) -> Any:
-    machine = Machine(samples, seconds)
-    machine.reading_seconds = reading_seconds
-    return module.throughput(machine.step, clock=machine.clock, **options)
-
-
-def asynchronous_throughput(
-    module: ModuleType,
-    samples: list[int],
-    seconds: list[float],
-    waiting_seconds: float,
-    options: dict[str, int],
-) -> Any:
-    machine = Machine(samples, seconds)
-    machine.waiting_seconds = waiting_seconds
-    return module.throughput(
-        machine.asynchronous_step,
-        clock=machine.clock,
-        synchronize=machine.synchronize,
-        **options,
-    )
+def throughput(module: ModuleType, machine: dict[str, Any], options: dict[str, int]) -> Any:
+    """The throughput of such a machine, with these options."""
+    made = Machine(**machine)
+    synchronize = None if made.waiting is None else made.synchronize
+    return module.throughput(made.step, clock=made.clock, synchronize=synchronize, **options)
 
 
 def checked_throughput(module: ModuleType, steps: int, warmup: int) -> Any:
@@ -343,7 +385,7 @@ def overheads(
 ) -> dict[str, Any]:
     """Measure the overheads on as many ranks as there are costs, and watch it in each rank."""
     watch = Watch(costs)
-    launch, shard, average = module.launch, module.shard, module.average_gradients
+    shard, average = module.shard, module.average_gradients
 
     class WatchedNet(Net):
         def forward(self, x: Tensor) -> Tensor:
@@ -381,7 +423,6 @@ def overheads(
         return [result for result, _ in ranks]
 
     seen: list[Any] = []
-    be_impatient(module)
     watched = {"shard": watched_shard, "average_gradients": watched_average}
     with replaced(module, launch=watched_launch, **watched):
         result = module.measure_overheads(model, inputs, len(costs), clock=clock)
@@ -417,7 +458,7 @@ def benchmark(
     Each rank begins with other `parameters`, and so does the process that launches, with the last ones.
     `rates[0]` holds what is measured outside of launch. The ranks report what they saw, by world size.
     """
-    launch, wrap = module.launch, module.wrap
+    wrap = module.wrap
     seen: dict[str, Any] = {"rows": [], "weights": []}
     ranks: dict[int, list[Any]] = {}
 
@@ -456,7 +497,6 @@ def benchmark(
         ranks[world_size] = [notes for _, notes in results]
         return [result for result, _ in results]
 
-    be_impatient(module)
     watched = {"launch": watched_launch, "wrap": late_wrap, "throughput": fake_throughput}
     with replaced(module, **watched):
         result = module.benchmark(build_model, inputs, targets, loss, **options)
@@ -465,7 +505,6 @@ def benchmark(
 
 def default_benchmark(module: ModuleType) -> dict[str, Any]:
     """Benchmark with its defaults: the world sizes that it launches, and what it asks of throughput."""
-    launch = module.launch
     launched: list[int] = []
     asked: list[Any] = []
 
@@ -488,7 +527,6 @@ def default_benchmark(module: ModuleType) -> dict[str, Any]:
         asked.extend(notes)
         return [result]
 
-    be_impatient(module)
     with replaced(module, launch=launch_one, throughput=fake_throughput):
         module.benchmark(lambda: nn.Linear(2, 1), torch.ones(4, 2), torch.ones(4, 1), loss)
     return {"launched": launched, "asked": asked}

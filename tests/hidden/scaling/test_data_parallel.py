@@ -45,11 +45,9 @@ def test_shard(student: Student) -> None:
     shard = student.function("shard")
     for rows, world_size in [(7, 3), (11, 4), (8, 4), (5, 5), (6, 1)]:
         batch = torch.randn(rows, 2)
-        assert_close(
-            [shard(batch, rank, world_size) for rank in range(world_size)],
-            parts_of(batch, world_size),
-            what=f"the list of the parts of {rows} rows over {world_size} ranks",
-        )
+        parts = [shard(batch, rank, world_size) for rank in range(world_size)]
+        what = f"the list of the parts of {rows} rows over {world_size} ranks"
+        assert_close(parts, parts_of(batch, world_size), what=what)
 
 
 @pytest.mark.requires("test_shard")
@@ -58,11 +56,8 @@ def test_shard_shapes(student: Student) -> None:
     """Batches of any dtype and any number of dimensions are cut along the first one."""
     shard = student.function("shard")
     for batch in (torch.arange(5), torch.randn(5, 2, 3).double(), torch.rand(2, 7).t() > 0.5):
-        assert_close(
-            [shard(batch, rank, 3) for rank in range(3)],
-            parts_of(batch, 3),
-            what="the list of the parts",
-        )
+        parts = [shard(batch, rank, 3) for rank in range(3)]
+        assert_close(parts, parts_of(batch, 3), what="the list of the parts")
 
 
 @pytest.mark.points(2)
@@ -100,10 +95,9 @@ def test_wrap_alone(student: Student) -> None:
 @pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
 def test_wrap_in_group(student: Student) -> None:
     """In a process group it is DistributedDataParallel, which brings rank 0's weights to all ranks."""
-    wrapper = {"kind": "DistributedDataParallel", "weights": in_group(student)["parameters"][0]}
-    assert_close(
-        by_rank(student, "wrap"), [wrapper] * RANKS, what="the list of the ranks' wrappers"
-    )
+    right = {"kind": "DistributedDataParallel", "weights": in_group(student)["parameters"][0]}
+    wrappers = by_rank(student, "wrap")
+    assert_close(wrappers, [right] * RANKS, what="the list of the ranks' wrappers")
 
 
 # --- average_gradients ---------------------------------------------------------------------------
@@ -210,22 +204,6 @@ def test_plain_step_in_group(student: Student) -> None:
     assert_close(by_rank(student, "plain"), right, what="the list of the ranks' weights")
 
 
-# --- launch --------------------------------------------------------------------------------------
-
-
-@pytest.mark.requires("test_shard")
-@pytest.mark.place("launch")
-@pytest.mark.hint("launch came complete: compare yours with the one you were given.")
-def test_launch(student: Student) -> None:
-    """Launch still returns results in the order of the ranks, and raises what a rank raises."""
-    order = entry(in_group(student)["seen"], "order")
-    assert_equal(order, list(range(RANKS)), what="the list of ranks whose results launch returned")
-    text = str(student.run("failing_launch"))
-    assert "ZeroDivisionError" in text and "in divide_by_zero" in text, (
-        "A rank raised a ZeroDivisionError: launch has to raise an error that shows its traceback."
-    )
-
-
 # --- throughput ----------------------------------------------------------------------------------
 
 
@@ -235,7 +213,7 @@ def test_launch(student: Student) -> None:
 def test_throughput(student: Student) -> None:
     """Throughput is the timed steps' samples divided by their seconds."""
     samples, seconds = new_steps(5)
-    result = student.run("throughput", samples, seconds, 0.0, {"steps": 3, "warmup": 2})
+    result = throughput(student, samples, seconds, steps=3, warmup=2)
     assert_close(result, sum(samples[2:]) / sum(seconds[2:]), what="the throughput")
 
 
@@ -244,7 +222,7 @@ def test_throughput(student: Student) -> None:
 def test_throughput_defaults(student: Student) -> None:
     """By default 20 steps are timed after 5."""
     samples, seconds = new_steps(40)
-    result = student.run("throughput", samples, seconds, 0.0, {})
+    result = throughput(student, samples, seconds)
     assert_close(result, sum(samples[5:25]) / sum(seconds[5:25]), what="the throughput")
 
 
@@ -255,7 +233,7 @@ def test_throughput_readings(student: Student) -> None:
     """The clock is read twice, not in every step: reading it takes time, too."""
     samples, seconds = new_steps(3)
     reading = random.uniform(0.5, 1.0)
-    result = student.run("throughput", samples, seconds, reading, {"steps": 3, "warmup": 0})
+    result = throughput(student, samples, seconds, reading=reading, steps=3, warmup=0)
     right = sum(samples) / (sum(seconds) + reading)
     assert_close(result, right, what="the throughput by a clock that is slow to read")
 
@@ -267,8 +245,7 @@ def test_throughput_synchronize(student: Student) -> None:
     """Synchronize is called right before each reading of the clock, and not between the steps."""
     samples, seconds = new_steps(5)
     waiting = random.uniform(0.5, 1.0)
-    options = {"steps": 3, "warmup": 2}
-    result = student.run("asynchronous_throughput", samples, seconds, waiting, options)
+    result = throughput(student, samples, seconds, waiting=waiting, steps=3, warmup=2)
     right = sum(samples[2:]) / (sum(seconds[2:]) + waiting)
     assert_close(result, right, what="the throughput of an asynchronous machine")
 
@@ -292,7 +269,7 @@ def test_throughput_clock(student: Student) -> None:
     for seconds, moves in ((0.0, "stands still"), (-1.0, "runs backward")):
         call = f"throughput with a clock that {moves}"
         with must_raise(ValueError, mentions="clock", call=call):
-            student.run("throughput", [4], [seconds], 0.0, {"steps": 1, "warmup": 0})
+            throughput(student, [4], [seconds], steps=1, warmup=0)
 
 
 # --- scaling_efficiency --------------------------------------------------------------------------
@@ -397,13 +374,14 @@ def test_overheads_broadcast(student: Student) -> None:
 def test_overheads_barrier(student: Student) -> None:
     """The ranks wait for each other before the clock is read."""
     seen = watched_overheads(student)["seen"]
+    told = (
+        "Rank 0 read the clock while rank 1 was still in its untimed call: a barrier belongs "
+        "between that call and the clock."
+    )
     for reading, name in ((0, "shard"), (2, "average")):
         read_at = entry(seen, "ranks", 0, "read_at", reading, kind=float)
         ended_at = entry(seen, "ranks", 1, "ended_at", name, kind=float)
-        assert read_at >= ended_at, (
-            "Rank 0 read the clock while rank 1 was still in its untimed call: a barrier belongs "
-            "between that call and the clock."
-        )
+        assert read_at >= ended_at, told
 
 
 @pytest.mark.requires("test_overheads_of_one")
@@ -500,10 +478,11 @@ def test_benchmark_barrier(student: Student) -> None:
     seen = watched_benchmark(student)["seen"]
     measured_at = entry(seen, "ranks", 2, 0, "measured_at", kind=float)
     wrapped_at = entry(seen, "ranks", 2, 1, "wrapped_at", kind=float)
-    assert measured_at >= wrapped_at, (
+    told = (
         "Rank 0 began to measure while rank 1 was still getting ready: a barrier belongs before "
         "throughput."
     )
+    assert measured_at >= wrapped_at, told
 
 
 @pytest.mark.points(2)
@@ -513,15 +492,10 @@ def test_benchmark_barrier(student: Student) -> None:
 @pytest.mark.hint("Check steps, warmup and every world size before the first launch.")
 def test_benchmark_refuses(student: Student) -> None:
     """Bad arguments of the benchmark are a ValueError before anything is launched."""
-    for rows, sizes, steps, warmup in [
-        (4, [1, 2], 0, 1),
-        (4, [1, 2], 2, -1),
-        (4, [1, 0], 2, 1),
-        (4, [1, 5], 2, 1),
-    ]:
-        call = f"benchmark with {rows} rows, world_sizes={sizes}, steps={steps}, warmup={warmup}"
+    for sizes, steps, warmup in [([1, 2], 0, 1), ([1, 2], 2, -1), ([1, 0], 2, 1), ([1, 5], 2, 1)]:
+        call = f"benchmark with 4 rows, world_sizes={sizes}, steps={steps}, warmup={warmup}"
         with must_raise(ValueError, call=call):
-            student.run("unlaunched_benchmark", rows, sizes, steps, warmup)
+            student.run("unlaunched_benchmark", 4, sizes, steps, warmup)
 
 
 # --- report --------------------------------------------------------------------------------------
@@ -585,18 +559,19 @@ def stepped(weights: Parameters, gradients: Parameters, lr: float) -> Parameters
 
 
 def new_case(
-    names: str, missing: dict[str, list[int]] | None = None, frozen: Sequence[str] = ()
+    *names: str, missing: dict[str, list[int]] | None = None, frozen: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Gradients of each rank by name; `missing` are the ranks that lack one.
+    """Gradients of each rank by name, of which ranks may be missing one.
 
     They nearly cancel, so that float32 would lose the mean.
     """
     gradients: list[dict[str, Tensor | None]] = []
-    for rank in range(RANKS):
-        large = (1e4, -1e4, 0.0)[rank]
-        own = {name: large + torch.randn(2, 3).double() for name in names.split()}
-        lacking = [name for name, ranks in (missing or {}).items() if rank in ranks]
-        gradients.append({**own, **dict.fromkeys(lacking)})
+    for rank, large in zip(range(RANKS), (1e4, -1e4, 0.0), strict=True):
+        own: dict[str, Tensor | None] = {}
+        for name in names:
+            lacks_it = rank in (missing or {}).get(name, [])
+            own[name] = None if lacks_it else large + torch.randn(2, 3).double()
+        gradients.append(own)
     return {"gradients": gradients, "frozen": list(frozen), "like": torch.zeros(2, 3).double()}
 
 
@@ -608,24 +583,26 @@ def in_group(student: Student) -> dict[str, Any]:
         missing = {"a": [0], "b": [1], "c": [2], "d": [0, 1, 2]}
         nowhere = {"shift": [0, 1, 2]}
         cases = {
-            "average": new_case("weight bias"),
-            "average missing": new_case("a b c d", missing),
-            "average frozen": new_case("weight scale shift", nowhere, frozen=["scale", "shift"]),
+            "average": new_case("weight", "bias"),
+            "average missing": new_case("a", "b", "c", "d", missing=missing),
+            "average frozen": new_case(
+                "weight", "scale", "shift", missing=nowhere, frozen=["scale", "shift"]
+            ),
         }
         parameters = [new_parameters() for _ in range(RANKS)]
         batches = [new_batch(2) for _ in range(RANKS)]
-        seen = student.run("group", parameters, LR, batches, cases)
-        return {"parameters": parameters, "batches": batches, "cases": cases, "seen": seen}
+        ranks = student.run("group", parameters, LR, batches, cases)
+        return {"parameters": parameters, "batches": batches, "cases": cases, "ranks": ranks}
 
     return student.once("group", ask)
 
 
 def by_rank(student: Student, part: str) -> list[Any]:
     """What a part of the launch returned on each rank; what it raised instead is told."""
-    seen, values = in_group(student)["seen"], []
+    ranks, values = in_group(student)["ranks"], []
     for rank in range(RANKS):
         told = f"On rank {rank} your code did not come to its end."
-        attempt = entry(seen, "ranks", rank, part, kind=dict, told=told)
+        attempt = entry(ranks, rank, part, kind=dict, told=told)
         error, message = str(attempt.get("error")), str(attempt.get("message"))
         if error == "NotImplementedError":
             student.run("unwritten", message)
@@ -641,12 +618,12 @@ def by_rank(student: Student, part: str) -> list[Any]:
 def check_average(student: Student, name: str) -> None:
     """Every rank holds the mean over the ranks, where zeros stand for None; frozen gradients stay."""
     case = in_group(student)["cases"][name]
-    right = [dict(gradients) for gradients in case["gradients"]]
-    for parameter in right[0].keys() - case["frozen"]:
-        own = [gradients[parameter] for gradients in case["gradients"]]
-        mean = sum((gradient for gradient in own if gradient is not None), case["like"]) / RANKS
-        for gradients in right:
-            gradients[parameter] = mean
+    gradients = case["gradients"]
+    averaged = {}
+    for parameter in gradients[0].keys() - case["frozen"]:
+        present = [own[parameter] for own in gradients if own[parameter] is not None]
+        averaged[parameter] = sum(present, case["like"]) / RANKS
+    right = [{**own, **averaged} for own in gradients]
     assert_close(by_rank(student, name), right, what="the list of the ranks' gradients")
 
 
@@ -655,6 +632,20 @@ def new_steps(number: int) -> tuple[list[int], list[float]]:
     samples = random.sample(range(10, 100), number)
     seconds = [random.uniform(1.0, 2.0) + 4.0 * (i < 5) for i in range(number)]
     return samples, seconds
+
+
+def throughput(
+    student: Student,
+    samples: list[int],
+    seconds: list[float],
+    *,
+    reading: float = 0.0,
+    waiting: float | None = None,
+    **options: int,
+) -> Any:
+    """What throughput measures of the probe's Machine, with these steps and this warm-up."""
+    machine = {"samples": samples, "seconds": seconds, "reading": reading, "waiting": waiting}
+    return student.run("throughput", machine, options)
 
 
 def new_throughputs() -> dict[int, float]:

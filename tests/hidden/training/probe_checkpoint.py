@@ -44,65 +44,63 @@ def draws() -> dict[str, Any]:
     return numbers
 
 
-def arrange(seed: int, kept: bool) -> None:
-    """Seed and use all generators, so that a normal number is kept in hand, or none."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-    random.random()
-    np.random.rand()
-    torch.rand(1)
-    if kept:
-        random.gauss(0, 1)
-        np.random.randn()
-        torch.randn(1)
+def arrange(state: dict[str, Any]) -> None:
+    """Put all generators where they are to be: states are sent, for a seed could be drawn from again."""
+    words, numpys_words = state["words"].tolist()
+    position, numpys_position = state["positions"]
+    normal, numpys_normal = state["normals"]
+    random.setstate((3, (*words, position), normal))
+    numpys = np.array(numpys_words, dtype=np.uint32), numpys_position
+    in_hand = (0, 0.0) if numpys_normal is None else (1, numpys_normal)
+    np.random.set_state(("MT19937", *numpys, *in_hand))
+    torch.set_rng_state(state["torch"])
 
 
 def arranged(module: Any, states: list[Any]) -> list[Any]:
-    """What is drawn after each of these arrangements; called where no student's code runs."""
+    """What is drawn after each of these states; called where no student's code runs."""
     drawn = []
-    for seed, kept in states:
-        arrange(seed, kept)
+    for state in states:
+        arrange(state)
         drawn.append(draws())
     return drawn
 
 
-def taken(module: Any, seed: int, kept: bool, noises: list[int]) -> dict[str, Any]:
+def taken(module: Any, state: dict[str, Any], noises: list[Any]) -> dict[str, Any]:
     """What is drawn after a state was taken, and each time after it was set again."""
-    arrange(seed, kept)
-    state = module.random_state()
+    arrange(state)
+    own = module.random_state()
     after = draws()
-    return {"after": after, "again": draws_after_setting(module, state, noises)}
+    return {"after": after, "again": draws_after_setting(module, own, noises)}
 
 
-def written(module: Any, seed: int, kept: bool) -> dict[str, Any]:
+def written(module: Any, state: dict[str, Any]) -> dict[str, Any]:
     """Whether a state is a dict, the bytes of its file, and how torch.load refuses it."""
-    arrange(seed, kept)
-    state = module.random_state()
+    arrange(state)
+    own = module.random_state()
     file = io.BytesIO()
     with contextlib.suppress(Exception):  # then there is nothing to read
-        torch.save(state, file)
+        torch.save(own, file)
     file.seek(0)
     error, _ = read(file)
-    return {"dict": isinstance(state, dict), "error": error, "file": file.getvalue()}
+    return {"dict": isinstance(own, dict), "error": error, "file": file.getvalue()}
 
 
-def from_file(module: Any, file: bytes, noises: list[int]) -> list[Any]:
+def from_file(module: Any, file: bytes, noises: list[Any]) -> list[Any]:
     """What is drawn each time after a state was set that another process has written."""
     _, state = read(io.BytesIO(file))
     return draws_after_setting(module, state, noises)
 
 
-def draws_after_setting(module: Any, state: Any, noises: list[int]) -> list[Any]:
-    """What is drawn after a state is set, where a normal number was in hand and where none was.
+def draws_after_setting(module: Any, state: Any, noises: list[Any]) -> list[Any]:
+    """What is drawn after a state is set, from each pair of noises: other states of the generators.
 
-    Another state is taken before. The noises seed what is drawn until then.
+    In the first one another state is taken, in the second one this state is set.
     """
     again = []
-    for noise, kept in zip(noises, (True, False), strict=True):
-        arrange(noise, not kept)
+    for taken_in, set_in in noises:
+        arrange(taken_in)
         module.random_state()
-        arrange(noise + 1, kept)
+        arrange(set_in)
         module.set_random_state(state)
         again.append(draws())
     return again
@@ -127,12 +125,11 @@ def read(file: Any) -> tuple[str | None, Any]:
 class Training:
     """A training with noise and dropout, in float64 with StepLR or OneCycleLR; a bias is frozen.
 
-    Its kind is that of its scheduler, "none" or "unstarted". Its start has "weights", "inputs", and a
-    "seed" for what it draws.
+    Its kind is that of its scheduler, "none" or "unstarted". Its start has "weights", "inputs", and the
+    "state" of all generators before the first epoch.
     """
 
     def __init__(self, kind: str, start: dict[str, Any], epochs: int) -> None:
-        torch.manual_seed(start["seed"])
         self.inputs = start["inputs"]
         self.model = network(width_of(start))
         self.model.load_state_dict(start["weights"], strict=False)
@@ -147,6 +144,7 @@ class Training:
         self.scheduler: Any = None
         if kind in SCHEDULERS:
             self.scheduler = getattr(lr_scheduler, kind)(self.optimizer, **SCHEDULERS[kind])
+        arrange(start["state"])
         for _ in range(epochs):
             self.run_epoch()
 
@@ -204,7 +202,6 @@ def network(width: int, *extra: nn.Module, outputs: int = 1) -> nn.Sequential:
 
 def to_save(kind: str, start: dict[str, Any]) -> Training:
     """A training as it is when it is saved, with a part of the model in evaluation mode."""
-    arrange(start["seed"], kept=True)
     training = Training(kind, start, 0 if kind == "unstarted" else EPOCHS)
     training.model[3].eval()
     return training
@@ -261,7 +258,7 @@ def resumed(
     kind: str,
     start: dict[str, Any],
     epochs: int,
-    noise: int,
+    noise: dict[str, Any],
     file: bytes,
     names: list[str],
 ) -> dict[str, Any]:
@@ -270,7 +267,7 @@ def resumed(
     Its objects have been used for some epochs, and those that are named are given to load_checkpoint.
     """
     training = Training(kind, start, epochs)
-    arrange(noise, kept=False)
+    arrange(noise)
     training.model[:3].eval()
     before = training.facts()
     objects = training.objects(names)

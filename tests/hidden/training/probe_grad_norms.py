@@ -1,4 +1,4 @@
-"""Live parameters, models, optimizers and loaders for the gradient-norm monitor."""
+"""Live parameters, models, loaders and optimizers, for what the suite sends."""
 
 from __future__ import annotations
 
@@ -25,50 +25,61 @@ def parameters(module: Any, gradients: list[Tensor | None]) -> list[nn.Parameter
     return made
 
 
-def generator(module: Any, gradients: list[Tensor | None]) -> Iterator[nn.Parameter]:
-    return iter(parameters(module, gradients))
-
-
 def frozen(module: Any, gradients: list[Tensor | None]) -> list[nn.Parameter]:
+    """The same parameters, which no longer require a gradient."""
     made = parameters(module, gradients)
     for parameter in made:
-        parameter.requires_grad = False
+        parameter.requires_grad_(False)
     return made
+
+
+def generator(module: Any, gradients: list[Tensor | None]) -> Iterator[nn.Parameter]:
+    """The same parameters, to be iterated once."""
+    return iter(parameters(module, gradients))
 
 
 # --- initialize ----------------------------------------------------------------------------------
 
 
-class ScaledLinear(nn.Linear):
+class DoubledLinear(nn.Linear):
     """A subclass of nn.Linear, as students meet them in other people's models."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 2 * super().forward(x)
 
 
-class Network(nn.Module):
-    """Linear layers wherever they may be, and parameters that belong to none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(4, 3)
-        self.block = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.Tanh(), nn.Linear(3, 2)))
-        self.listed = nn.ModuleList([nn.ModuleDict({"deep": nn.Linear(2, 2)})])
-        self.without_bias = nn.Linear(2, 3, bias=False)
-        self.special = ScaledLinear(3, 2)
-        self.attention = nn.MultiheadAttention(2, 1)  # its out_proj is a subclass of nn.Linear
-        self.convolution = nn.Conv2d(1, 2, 3)
-        self.layer_norm = nn.LayerNorm(3)
-        self.batch_norm = nn.BatchNorm1d(3)
-        self.embedding = nn.Embedding(3, 2)
-        self.bilinear = nn.Bilinear(2, 2, 2)
-        self.weight = nn.Parameter(torch.zeros(2, 3))
-        self.bias = nn.Parameter(torch.zeros(2))
+LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "linear": lambda: nn.Linear(4, 3),
+    "linear without a bias": lambda: nn.Linear(2, 3, bias=False),
+    "subclass": lambda: DoubledLinear(3, 2),
+    "attention": lambda: nn.MultiheadAttention(2, 1),  # its out_proj is a subclass of nn.Linear
+    "convolution": lambda: nn.Conv2d(1, 2, 3),
+    "layer norm": lambda: nn.LayerNorm(3),
+    "batch norm": lambda: nn.BatchNorm1d(3),
+    "embedding": lambda: nn.Embedding(3, 2),
+    "bilinear": lambda: nn.Bilinear(2, 2, 2),
+}
 
 
-def network(module: Any, frozen: list[str]) -> nn.Module:
-    """A Network full of numbers, with gradients; those named are frozen, and half of it evaluates."""
-    made = _filled(Network())
+def network(
+    module: Any, places: dict[str, str], frozen: list[str], value: float, gradient: float
+) -> nn.Module:
+    """A model with a layer of some kind at each place, as "block.first", full of a value and a gradient.
+
+    It has parameters of its own, too. Some of it is frozen, and half of it evaluates.
+    """
+    made = nn.Module()
+    for place, kind in places.items():
+        *path, name = place.split(".")
+        parent = made
+        for part in path:
+            if part not in dict(parent.named_children()):
+                parent.add_module(part, nn.ModuleDict())
+            parent = parent.get_submodule(part)
+        parent.add_module(name, LAYERS[kind]())
+    made.weight = nn.Parameter(torch.zeros(2, 3))
+    made.bias = nn.Parameter(torch.zeros(2))
+    fill(made, value, gradient)
     for name in frozen:
         made.get_parameter(name).requires_grad_(False)
     for index, submodule in enumerate(made.modules()):
@@ -76,33 +87,56 @@ def network(module: Any, frozen: list[str]) -> nn.Module:
     return made
 
 
-def linear_layer(module: Any) -> nn.Module:
-    return _filled(nn.Linear(4, 3))
+def layer(module: Any, fan_in: int, fan_out: int, value: float, gradient: float) -> nn.Module:
+    """A linear layer full of a value and a gradient."""
+    return fill(nn.Linear(fan_in, fan_out), value, gradient)
 
 
-def wide(module: Any, fan_in: int, fan_out: int) -> nn.Module:
-    return _filled(nn.Sequential(nn.Linear(fan_in, fan_out)))
+def nested_layer(
+    module: Any, fan_in: int, fan_out: int, value: float, gradient: float
+) -> nn.Module:
+    """The same in a model."""
+    return nn.Sequential(layer(module, fan_in, fan_out, value, gradient))
 
 
-def _filled(model: nn.Module) -> nn.Module:
-    """The model with a 2.5 in every parameter, and a 7 in every gradient."""
+def fill(model: nn.Module, value: float, gradient: float) -> nn.Module:
     for parameter in model.parameters():
-        nn.init.constant_(parameter, 2.5)
-        parameter.grad = torch.full_like(parameter, 7.0)
+        nn.init.constant_(parameter, value)
+        parameter.grad = torch.full_like(parameter, gradient)
     return model
 
 
-def initialize_twice(module: Any, scheme: str) -> list[Tensor]:
-    """The weights of one layer after each of two initializations."""
-    layer = nn.Linear(4, 3)
-    weights = []
-    for _ in range(2):
-        module.initialize(nn.Sequential(layer), scheme)
-        weights.append(layer.weight.detach().clone())
-    return weights
-
-
 # --- train_with_monitor --------------------------------------------------------------------------
+
+
+class Scaled(nn.Module):
+    """A linear layer of scaled inputs; in train mode, and in no other, an offset is added."""
+
+    scale: Tensor
+    offset: Tensor
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.randn(3))
+        self.register_buffer("offset", torch.zeros(2))
+        self.linear = nn.Linear(3, 2, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.linear(x * self.scale)
+        return outputs + self.offset if self.training else outputs
+
+
+def scaled(module: Any, state: dict[str, Tensor], gradient: Tensor | None) -> nn.Module:
+    """A Scaled in float64 and in evaluation mode, whose weight has this gradient from before."""
+    made = Scaled(bias="linear.bias" in state).double()
+    made.load_state_dict(state)
+    made.linear.weight.grad = gradient
+    return made.eval()
+
+
+def loss(module: Any) -> Callable[[Tensor, Tensor], Tensor]:
+    """A loss that is another one where its arguments are swapped."""
+    return lambda outputs, targets: (outputs - 2 * targets).square().mean()
 
 
 class Passes:
@@ -121,6 +155,43 @@ class Passes:
         return iter(batches)
 
 
+def loader(module: Any, passes: list[list[Batch]]) -> Passes:
+    return Passes(passes)
+
+
+def sgd(module: Any, model: nn.Module, names: list[str], lr: float) -> torch.optim.Optimizer:
+    """SGD of the parameters of these names."""
+    return torch.optim.SGD([model.get_parameter(name) for name in names], lr=lr)
+
+
+def rough(module: Any, model: nn.Module, lr: float, shrink: float, left: float) -> Any:
+    """An optimizer that shrinks parameters and gradients as it steps, and takes what is not finite for 0.
+
+    What a step leaves of the gradients stands in no attribute, so that no norm can be corrected by it.
+    """
+
+    class Rough(torch.optim.Optimizer):
+        @torch.no_grad()
+        def step(self, closure: Any = None) -> Any:
+            with torch.enable_grad():
+                value = None if closure is None else closure()
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    gradient = torch.nan_to_num(parameter.grad, 0.0, 0.0, 0.0)
+                    parameter.mul_(group["shrink"]).sub_(group["lr"] * gradient)
+                    parameter.grad.mul_(left)
+            return value
+
+    return Rough(model.parameters(), {"lr": lr, "shrink": shrink})
+
+
+# --- compare_initializations ---------------------------------------------------------------------
+
+
+def builder(module: Any) -> Callable[[], Scaled]:
+    return lambda: Scaled(bias=False).double()
+
+
 class Shuffled(list[Batch]):
     """A loader that draws the order of each pass from torch's global random state."""
 
@@ -129,104 +200,21 @@ class Shuffled(list[Batch]):
         return iter([self[i] for i in order])
 
 
-def loader(module: Any, passes: list[list[Batch]]) -> Passes:
-    return Passes(passes)
-
-
 def shuffled(module: Any, batches: list[Batch]) -> Shuffled:
     return Shuffled(batches)
 
 
-def loss(module: Any) -> Callable[[Tensor, Tensor], Tensor]:
-    """A loss that is another one with its arguments swapped."""
-    return lambda outputs, targets: (outputs - 2 * targets).square().mean()
+def listed(module: Any, batches: list[Batch]) -> list[Batch]:
+    return batches
 
 
-def linear(module: Any, weight: Tensor, gradient: Tensor | None) -> nn.Module:
-    """A model of one parameter, with this gradient from before."""
-    made = nn.Linear(3, 2, bias=False)
-    made.weight = nn.Parameter(weight)
-    made.weight.grad = gradient
-    return made
-
-
-def normed(module: Any, state: dict[str, Tensor]) -> nn.Module:
-    """A model with batch normalization, in eval mode."""
-    made = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
-    made.load_state_dict(state)
-    return made.eval()
-
-
-def sgd(
-    module: Any, model: nn.Module, names: list[str], lr: float, momentum: float
-) -> torch.optim.SGD:
-    """SGD of the parameters of these names."""
-    held = [model.get_parameter(name) for name in names]
-    return torch.optim.SGD(held, lr=lr, momentum=momentum)
-
-
-class Rough(torch.optim.Optimizer):
-    """Shrinks the parameters as it steps, takes what is not finite for 0, and halves the gradients."""
-
-    def __init__(self, parameters: Any, lr: float, keep: float) -> None:
-        super().__init__(parameters, {"lr": lr, "keep": keep})
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        with torch.enable_grad():
-            loss = None if closure is None else closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                gradient = torch.nan_to_num(parameter.grad, 0.0, 0.0, 0.0)
-                parameter.mul_(group["keep"]).sub_(group["lr"] * gradient)
-                parameter.grad.mul_(0.5)
-        return loss
-
-
-def rough(module: Any, model: nn.Module, lr: float, keep: float) -> Rough:
-    return Rough(model.parameters(), lr, keep)
-
-
-# --- compare_initializations ---------------------------------------------------------------------
-
-
-class Scaled(nn.Module):
-    """A linear layer behind a buffer that building draws and initialize leaves alone."""
-
-    scale: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("scale", torch.randn(3))
-        self.linear = nn.Linear(3, 2, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        outputs: Tensor = self.linear(x * self.scale)
-        return outputs
-
-
-def builder(module: Any) -> Callable[[], nn.Module]:
-    return lambda: Scaled().double()
-
-
-def starts(module: Any, seed: int, schemes: list[str]) -> list[dict[str, Tensor]]:
-    """What each scheme begins with: scale and weight after the student's own initialize.
-
-    With it come the next two orders of five batches that the random state gives.
-    """
+def starts(module: Any, seed: int, schemes: list[str], batches: int) -> list[dict[str, Any]]:
+    """The weight that the student's own initialize draws by each scheme, and the next orders."""
     begun = []
     for scheme in schemes:
         torch.manual_seed(seed)
-        made = Scaled().double()
-        module.initialize(made, scheme)
-        orders = torch.stack([torch.randperm(5) for _ in range(2)])
-        weight = made.linear.weight.detach()
-        begun.append({"scale": made.scale, "weight": weight, "orders": orders})
+        model = builder(module)()
+        module.initialize(model, scheme)
+        orders = torch.stack([torch.randperm(batches) for _ in range(2)])
+        begun.append({"weight": model.linear.weight.detach(), "orders": orders})
     return begun
-
-
-# --- diagnose ------------------------------------------------------------------------------------
-
-
-def diagnoses(module: Any, histories: list[Tensor]) -> list[Any]:
-    return [module.diagnose(history) for history in histories]

@@ -1,4 +1,4 @@
-"""Live models, optimizers, losses and loaders for range tests, and the test itself."""
+"""Live models, optimizers, losses and loaders for range tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_PASSES = 50
 
 
 def range_test(module: Any, *arguments: Any) -> dict[str, Any]:
-    """Run a range test: the fields of its result, and whether the losses require a gradient."""
+    """The fields of a range test's result, and whether the losses require a gradient."""
     result = module.lr_range_test(*arguments)
     losses = getattr(result, "losses", None)
     return {
@@ -126,25 +126,26 @@ class Counter(nn.Module):
 
 
 class Network(nn.Module):
-    """Layers within layers, with a frozen parameter and every sort of buffer."""
+    """A regression, and beside it layers within layers that add nothing, with every sort of buffer."""
 
-    def __init__(self) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
+        self.line = Line(weight, bias)
         inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), Counter())
-        self.body = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), inner)
-        self.head = nn.Linear(3, 1)
-        self.head.bias.requires_grad_(False)
+        self.body = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), inner)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.head(self.body(x))
+        y: Tensor = self.line(x) + 0 * self.body(x).sum()
         return y
 
 
-def network(module: Any, parameters: dict[str, Tensor], training: list[str]) -> Network:
-    """A network whose submodules are in train mode if they are named, with buffers in use."""
-    made = Network()
-    for name, values in parameters.items():
-        made.get_parameter(name).data.copy_(values)
+def network(
+    module: Any, parameters: dict[str, Tensor], frozen: list[str], training: list[str]
+) -> Network:
+    """A network with buffers in use; parameters are frozen and submodules train if they are named."""
+    made = Network(**parameters).double()
+    for name in frozen:
+        made.get_parameter(name).requires_grad_(False)
     for buffer in made.buffers():
         buffer.copy_(torch.randint(3, 9, buffer.shape))
     for name, part in made.named_modules():

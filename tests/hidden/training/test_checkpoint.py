@@ -68,13 +68,13 @@ def test_taking_draws_nothing(student: Student) -> None:
 def test_state_is_plain(student: Student) -> None:
     """A state is a dict of plain data: it is written by torch.save and read with weights_only=True."""
     state, right = drawn_states(student)[0]
-    report = student.run("written", *state)
+    report = student.run("written", state)
     assert entry(report, "dict", kind=bool), "random_state returns no dict."
     error = entry(report, "error")
     told = f"The state is not plain data: torch.load with weights_only=True {error}."
     assert error is None, told
     file = entry(report, "file", kind=bytes)
-    again = student.anew("from_file", file, [new_seed(), new_seed()])
+    again = student.anew("from_file", file, new_noises())
     when = "after a state came back from a file and was set in another process"
     for library in LIBRARIES:
         check_draws(library, entry(again, 0), right, when)
@@ -115,7 +115,7 @@ def test_numbers_in_hand(student: Student) -> None:
 @pytest.mark.hint("path.parent.mkdir(parents=True, exist_ok=True), then torch.save to path itself.")
 def test_file(student: Student) -> None:
     """One whole file lies at path, which is plain data; folders are made, and a file is replaced."""
-    run = f"run{new_seed()}"
+    run = f"run{random.randrange(10**9)}"
     for probe, name in (
         ("files", f"{run}.pt"),
         ("files", f"{run}/deeper/last.ckpt"),
@@ -299,8 +299,27 @@ def test_other_models(student: Student) -> None:
 # --- what is drawn -------------------------------------------------------------------------------
 
 
-def new_seed() -> int:
-    return random.randrange(2, 2**31)
+def new_state(*, in_hand: bool) -> dict[str, Any]:
+    """A state of each generator, with a normal number in hand or without; no seed leads to it."""
+    generator = torch.Generator().manual_seed(random.randrange(2**31))
+    torch.rand(random.randrange(1, 600), generator=generator)
+    if in_hand:
+        torch.randn(1, generator=generator)
+    state = generator.get_state()
+    # A state of torch begins with the seed of its generator, which is to tell nothing.
+    state[:7] = torch.randint(256, (7,), dtype=torch.uint8)
+    return {
+        "words": torch.randint(2**32, (2, 624)),
+        "positions": [random.randint(1, 624) for _ in range(2)],
+        "normals": [random.gauss(0, 1) if in_hand else None for _ in range(2)],
+        "torch": state,
+    }
+
+
+def new_noises() -> list[Any]:
+    """What generators hold while states are taken and set: a normal number in hand, or none."""
+    pairs = ((False, True), (True, False))
+    return [[new_state(in_hand=in_hand) for in_hand in pair] for pair in pairs]
 
 
 def new_width() -> int:
@@ -308,12 +327,12 @@ def new_width() -> int:
 
 
 def new_start(width: int) -> dict[str, Any]:
-    """Weights and inputs of a training of the probe, and a seed for what it draws."""
+    """Weights and inputs of a training of the probe, and the state in which it begins to draw."""
     shapes = {"0.weight": (width, 3), "0.bias": (width,), "3.weight": (1, width), "3.bias": (1,)}
     return {
         "weights": {name: torch.rand(shape) - 0.5 for name, shape in shapes.items()},
         "inputs": 2 * torch.rand(12, 3) - 1,
-        "seed": new_seed(),
+        "state": new_state(in_hand=True),
     }
 
 
@@ -324,7 +343,7 @@ def drawn_states(student: Student) -> list[tuple[Any, Any]]:
     """Two states, with a normal number in hand and without, and what is drawn after each."""
 
     def ask() -> list[tuple[Any, Any]]:
-        states = [[new_seed(), True], [new_seed(), False]]
+        states = [new_state(in_hand=True), new_state(in_hand=False)]
         return list(zip(states, student.apart("arranged", states), strict=True))
 
     return student.once("states", ask)
@@ -335,7 +354,7 @@ def taken_states(student: Student) -> list[tuple[Any, Any]]:
     states = drawn_states(student)
 
     def ask() -> list[Any]:
-        return [student.run("taken", *state, [new_seed(), new_seed()]) for state, _ in states]
+        return [student.run("taken", state, new_noises()) for state, _ in states]
 
     reports = student.once("taken", ask)
     return [(report, right) for report, (_, right) in zip(reports, states, strict=True)]
@@ -398,7 +417,8 @@ def resumed(
         file = entry(left, "file", kind=bytes, told="There is no file at path.")
         # It goes on with the same data, from other weights.
         other = new_start(len(start["weights"]["0.bias"])) | {"inputs": start["inputs"]}
-        report = student.anew("resumed", kind, other, epochs, new_seed(), file, names)
+        noise = new_state(in_hand=False)
+        report = student.anew("resumed", kind, other, epochs, noise, file, names)
         before = {"left": entry(left, "left", kind=dict), "objects": entry(left, "objects")}
         return {**entry(report, kind=dict), **before, **undisturbed[kind]}
 

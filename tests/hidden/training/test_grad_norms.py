@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
 
 Batch = tuple[Tensor, Tensor]
+State = dict[str, Tensor]
 
 SCHEMES = ["xavier_uniform", "kaiming_normal", "ones"]
 INF, NAN = math.inf, math.nan
+randn = functools.partial(torch.randn, dtype=torch.float64)
 
-# The linear layers of the probe's Network, with and without a bias, and the subclasses among them.
-WITH_BIAS = ["first", "block.0", "block.1.1", "listed.0.deep"]
-LINEAR = [*WITH_BIAS, "without_bias"]
-SUBCLASSES = ["special", "attention.out_proj"]
-FROZEN = ["first.bias", "block.0.weight"]
-
-# How a weight of about this many entries may differ from what it is drawn from.
+# What the probe's models hold before they are initialized.
+VALUE, GRADIENT = 2.5, 7.0
+# Layers of the probe's network beside linear ones with a bias.
+OTHER_LAYERS = [
+    "linear without a bias",
+    "subclass",
+    "attention",
+    "convolution",
+    "layer norm",
+    "batch norm",
+    "embedding",
+    "bilinear",
+]
+# How far the spread of a weight of so many entries may be off.
 ENTRIES, SPREAD_RTOL = 10_000, 0.045
-NORMAL_TAIL = 2.6  # the largest of so many normal numbers lies beyond, in standard deviations
+# The largest of so many normal numbers is larger, in standard deviations; a uniform one is at most 1.7.
+NORMAL_TAIL = 2.6
 
-LR, MOMENTUM, KEEP = 0.05, 0.9, 0.9  # of the optimizers
-NORMED = ["0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias"]
-STALE = 7.0
+# The rate of the probe's optimizers, and what a step of Rough leaves of the parameters.
+LR, SHRINK = 0.05, 0.9
+WEIGHT, BIAS = "linear.weight", "linear.bias"
+LARGEST_START = 10.0  # of a weight with which a training begins
 
 
 # --- gradient_norm -------------------------------------------------------------------------------
@@ -41,36 +53,33 @@ STALE = 7.0
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("Flatten all gradients, put them into one vector, and take its L2 norm.")
 def test_gradient_norm(student: Student) -> None:
-    """The norm is the L2 norm of all gradients as one vector."""
+    """The norm is the L2 norm of all gradients as one vector, as exact as their dtype allows."""
     # Squares of about 1e25 are beyond float32, and within float64.
     for dtype, scale, rtol in [(torch.float64, 1e25, 1e-7), (torch.float32, 1.0, 1.3e-6)]:
         gradients = [scale * torch.randn(shape, dtype=dtype) for shape in [(3, 4), (), (5,)]]
-        assert_close(
-            norm(student, gradients),
-            norm_of(gradients),
-            what=f"the norm of three gradients in {dtype}",
-            rtol=rtol,
-            atol=0.0,
-        )
+        what = f"the norm of three gradients in {dtype}"
+        assert_close(norm(student, gradients), norm_of(gradients), what=what, rtol=rtol, atol=0.0)
 
 
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("Skip a parameter whose .grad is None; think of a model that has no gradients.")
 def test_gradient_norm_of_missing_gradients(student: Student) -> None:
     """A gradient that is None adds nothing, and without any gradient the norm is 0.0."""
-    first, last = torch.randn(2).double(), torch.randn(2, 2).double()
-    assert_close(
-        norm(student, [first, None, last]),
-        norm_of([first, last]),
-        what="the norm of three gradients of which the second is None",
-    )
+    first, last = randn(2), randn(2, 2)
+    what = "the norm of three gradients of which the second is None"
+    assert_close(norm(student, [first, None, last]), norm_of([first, last]), what=what)
     assert_close(norm(student, [None, None]), 0.0, what="the norm of gradients that are all None")
     assert_close(norm(student, []), 0.0, what="the norm of no parameters")
-    assert_close(
-        norm(student, [first, last], "frozen"),
-        norm_of([first, last]),
-        what="the norm of parameters that are frozen and still have gradients",
-    )
+
+
+@pytest.mark.requires("test_gradient_norm")
+@pytest.mark.place("gradient_norm")
+@pytest.mark.hint("Ask whether .grad is None, not whether requires_grad is True.")
+def test_gradient_norm_of_frozen_parameters(student: Student) -> None:
+    """The gradients of parameters that are frozen by now count as all others."""
+    gradients = [randn(2), randn(2, 2)]
+    what = "the norm of the gradients of frozen parameters"
+    assert_close(norm(student, gradients, "frozen"), norm_of(gradients), what=what)
 
 
 @pytest.mark.points(2)
@@ -79,21 +88,18 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
 @pytest.mark.hint("Do nothing about infinity and NaN: the arithmetic carries them through.")
 def test_gradient_norm_non_finite(student: Student) -> None:
     """Infinite and NaN gradients make the norm infinite and NaN."""
-    for bad, expected in [(INF, INF), (-INF, INF), (NAN, NAN)]:
+    for bad, right in [(INF, INF), (-INF, INF), (NAN, NAN)]:
         gradients = [torch.tensor([1.0, bad]), torch.randn(2)]
-        assert_close(norm(student, gradients), expected, what=f"the norm with a gradient of {bad}")
+        assert_close(norm(student, gradients), right, what=f"the norm with a gradient of {bad}")
 
 
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("A generator can be iterated once, and has no length: go through it once.")
 def test_gradient_norm_of_a_generator(student: Student) -> None:
     """The parameters may come from a generator, as those of model.parameters() do."""
-    gradients = [torch.randn(2).double(), torch.randn(3, 2).double()]
-    assert_close(
-        norm(student, gradients, "generator"),
-        norm_of(gradients),
-        what="the norm of parameters from a generator",
-    )
+    gradients = [randn(2), randn(3, 2)]
+    what = "the norm of parameters from a generator"
+    assert_close(norm(student, gradients, "generator"), norm_of(gradients), what=what)
 
 
 @pytest.mark.requires("test_gradient_norm")
@@ -116,9 +122,8 @@ def test_gradient_norm_changes_nothing(student: Student) -> None:
 )
 def test_initialize_every_linear(student: Student) -> None:
     """Every nn.Linear is initialized, however deep it is nested, frozen or not."""
-    weights = parameters_after(initialized(student), [f"{name}.weight" for name in LINEAR])
-    right = {name: torch.ones_like(weight) for name, weight in weights.items()}
-    assert_close(weights, right, what='the dict of weights after the scheme "ones"')
+    network, seen = initialized_network(student)
+    check_filled(seen, [f"{place}.weight" for place in network.linear], 1.0)
 
 
 @pytest.mark.place("initialize")
@@ -126,12 +131,9 @@ def test_initialize_every_linear(student: Student) -> None:
 @pytest.mark.hint("model.modules() begins with the model itself, model.children() does not.")
 def test_initialize_the_model_itself(student: Student) -> None:
     """A model that is itself an nn.Linear is initialized."""
-    seen = laws.observe(student, "initialize", student.made("linear_layer"), "ones").checked()
-    assert_close(
-        parameters_after(seen, ["weight", "bias"]),
-        {"weight": torch.ones(3, 4), "bias": torch.zeros(3)},
-        what='the dict of parameters of an nn.Linear after initialize(linear, "ones")',
-    )
+    seen = laws.observe(student, "initialize", new_layer(student), "ones").checked()
+    check_filled(seen, ["weight"], 1.0)
+    check_filled(seen, ["bias"], 0.0)
 
 
 @pytest.mark.place("initialize")
@@ -141,9 +143,8 @@ def test_initialize_the_model_itself(student: Student) -> None:
 )
 def test_initialize_subclasses(student: Student) -> None:
     """An instance of a subclass of nn.Linear is initialized, too."""
-    weights = parameters_after(initialized(student), [f"{name}.weight" for name in SUBCLASSES])
-    right = {name: torch.ones_like(weight) for name, weight in weights.items()}
-    assert_close(weights, right, what="the dict of weights of subclasses of nn.Linear")
+    network, seen = initialized_network(student)
+    check_filled(seen, [f"{place}.weight" for place in network.subclasses], 1.0)
 
 
 @pytest.mark.points(2)
@@ -152,15 +153,12 @@ def test_initialize_subclasses(student: Student) -> None:
 def test_initialize_xavier_uniform(student: Student) -> None:
     """The scheme xavier_uniform is uniform within sqrt(6 / (fan_in + fan_out))."""
     fan_in, fan_out = new_fans()
-    bound = math.sqrt(6 / (fan_in + fan_out))
     weight = weight_after(student, fan_in, fan_out, "xavier_uniform")
-    assert_close(
-        [spread(weight), weight.abs().max().item()],
-        [bound / math.sqrt(3), bound],
-        what="the list of the weight's standard deviation and its largest magnitude",
-        rtol=SPREAD_RTOL,
-        atol=0.0,
-    )
+    bound = math.sqrt(6 / (fan_in + fan_out))
+    measured = [spread_of(weight), weight.abs().max().item()]
+    right = [bound / math.sqrt(3), bound]
+    what = "the list of the weight's standard deviation and its largest magnitude"
+    assert_close(measured, right, what=what, rtol=SPREAD_RTOL, atol=0.0)
 
 
 @pytest.mark.points(2)
@@ -170,16 +168,11 @@ def test_initialize_kaiming_normal(student: Student) -> None:
     """The scheme kaiming_normal is normal with standard deviation sqrt(2 / fan_in)."""
     fan_in, fan_out = new_fans()
     weight = weight_after(student, fan_in, fan_out, "kaiming_normal")
-    assert_close(
-        spread(weight),
-        math.sqrt(2 / fan_in),
-        what="the weight's standard deviation",
-        rtol=SPREAD_RTOL,
-        atol=0.0,
-    )
-    assert weight.abs().max() > NORMAL_TAIL * spread(weight), (
-        "The weight is not normal: no entry is far from 0, as if it were uniform."
-    )
+    spread, right = spread_of(weight), math.sqrt(2 / fan_in)
+    what = "the weight's standard deviation"
+    assert_close(spread, right, what=what, rtol=SPREAD_RTOL, atol=0.0)
+    told = "The weight is not normal: no entry is far from 0, as if it were uniform."
+    assert weight.abs().max() > NORMAL_TAIL * spread, told
 
 
 @pytest.mark.place("initialize")
@@ -188,12 +181,9 @@ def test_initialize_kaiming_normal(student: Student) -> None:
 def test_initialize_draws_anew(student: Student) -> None:
     """Each call of initialize draws other random weights."""
     for scheme in SCHEMES[:2]:
-        pair = entry(student.run("initialize_twice", scheme), kind=list, count=2)
-        first, second = (assert_tensor(weight, what="the weight") for weight in pair)
-        assert not laws.same(first, second), (
-            f'Two calls of initialize(layer, "{scheme}") give the same weight: is a seed set in '
-            "initialize? It may only draw from torch's random state as it is."
-        )
+        first, second = (weight_after(student, 4, 3, scheme) for _ in range(2))
+        told = f'Two calls of initialize(layer, "{scheme}") give the same weight: is a seed set?'
+        assert not laws.same(first, second), told
 
 
 @pytest.mark.points(2)
@@ -202,9 +192,8 @@ def test_initialize_draws_anew(student: Student) -> None:
 @pytest.mark.hint("nn.init.zeros_(module.bias), but only where module.bias is not None.")
 def test_initialize_biases(student: Student) -> None:
     """Biases become zero."""
-    biases = parameters_after(initialized(student), [f"{name}.bias" for name in WITH_BIAS])
-    right = {name: torch.zeros_like(bias) for name, bias in biases.items()}
-    assert_close(biases, right, what="the dict of biases")
+    network, seen = initialized_network(student)
+    check_filled(seen, [f"{place}.bias" for place in network.with_bias], 0.0)
 
 
 @pytest.mark.place("initialize")
@@ -212,9 +201,9 @@ def test_initialize_biases(student: Student) -> None:
 @pytest.mark.hint("The functions of torch.nn.init fill a parameter in place; call nothing else.")
 def test_initialize_in_place(student: Student) -> None:
     """The parameters stay the same objects, with their .grad and requires_grad."""
-    check_fills(student)
-    network, only = student.made("network", FROZEN), ("parameters", "grad", "requires_grad")
-    laws.check_changes_nothing(student, "initialize", network, "ones", only=only)
+    check_fills_at_all(student)
+    only = ("parameters", "grad", "requires_grad")
+    laws.check_changes_nothing(student, "initialize", Network().made(student), "ones", only=only)
 
 
 @pytest.mark.points(2)
@@ -223,16 +212,15 @@ def test_initialize_in_place(student: Student) -> None:
 @pytest.mark.hint("Ask for nn.Linear, not for what has a weight, a bias or two dimensions.")
 def test_initialize_leaves_the_rest(student: Student) -> None:
     """Other layers' parameters and buffers stay as they are, and so does the training mode."""
-    check_fills(student)
-    seen = initialized(student)
-    linear = tuple(f"{name}." for name in [*LINEAR, *SUBCLASSES])
+    check_fills_at_all(student)
+    network, seen = initialized_network(student)
+    linear = tuple(f"{place}." for place in [*network.linear, *network.subclasses])
     others = [name for name in map(str, seen.parameters(0)) if not name.startswith(linear)]
     before, after = seen.before(0), seen.after(0)
-    assert_equal(
-        [values_of(after, others), entry(after, "training")],
-        [values_of(before, others), entry(before, "training")],
-        what="the list of what is in other layers, and of the training modes",
-    )
+    what = "the dict of what is in other layers"
+    assert_equal(values_of(after, others), values_of(before, others), what=what)
+    what = "the dict of the training modes"
+    assert_equal(entry(after, "training"), entry(before, "training"), what=what)
 
 
 @pytest.mark.points(2)
@@ -241,11 +229,10 @@ def test_initialize_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("Begin with: if scheme not in SCHEMES, raise a ValueError that tells both.")
 def test_initialize_unknown_scheme(student: Student) -> None:
     """An unknown scheme is a ValueError that names scheme and the known ones."""
-    check_fills(student)
-    linear = student.made("linear_layer")
-    unknown = [(linear, "orthogonal"), (linear, "xavier_normal")]
-    known = {scheme: [(linear, "orthogonal")] for scheme in SCHEMES}
-    laws.check_errors(student, "initialize", {"scheme": unknown, **known})
+    layer = new_layer(student)
+    unknown = [(layer, "orthogonal"), (layer, "xavier_normal")]
+    named = dict.fromkeys(["scheme", *SCHEMES], unknown)
+    laws.check_errors(student, "initialize", named, fine=(layer, "ones"))
 
 
 @pytest.mark.place("initialize")
@@ -253,14 +240,11 @@ def test_initialize_unknown_scheme(student: Student) -> None:
 @pytest.mark.hint("Check the scheme before the loop over the modules begins.")
 def test_initialize_refuses_before_changes(student: Student) -> None:
     """An unknown scheme is refused before anything in the model has changed."""
-    check_fills(student)
+    check_fills_at_all(student)
+    call, only = (Network().made(student), "orthogonal"), ("values", "buffers")
+    told = "Check the scheme first: an unknown one is refused before anything has changed."
     laws.check_changes_nothing(
-        student,
-        "initialize",
-        *(student.made("network", FROZEN), "orthogonal"),
-        raises=ValueError,
-        only=("values", "buffers"),
-        told="Check the scheme first: an unknown one is refused before anything has changed.",
+        student, "initialize", *call, raises=ValueError, only=only, told=told
     )
 
 
@@ -276,12 +260,10 @@ def test_initialize_refuses_before_changes(student: Student) -> None:
 )
 def test_norms_of_every_batch(student: Student) -> None:
     """The norm of every batch is recorded, in float64, in the order of epochs and batches."""
-    model, batches = new_linear(), new_batches(2)
-    assert_close(
-        train(student, model, [batches], epochs=3).value,
-        trained(model, [batches] * 3),
-        what="the tensor of norms of three epochs with two batches",
-    )
+    start, batches = new_state(), new_batches(2)
+    seen = train(student, start, [batches], epochs=3)
+    right, _ = trained(start, [batches] * 3)
+    assert_close(seen.value, right, what="the tensor of norms of three epochs with two batches")
 
 
 @pytest.mark.points(3)
@@ -291,15 +273,11 @@ def test_norms_of_every_batch(student: Student) -> None:
 )
 def test_training(student: Student) -> None:
     """Each batch is one step of the optimizer, by its gradient; each epoch is a new pass."""
-    model, batches = new_linear(), new_batches(3)
+    start, batches = new_state(), new_batches(3)
     passes = [batches, batches[::-1]]
-    seen = train(student, model, passes, epochs=2, momentum=MOMENTUM)
-    trained(model, passes, momentum=MOMENTUM)
-    assert_close(
-        values_of(seen.after(0), ["weight"]),
-        {"weight": model.weight.detach()},
-        what="the dict of the model's parameters after training",
-    )
+    seen = train(student, start, passes, epochs=2, optimizer="rough")
+    _, weight = trained(start, passes, shrink=SHRINK)
+    check_weight(seen, weight)
 
 
 @pytest.mark.points(2)
@@ -308,15 +286,11 @@ def test_training(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch.")
 def test_train_mode(student: Student) -> None:
     """The model is trained in train mode, also where it was in eval mode before."""
-    model, batches = new_normed(), new_batches(2)
-    seen = train_normed(student, model, batches, NORMED)
-    trained(model, [batches])
-    right = {name: tensor.detach() for name, tensor in model.state_dict().items()}
-    assert_close(
-        values_of(seen.after(0), list(right)),
-        right,
-        what="the state dict of a model with batch normalization after training",
-    )
+    start, batches = new_state(), new_batches(2)
+    start["offset"] = randn(2)
+    seen = train(student, start, [batches])
+    _, weight = trained(start, [batches])
+    check_weight(seen, weight)
 
 
 @pytest.mark.place("train_with_monitor")
@@ -324,7 +298,7 @@ def test_train_mode(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch, and nothing about the mode afterwards.")
 def test_left_in_train_mode(student: Student) -> None:
     """The model is in train mode afterwards, with all of its submodules."""
-    seen = train_normed(student, new_normed(), new_batches(1), NORMED)
+    seen = train(student, new_state(), [new_batches(1)])
     modes = entry(seen.after(0), "training", kind=dict)
     evaluating = [name for name, mode in modes.items() if mode is not True]
     assert_equal(evaluating, [], what="the list of submodules that are in eval mode after training")
@@ -335,12 +309,11 @@ def test_left_in_train_mode(student: Student) -> None:
 @pytest.mark.hint("gradient_norm(model.parameters())")
 def test_parameters_outside_the_optimizer(student: Student) -> None:
     """The norm is over all the model's parameters, not only those that the optimizer holds."""
-    model, batches = new_normed(), new_batches(1)
-    assert_close(
-        train_normed(student, model, batches, ["2.weight", "2.bias"]).value,
-        trained(model, [batches]),
-        what="the norm with an optimizer that holds the last layer only",
-    )
+    start, batches = {**new_state(), BIAS: randn(2)}, new_batches(1)
+    seen = train(student, start, [batches])
+    gradients = gradients_of(start, batches[0])
+    what = "the norm of a weight and a bias, where the optimizer holds the weight alone"
+    assert_close(seen.value, torch.tensor([[norm_of(gradients)]]).double(), what=what)
 
 
 @pytest.mark.requires("test_norms_of_every_batch")
@@ -348,13 +321,10 @@ def test_parameters_outside_the_optimizer(student: Student) -> None:
 @pytest.mark.hint("Clear the gradients before each backward pass, also before the first one.")
 def test_stale_gradients(student: Student) -> None:
     """Gradients from before the training do not count."""
-    model, batches = new_linear(), new_batches(2)
-    model.weight.grad = torch.full_like(model.weight, STALE)
-    assert_close(
-        train(student, model, [batches]).value,
-        trained(model, [batches]),
-        what="the tensor of norms of a model that had gradients before",
-    )
+    start, batches = new_state(), new_batches(2)
+    seen = train(student, start, [batches], gradient=randn(2, 3))
+    right, _ = trained(start, [batches])
+    assert_close(seen.value, right, what="the tensor of norms of a model that had gradients before")
 
 
 @pytest.mark.points(22)
@@ -363,12 +333,11 @@ def test_stale_gradients(student: Student) -> None:
 @pytest.mark.hint("backward, then the norm, then the step.")
 def test_norms_before_the_step(student: Student) -> None:
     """The norm is taken before the optimizer's step, which may change the gradients."""
-    model, batches = new_linear(), new_batches(2)
-    assert_close(
-        train_roughly(student, model, batches).value,
-        trained(model, [batches] * 2, keep=KEEP),
-        what="the tensor of norms with an optimizer that halves the gradients as it steps",
-    )
+    start, batches = new_state(), new_batches(2)
+    seen = train(student, start, [batches], optimizer="rough")
+    right, _ = trained(start, [batches], shrink=SHRINK)
+    what = "the tensor of norms with an optimizer that shrinks the gradients as it steps"
+    assert_close(seen.value, right, what=what)
 
 
 @pytest.mark.points(2)
@@ -377,17 +346,13 @@ def test_norms_before_the_step(student: Student) -> None:
 @pytest.mark.hint("Treat a norm that is not finite like any other: record it, step, go on.")
 def test_non_finite_norms(student: Student) -> None:
     """A norm that is not finite is recorded, and the optimizer steps all the same."""
-    model, batches = new_linear(), new_batches(3)
+    start, batches = new_state(), new_batches(3)
     batches[0][0][0, 0] = INF
     batches[1][0][0, 0] = NAN
-    seen = train_roughly(student, model, batches)
-    norms = trained(model, [batches] * 2, keep=KEEP)
-    assert_close(seen.value, norms, what="the tensor of norms with infinite and NaN inputs")
-    assert_close(
-        values_of(seen.after(0), ["weight"]),
-        {"weight": model.weight.detach()},
-        what="the dict of the model's parameters after training with infinite and NaN inputs",
-    )
+    seen = train(student, start, [batches], optimizer="rough")
+    right, weight = trained(start, [batches], shrink=SHRINK)
+    assert_close(seen.value, right, what="the tensor of norms with infinite and NaN inputs")
+    check_weight(seen, weight)
 
 
 @pytest.mark.place("train_with_monitor")
@@ -395,7 +360,7 @@ def test_non_finite_norms(student: Student) -> None:
 @pytest.mark.hint("Begin with: if epochs < 1, raise a ValueError that names epochs.")
 def test_epochs_below_one(student: Student) -> None:
     """Fewer than one epoch is a ValueError."""
-    call = training_of(student, new_linear(), [new_batches(1)])
+    call = training_of(student, new_state(), [new_batches(1)])
     table = {"epochs": [(*call, 0), (*call, -1)]}
     laws.check_errors(student, "train_with_monitor", table, fine=(*call, 1))
 
@@ -405,7 +370,7 @@ def test_epochs_below_one(student: Student) -> None:
 @pytest.mark.hint("Set no seed in train_with_monitor, and draw no random numbers of your own.")
 def test_random_state_kept(student: Student) -> None:
     """Training seeds nothing, and draws no random numbers where the model draws none."""
-    call = training_of(student, new_linear(), [new_batches(1)])
+    call = training_of(student, new_state(), [new_batches(1)])
     laws.check_changes_nothing(student, "train_with_monitor", *call, 1, only=("random",))
 
 
@@ -429,13 +394,10 @@ def test_compare_initializations(student: Student) -> None:
     """Each value is the mean norm of every epoch of training with plain SGD at the given rate."""
     batches, seed, lr = new_batches(5), new_seed(), 0.03
     result = compare(student, batches, lr=lr, epochs=2, seed=seed)
-    first, _, _ = starts(student, seed)
-    norms = trained(first.model, [batches] * 2, lr=lr)
-    assert_close(
-        entry(result, SCHEMES[0], default=None),
-        norms.mean(dim=1),
-        what='the means for "xavier_uniform"',
-    )
+    start, _ = starts(student, seed)[0]
+    norms, _ = trained(start, [batches] * 2, lr=lr)
+    means = entry(result, SCHEMES[0], default=None)
+    assert_close(means, norms.mean(dim=1), what=f'the means for "{SCHEMES[0]}"')
 
 
 @pytest.mark.points(5)
@@ -445,20 +407,15 @@ def test_compare_initializations(student: Student) -> None:
 def test_compare_seeds_each_scheme(student: Student) -> None:
     """Every scheme begins with the seed, then builds a new model, initializes it, and trains."""
     batches, seed = new_batches(5), new_seed()
-    shuffled = student.made("shuffled", batches)
-    builder, loss = student.made("builder"), student.made("loss")
-    result = student.function("compare_initializations")(
-        builder, shuffled, loss, lr=LR, epochs=2, seed=seed
-    )
-    means = []
-    for begun in starts(student, seed):
-        passes = [[batches[i] for i in order] for order in begun.orders]
-        means.append(trained(begun.model, passes).mean(dim=1))
-    assert_close(
-        [entry(result, scheme, default=None) for scheme in SCHEMES],
-        means,
-        what="the list of the means of all schemes, with a loader that shuffles",
-    )
+    result = compare(student, batches, loader="shuffled", lr=LR, epochs=2, seed=seed)
+    right = []
+    for start, orders in starts(student, seed):
+        passes = [[batches[i] for i in order] for order in orders]
+        norms, _ = trained(start, passes)
+        right.append(norms.mean(dim=1))
+    means = [entry(result, scheme, default=None) for scheme in SCHEMES]
+    what = "the list of the means of all schemes, with a loader that shuffles"
+    assert_close(means, right, what=what)
 
 
 @pytest.mark.requires("test_compare_seeds_each_scheme")
@@ -467,13 +424,11 @@ def test_compare_seeds_each_scheme(student: Student) -> None:
 def test_compare_defaults(student: Student) -> None:
     """By default there are 50 epochs at a learning rate of 0.01, with the seed 0."""
     batches = new_batches(1)
-    first, _, _ = starts(student, 0)
-    norms = trained(first.model, [batches] * 50, lr=0.01)
-    assert_close(
-        entry(compare(student, batches), SCHEMES[0], default=None),
-        norms.mean(dim=1),
-        what='the means for "xavier_uniform" with the defaults',
-    )
+    result = compare(student, batches)
+    start, _ = starts(student, 0)[0]
+    norms, _ = trained(start, [batches] * 50, lr=0.01)
+    means = entry(result, SCHEMES[0], default=None)
+    assert_close(means, norms[:, 0], what=f'the means for "{SCHEMES[0]}" with the defaults')
 
 
 @pytest.mark.requires("test_compare_initializations", "test_gradient_norm_non_finite")
@@ -483,11 +438,9 @@ def test_compare_non_finite(student: Student) -> None:
     """An epoch with a norm that is not finite has a mean that is not finite."""
     batches = new_batches(2)
     batches[1][0][0, 0] = NAN
-    assert_close(
-        entry(compare(student, batches, epochs=1), "ones", default=None),
-        torch.tensor([NAN], dtype=torch.float64),
-        what='the means for "ones", where the second of two norms is NaN',
-    )
+    means = entry(compare(student, batches, epochs=1), "ones", default=None)
+    what = 'the means for "ones", where the second of two norms is NaN'
+    assert_close(means, torch.tensor([NAN]).double(), what=what)
 
 
 # --- diagnose ------------------------------------------------------------------------------------
@@ -498,15 +451,13 @@ def test_compare_non_finite(student: Student) -> None:
 @pytest.mark.hint("One norm above 1e3 is enough; exactly 1e3 is not above.")
 def test_diagnose_exploding(student: Student) -> None:
     """One norm above 1e3 is exploding, and 1e3 itself is not."""
-    check_verdicts(
+    check_diagnoses(
         student,
-        [
-            [1001.0, 1.0, 1.0, 1.0, 1.0],
-            [1.0, 1.0, 1.0, 1.0, 1100.0],
-            [1e-4, 1e-4, 1e4, 1e-4, 1e-4],
-            [500.0, 900.0, 999.0, 800.0, 990.0],
-            [1000.0, 1000.0, 1000.0, 1000.0, 1000.0],
-        ],
+        ([1001.0, *sound(4)], "exploding"),
+        ([*sound(4), *high(1)], "exploding"),
+        ([*low(2), *high(1), *low(2)], "exploding"),
+        ([random.uniform(500.0, 999.0) for _ in range(5)], "healthy"),
+        ([1000.0] * 5, "healthy"),
     )
 
 
@@ -515,16 +466,14 @@ def test_diagnose_exploding(student: Student) -> None:
 @pytest.mark.hint("All of the norms have to be below 1e-3; exactly 1e-3 is not below.")
 def test_diagnose_vanishing(student: Student) -> None:
     """Vanishing is where all norms are below 1e-3, and 1e-3 itself is not."""
-    check_verdicts(
+    check_diagnoses(
         student,
-        [
-            [1e-4, 5e-4, 9e-4, 2e-4, 1e-4],
-            [0.0, 0.0, 0.0, 0.0, 0.0],
-            [2e-3, 1e-4, 1e-4, 1e-4, 1e-4],
-            [1e-4, 1e-4, 1e-4, 1e-4, 2e-3],
-            [2.0, 1.0, 1.0, 1.0, 1e-4],
-            [1e-3, 1e-3, 1e-3, 1e-3, 1e-3],
-        ],
+        (low(5), "vanishing"),
+        ([0.0] * 5, "vanishing"),
+        ([*sound(1), *low(4)], "healthy"),
+        ([*low(4), random.uniform(1.1e-3, 5e-3)], "healthy"),
+        ([*sound(4), *low(1)], "healthy"),
+        ([1e-3] * 5, "healthy"),
     )
 
 
@@ -532,16 +481,15 @@ def test_diagnose_vanishing(student: Student) -> None:
 @pytest.mark.place("diagnose")
 @pytest.mark.hint("NaN is neither above nor below a limit: ask torch.isfinite.")
 def test_diagnose_non_finite(student: Student) -> None:
-    """A norm that is infinite or NaN is exploding; the tensor is left as it is."""
-    histories = [
-        [NAN, 1.0, 1.0, 1.0, 1.0],
-        [1.0, 1.0, 1.0, 1.0, NAN],
-        [INF, 1.0, 1.0, 1.0, 1.0],
-        [1e-4, 1e-4, NAN, 1e-4, 1e-4],
-    ]
-    check_verdicts(student, histories)
-    norms = torch.tensor(random.choice(histories), dtype=torch.float64)
-    laws.check_changes_nothing(student, "diagnose", norms, only=("0.values",))
+    """A norm that is infinite or NaN is exploding."""
+    check_diagnoses(
+        student,
+        ([NAN, *sound(4)], "exploding"),
+        ([*sound(4), NAN], "exploding"),
+        ([INF, *sound(4)], "exploding"),
+        ([*low(2), NAN, *low(2)], "exploding"),
+        (sound(5), "healthy"),
+    )
 
 
 @pytest.mark.points(2)
@@ -549,16 +497,13 @@ def test_diagnose_non_finite(student: Student) -> None:
 @pytest.mark.hint("norms[:5]")
 def test_diagnose_first_five(student: Student) -> None:
     """Only the first five epochs count."""
-    low, sound, high = 1e-4, 1.0, 5e3
-    check_verdicts(
+    check_diagnoses(
         student,
-        [
-            [sound] * 5 + [high] * 3,
-            [sound] * 5 + [NAN] * 3,
-            [sound] * 4 + [high] + [sound] * 3,
-            [low] * 5 + [sound] * 3,
-            [low] * 4 + [sound] + [low] * 7,
-        ],
+        ([*sound(5), *high(3)], "healthy"),
+        ([*sound(5), NAN, NAN, NAN], "healthy"),
+        ([*sound(4), *high(1), *sound(3)], "exploding"),
+        ([*low(5), *sound(3)], "vanishing"),
+        ([*low(4), *sound(1), *low(7)], "healthy"),
     )
 
 
@@ -567,7 +512,23 @@ def test_diagnose_first_five(student: Student) -> None:
 @pytest.mark.hint("A slice may reach behind the end, an index may not.")
 def test_diagnose_short_histories(student: Student) -> None:
     """Where there are fewer than five epochs, all of them count."""
-    check_verdicts(student, [[5e3], [1e-4], [1.0], [1e-4, 1e-4], [1.0, 2.0, 5e3], [1e-4, 1.0]])
+    check_diagnoses(
+        student,
+        (high(1), "exploding"),
+        ([*sound(2), *high(1)], "exploding"),
+        (low(1), "vanishing"),
+        (low(2), "vanishing"),
+        (sound(1), "healthy"),
+        ([*low(1), *sound(1)], "healthy"),
+    )
+
+
+@pytest.mark.requires("test_diagnose_exploding")
+@pytest.mark.place("diagnose")
+@pytest.mark.hint("Compare, and write into nothing: functions that end in an underscore do.")
+def test_diagnose_changes_nothing(student: Student) -> None:
+    """The tensor of norms is left as it is."""
+    laws.check_changes_nothing(student, "diagnose", randn(8), only=("0.values",))
 
 
 # --- plot_gradient_norms -------------------------------------------------------------------------
@@ -632,49 +593,40 @@ def new_seed() -> int:
 
 def new_batches(count: int) -> list[Batch]:
     """Batches of different sizes and norms, the largest and smallest neither first nor last."""
-    return [
-        (torch.randn(4 + i, 3).double(), torch.randn(4 + i, 2).double() + 3 * target)
-        for i, target in zip(range(count), (5, 2, 7, 4, 3), strict=False)
-    ]
+    shifts = (5, 2, 7, 4, 3)
+    return [(randn(4 + i, 3), randn(4 + i, 2) + 3 * shifts[i]) for i in range(count)]
 
 
-def new_linear() -> nn.Linear:
-    """The probe's model of one parameter."""
-    return nn.Linear(3, 2, bias=False).double()
+def new_state() -> State:
+    """A state of the probe's Scaled without a bias, which is the same in both modes."""
+    return {"scale": randn(3), "offset": torch.zeros(2).double(), WEIGHT: randn(2, 3)}
 
 
-def new_normed() -> nn.Module:
-    """The probe's model with batch normalization."""
-    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+def gradients_of(state: State, batch: Batch) -> list[Tensor]:
+    """The gradients of the probe's loss, mean((outputs - 2 targets)²), by the weight and the bias."""
+    inputs, targets = batch
+    x = inputs * state["scale"]
+    outputs = x @ state[WEIGHT].T + state["offset"]
+    if BIAS in state:
+        outputs = outputs + state[BIAS]
+    by_outputs = 2 * (outputs - 2 * targets) / outputs.numel()
+    return [by_outputs.T @ x, by_outputs.sum(0)] if BIAS in state else [by_outputs.T @ x]
 
 
 def trained(
-    model: nn.Module,
-    passes: list[list[Batch]],
-    *,
-    lr: float = LR,
-    momentum: float = 0.0,
-    keep: float = 1.0,
-) -> Tensor:
-    """Train a model of the judge's, and return the norms `(epochs, batches)`.
+    state: State, passes: list[list[Batch]], *, lr: float = LR, shrink: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The norms `(epochs, batches)` of a training without a bias, and the weight afterwards.
 
-    By hand and without torch.optim, whose import takes longer than all of the tests together. What is
-    not finite in a gradient counts as 0 in its step; `keep` is what a step leaves of the parameters.
+    What is not finite in a gradient counts as 0 in its step.
     """
-    model.train()
-    parameters = list(model.parameters())
-    speeds = [torch.zeros_like(parameter) for parameter in parameters]
-    norms = []
+    weight, norms = state[WEIGHT], []
     for batches in passes:
-        for inputs, targets in batches:
-            loss = (model(inputs) - 2 * targets).square().mean()
-            gradients = torch.autograd.grad(loss, parameters)
-            norms.append(norm_of(gradients))
-            with torch.no_grad():
-                for parameter, gradient, speed in zip(parameters, gradients, speeds, strict=True):
-                    speed.mul_(momentum).add_(gradient.nan_to_num(0.0, 0.0, 0.0))
-                    parameter.mul_(keep).sub_(lr * speed)
-    return torch.tensor(norms, dtype=torch.float64).reshape(len(passes), -1)
+        for batch in batches:
+            (gradient,) = gradients_of({**state, WEIGHT: weight}, batch)
+            norms.append(norm_of([gradient]))
+            weight = shrink * weight - lr * gradient.nan_to_num(0.0, 0.0, 0.0)
+    return torch.tensor(norms, dtype=torch.float64).reshape(len(passes), -1), weight
 
 
 # --- calls of the student's functions ------------------------------------------------------------
@@ -684,22 +636,70 @@ def norm(student: Student, gradients: list[Any], kind: str = "parameters") -> An
     return student.function("gradient_norm")(student.made(kind, gradients))
 
 
-def initialized(student: Student) -> laws.Observation:
-    """What initialize makes of the probe's Network with the scheme "ones", which several tests look at."""
+class Network:
+    """Where the layers of the probe's network are: under drawn names, some in others."""
 
-    def initialize() -> laws.Observation:
-        network = student.made("network", FROZEN)
-        return laws.observe(student, "initialize", network, "ones").checked()
+    def __init__(self) -> None:
+        blocks = [new_name() for _ in range(3)]
+        paths = ["", f"{blocks[0]}.", f"{blocks[0]}.{blocks[1]}.", f"{blocks[2]}."]
+        first, *deep = [(path, "linear") for path in paths]
+        others = [(random.choice(paths), kind) for kind in OTHER_LAYERS] + deep
+        random.shuffle(others)
+        # What changes a model before it refuses a scheme shows in a bias that comes first.
+        self.places = {path + new_name(): kind for path, kind in [first, *others]}
+        self.with_bias = self.of("linear")
+        self.linear = [*self.with_bias, *self.of("linear without a bias")]
+        attention = [f"{place}.out_proj" for place in self.of("attention")]
+        self.subclasses = [*self.of("subclass"), *attention]
+
+    def of(self, kind: str) -> list[str]:
+        """The places of the layers of a kind."""
+        return [place for place, own in self.places.items() if own == kind]
+
+    def made(self, student: Student) -> Made:
+        """The network, in which a bias and a weight are frozen."""
+        first, second, *_ = self.with_bias
+        frozen = [f"{first}.bias", f"{second}.weight"]
+        return student.made("network", self.places, frozen, VALUE, GRADIENT)
+
+
+def new_name() -> str:
+    return f"layer_{random.randrange(10**6)}"
+
+
+def new_layer(student: Student) -> Made:
+    return student.made("layer", 4, 3, VALUE, GRADIENT)
+
+
+def initialized_network(student: Student) -> tuple[Network, laws.Observation]:
+    """A network, and what initialize makes of it with the scheme "ones", once for several tests."""
+
+    def initialize() -> tuple[Network, laws.Observation]:
+        network = Network()
+        return network, laws.observe(student, "initialize", network.made(student), "ones").checked()
 
     return student.once("network", initialize)
 
 
-def check_fills(student: Student) -> None:
-    """A function that does nothing leaves all as it was: it has to fill a weight."""
-    weights = parameters_after(initialized(student), ["first.weight"])
-    assert laws.same(weights["first.weight"], torch.ones(3, 4)), (
-        'initialize(model, "ones") does not fill the weight of the first nn.Linear with ones yet.'
-    )
+def check_filled(seen: laws.Observation, names: list[str], value: float) -> None:
+    """These parameters hold the value everywhere after the call, in the shape that they had."""
+    before, after = seen.parameters(0), values_of(seen.after(0), names)
+    right = {name: torch.full_like(before[name], value) for name in names}
+    assert_close(after, right, what=f"the dict of the parameters {', '.join(names)}")
+
+
+def check_fills_at_all(student: Student) -> None:
+    """A function that does nothing leaves all as it was, and so proves nothing."""
+    network, seen = initialized_network(student)
+    check_filled(seen, [f"{network.linear[0]}.weight"], 1.0)
+
+
+def weight_after(student: Student, fan_in: int, fan_out: int, scheme: str) -> Tensor:
+    """The weight of a linear layer of these sizes after initialize."""
+    model = student.made("nested_layer", fan_in, fan_out, VALUE, GRADIENT)
+    seen = laws.observe(student, "initialize", model, scheme).checked()
+    weight = values_of(seen.after(0), ["0.weight"])["0.weight"]
+    return assert_tensor(weight, shape=(fan_out, fan_in), what="the weight after initialize")
 
 
 def values_of(facts: Any, names: list[str]) -> dict[str, Any]:
@@ -708,129 +708,94 @@ def values_of(facts: Any, names: list[str]) -> dict[str, Any]:
     return {name: entry(known, name, "values", default=None) for name in names}
 
 
-def parameters_after(seen: laws.Observation, names: list[str]) -> dict[str, Tensor]:
-    """The named parameters of a model, float32 as it was made, after the call."""
-    return {
-        name: assert_tensor(value, dtype=torch.float32, what=f"the {name}")
-        for name, value in values_of(seen.after(0), names).items()
-    }
-
-
 def new_fans() -> tuple[int, int]:
     """The sizes of a linear layer, about four times as high as wide."""
     fan_in = random.randrange(46, 55)
     return fan_in, ENTRIES // fan_in
 
 
-def weight_after(student: Student, fan_in: int, fan_out: int, scheme: str) -> Tensor:
-    """The weight of a linear layer of these sizes after initialize."""
-    model = student.made("wide", fan_in, fan_out)
-    seen = laws.observe(student, "initialize", model, scheme).checked()
-    weight = parameters_after(seen, ["0.weight"])["0.weight"]
-    return assert_tensor(weight, shape=(fan_out, fan_in), what="the weight after initialize")
-
-
-def spread(weight: Tensor) -> float:
+def spread_of(weight: Tensor) -> float:
     """The standard deviation from 0."""
     return weight.double().square().mean().sqrt().item()
 
 
 def training_of(
-    student: Student, model: nn.Linear, passes: list[list[Batch]], momentum: float = 0.0
-) -> tuple[Made, ...]:
-    """The arguments of train_with_monitor, but for epochs: a copy of the model, and SGD."""
-    made = student.made("linear", model.weight.detach(), model.weight.grad)
-    sgd = student.made("sgd", made, ["weight"], LR, momentum)
-    return made, student.made("loader", passes), student.made("loss"), sgd
+    student: Student,
+    state: State,
+    passes: list[list[Batch]],
+    *,
+    gradient: Tensor | None = None,
+    optimizer: str = "sgd",
+) -> list[Made]:
+    """The arguments of train_with_monitor, but for epochs; SGD holds the weight alone."""
+    model = student.made("scaled", state, gradient)
+    stepping = student.made("sgd", model, [WEIGHT], LR)
+    if optimizer == "rough":
+        stepping = student.made("rough", model, LR, SHRINK, random.uniform(0.2, 0.8))
+    return [model, student.made("loader", passes), student.made("loss"), stepping]
 
 
 def train(
-    student: Student,
-    model: nn.Linear,
-    passes: list[list[Batch]],
-    *,
-    epochs: int = 1,
-    momentum: float = 0.0,
+    student: Student, state: State, passes: list[list[Batch]], *, epochs: int = 1, **options: Any
 ) -> laws.Observation:
-    """What training a copy of the model gives."""
-    call = training_of(student, model, passes, momentum)
+    """What training a model of this state gives, with the options of training_of."""
+    call = training_of(student, state, passes, **options)
     return laws.observe(student, "train_with_monitor", *call, epochs).checked()
 
 
-def train_roughly(student: Student, model: nn.Linear, batches: list[Batch]) -> laws.Observation:
-    """What two epochs with the probe's Rough optimizer give."""
-    made = student.made("linear", model.weight.detach(), None)
-    loader, rough = student.made("loader", [batches]), student.made("rough", made, LR, KEEP)
-    call = (made, loader, student.made("loss"), rough, 2)
-    return laws.observe(student, "train_with_monitor", *call).checked()
+def check_weight(seen: laws.Observation, right: Tensor) -> None:
+    """The model itself has this weight after training."""
+    after = values_of(seen.after(0), [WEIGHT])
+    assert_close(after, {WEIGHT: right}, what="the dict of the model's parameters after training")
 
 
-def train_normed(
-    student: Student, model: nn.Module, batches: list[Batch], held: list[str]
-) -> laws.Observation:
-    """What an epoch of a copy of the model gives, of which the optimizer holds these parameters."""
-    made = student.made("normed", dict(model.state_dict()))
-    loader, sgd = student.made("loader", [batches]), student.made("sgd", made, held, LR, 0.0)
-    call = (made, loader, student.made("loss"), sgd, 1)
-    return laws.observe(student, "train_with_monitor", *call).checked()
-
-
-def compare(student: Student, batches: list[Batch], **options: Any) -> Any:
+def compare(
+    student: Student, batches: list[Batch], *, loader: str = "listed", **options: Any
+) -> Any:
     """What compare_initializations gives for the probe's builder."""
-    builder, loader = student.made("builder"), student.made("loader", [batches])
-    loss = student.made("loss")
-    return student.function("compare_initializations")(builder, loader, loss, **options)
+    builder, loss = student.made("builder"), student.made("loss")
+    made = student.made(loader, batches)
+    return student.function("compare_initializations")(builder, made, loss, **options)
 
 
-class Start:
-    """What the training of a scheme begins with, and the orders of five batches that are drawn next."""
+def starts(student: Student, seed: int) -> list[tuple[State, list[list[int]]]]:
+    """What each scheme begins with, and the orders of five batches in the two passes that follow.
 
-    def __init__(self, report: Any) -> None:
-        scale = assert_tensor(entry(report, "scale"), shape=(3,), dtype=torch.float64)
+    It is the student's own initialize that made it: its mistakes cost points once.
+    """
+    # What building draws after the seed: a scale of the sandbox's could be 0, and all norms with it.
+    scale = torch.randn(3, generator=torch.Generator().manual_seed(seed)).double()
+    begun = []
+    for report in entry(student.run("starts", seed, SCHEMES, 5), kind=list, count=len(SCHEMES)):
         weight = assert_tensor(entry(report, "weight"), shape=(2, 3), dtype=torch.float64)
+        told = "After initialize a weight is NaN, or far larger than any of the schemes makes it."
+        assert (weight.abs() <= LARGEST_START).all(), told
         orders = assert_tensor(entry(report, "orders"), shape=(2, 5), dtype=torch.int64)
-        self.model = Scaled(scale.detach(), weight.detach())
-        self.orders = (orders % 5).tolist()
+        begun.append(({**new_state(), "scale": scale, WEIGHT: weight}, (orders % 5).tolist()))
+    return begun
 
 
-class Scaled(nn.Module):
-    """The probe's Scaled."""
-
-    def __init__(self, scale: Tensor, weight: Tensor) -> None:
-        super().__init__()
-        self.scale = scale
-        self.weight = nn.Parameter(weight.clone())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return (x * self.scale) @ self.weight.T
+# --- diagnoses and figures -----------------------------------------------------------------------
 
 
-def starts(student: Student, seed: int) -> list[Start]:
-    """How each scheme begins, by the student's own initialize: its mistakes cost points once."""
-    begun = entry(student.run("starts", seed, SCHEMES), kind=list, count=len(SCHEMES))
-    return [Start(report) for report in begun]
+def high(count: int) -> list[float]:
+    return [10 ** random.uniform(3.1, 5.0) for _ in range(count)]
 
 
-# --- verdicts and figures ------------------------------------------------------------------------
+def low(count: int) -> list[float]:
+    return [10 ** random.uniform(-8.0, -3.1) for _ in range(count)]
 
 
-def verdict(history: list[float]) -> str:
-    """What diagnose should say."""
-    early = history[:5]
-    if any(not math.isfinite(norm) or norm > 1e3 for norm in early):
-        return "exploding"
-    return "vanishing" if all(norm < 1e-3 for norm in early) else "healthy"
+def sound(count: int) -> list[float]:
+    return [10 ** random.uniform(-2.5, 2.5) for _ in range(count)]
 
 
-def check_verdicts(student: Student, histories: list[list[float]]) -> None:
-    """Compare what diagnose says of each history, in a drawn order."""
-    random.shuffle(histories)
-    tensors = [torch.tensor(history, dtype=torch.float64) for history in histories]
-    assert_equal(
-        student.run("diagnoses", tensors),
-        [verdict(history) for history in histories],
-        what=f"the list of answers for {histories}",
-    )
+def check_diagnoses(student: Student, *cases: tuple[list[float], str]) -> None:
+    """Compare what diagnose says of each history with what it should say, in a drawn order."""
+    diagnose = student.function("diagnose")
+    for history, right in random.sample(cases, len(cases)):
+        diagnosis = diagnose(torch.tensor(history, dtype=torch.float64))
+        assert_equal(diagnosis, right, what=f"the diagnosis of {history}")
 
 
 def plotted(student: Student) -> tuple[dict[str, Tensor], Any]:
@@ -838,9 +803,9 @@ def plotted(student: Student) -> tuple[dict[str, Tensor], Any]:
 
     def plot() -> tuple[dict[str, Tensor], Any]:
         histories = {
-            "xavier_uniform": torch.rand(4, dtype=torch.float64) + 0.5,
-            "deep, lr=0.1": torch.rand(7, dtype=torch.float64) * 100 + 2,
-            "Third": torch.rand(2, dtype=torch.float64) * 1e-10,
+            "xavier_uniform": torch.rand(4).double() + 0.5,
+            "deep, lr=0.1": torch.rand(7).double() * 100 + 2,
+            "Third": torch.rand(2).double() * 1e-10,
         }
         return histories, laws.figure_of(student, "plot_gradient_norms", histories)
 

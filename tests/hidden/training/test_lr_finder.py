@@ -9,39 +9,33 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
+from grader.judge.checks import assert_close, assert_tensor, entry, laws, must_raise
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
 
+Batch = tuple[Tensor, Tensor]
+
 NAN, INF = math.nan, math.inf
 
-# The regression: parameters, and a test of so many steps.
-LINE = ["weight", "bias"]
-LINE_SPAN = (0.001, 0.02, 6)
+# A test of the regression: its first rate, its last rate, and its steps.
 STEPS = 6
+SPAN = (0.001, 0.02, STEPS)
+PARAMETERS = ["weight", "bias"]
 
-# The probe's Network: its parameters, the submodules that come in train mode, and the optimizer's groups.
-SHAPES = {
-    "body.0.weight": (3, 2),
-    "body.0.bias": (3,),
-    "body.2.0.weight": (3, 3),
-    "body.2.0.bias": (3,),
-    "body.2.1.weight": (3,),
-    "body.2.1.bias": (3,),
-    "head.weight": (1, 3),
-    "head.bias": (1,),
-}
-FROZEN = "head.bias"
-TRAINING = ["body.1", "body.2", "body.2.1"]
-BODY = ["body.0.weight", "body.0.bias", "body.2.0.weight", "body.2.0.bias", "body.2.1.weight"]
+# The probe's Network: the optimizer's groups, what is frozen, and what comes in train mode.
 GROUPS: list[dict[str, Any]] = [
-    {"params": BODY, "lr": 0.25, "momentum": 0.9, "weight_decay": 0.125},
-    {"params": ["body.2.1.bias", "head.weight", "head.bias"], "lr": 0.0625, "momentum": 0.5},
+    {"params": ["line.weight", "line.bias"], "lr": 0.0625, "momentum": 0.5},
+    {
+        "params": ["body.0.weight", "body.0.bias", "body.2.0.weight", "body.2.1.weight"],
+        "lr": 0.25,
+        "momentum": 0.9,
+        "weight_decay": 0.125,
+    },
 ]
-NETWORK_SPAN = (0.01, 0.02, 4)
+FROZEN = ["body.0.bias"]
+TRAINING = ["body.1", "body.2", "body.2.1"]
 PARAMETERS_BACK = (
     "Keep copies of the parameters' values (clone, or deepcopy of the state dict: without a copy, "
     "what you keep is trained along), and put them back in place."
@@ -74,13 +68,9 @@ POINT_RTOL = 1e-5
 @pytest.mark.hint("Space the exponents evenly, from log10(lr_min) to log10(lr_max), in float64.")
 def test_rates(student: Student) -> None:
     """The rates are evenly spaced in log(lr), from lr_min to lr_max."""
-    for lr_min, lr_max, steps in [(near(1e-6), near(10.0), 12), (near(3e-4), near(0.2), 2)]:
-        assert_close(
-            student.function("exponential_lrs")(lr_min, lr_max, steps),
-            geometric(lr_min, lr_max, steps),
-            what=f"exponential_lrs({lr_min}, {lr_max}, {steps})",
-            atol=0.0,
-        )
+    for span in [(near(1e-6), near(10.0), 12), (near(3e-4), near(0.2), 2)]:
+        rates = student.function("exponential_lrs")(*span)
+        assert_close(rates, geometric(*span), what=f"exponential_lrs{span}", atol=0.0)
 
 
 @pytest.mark.requires("test_rates")
@@ -115,28 +105,22 @@ def test_refuses_bad_rates(student: Student) -> None:
 @pytest.mark.hint("model.train() reaches every submodule.")
 def test_train_mode(student: Student) -> None:
     """The whole model is in train mode during the test, whatever mode it came in."""
-    # What the model adds up: a reading for each submodule in train mode.
     readings = [float(reading) for reading in random.sample(range(5, 60), 3)]
     model = student.made("gauges", readings, "1.0")
     optimizer = student.made("sgd", model, [{"params": ["0.weight"], "lr": 0.1}], {})
-    zero = torch.zeros(1, dtype=torch.float64)
-    loader = student.made("loader", [[(zero, zero)]])
-    loss = student.made("distance")
-    report = student.run("range_test", model, optimizer, loss, loader, 0.01, 0.1, 3)
-    assert_close(
-        numbers(report, "losses"),
-        torch.full((3,), sum(readings), dtype=torch.float64),
-        what="losses of a model that adds a number for each submodule in train mode",
-    )
+    zero = torch.zeros(1).double()
+    losses = losses_of(range_test(student, model, optimizer, "distance", [[(zero, zero)]], SPAN))
+    what = "losses of a model that adds a number for each submodule in train mode"
+    assert_close(losses, torch.full((STEPS,), sum(readings)).double(), what=what)
 
 
-@pytest.mark.points(24)
+@pytest.mark.points(26)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("At each step: rate, batch, zero_grad, loss, record, backward, step.")
 def test_losses(student: Student) -> None:
     """Each step trains with its own rate, and the loss before it is recorded."""
-    data = regression()
-    rates, losses = fitted(student, data, [{"params": LINE, "lr": 0.03}])
+    data = new_regression()
+    rates, losses = fitted(student, data, [{"params": PARAMETERS, "lr": 0.03}])
     assert_close(losses, descend(data, rates), what="losses")
 
 
@@ -146,7 +130,7 @@ def test_losses(student: Student) -> None:
 @pytest.mark.hint("Loop over optimizer.param_groups and set the same rate in each.")
 def test_every_group(student: Student) -> None:
     """The rate is set in every parameter group."""
-    data = regression()
+    data = new_regression()
     groups = [{"params": ["weight"], "lr": 0.005}, {"params": ["bias"], "lr": 0.04}]
     rates, losses = fitted(student, data, groups)
     assert_close(losses, descend(data, rates), what="losses of a model in two parameter groups")
@@ -157,13 +141,10 @@ def test_every_group(student: Student) -> None:
 @pytest.mark.hint("Keep one iterator over the loader, and ask it for the next batch at each step.")
 def test_next_batches(student: Student) -> None:
     """Each step takes the next mini-batch of the loader."""
-    batches = scaled([26.0, 23, 27, 21, 24, 22], near(1.0))
-    report = scripted(student, [batches], steps=4)
-    assert_close(
-        numbers(report, "losses"),
-        doubles(batches[:4]),
-        what=f"losses where the batches' losses are {batches}",
-    )
+    batches = scaled([26.0, 23, 27, 21, 24, 22])
+    losses = losses_of(scripted(student, [batches], steps=4))
+    what = f"losses where the batches' losses are {batches}"
+    assert_close(losses, doubles(batches[:4]), what=what)
 
 
 @pytest.mark.points(3)
@@ -175,18 +156,16 @@ def test_loader_again(student: Student) -> None:
     # The batch at place i of pass p over the loader has the loss base + 10 p + i.
     base = 10.0 * random.randint(10, 99)
     passes = [[base + 10 * p + i for i in range(3)] for p in range(6)]
-    losses = numbers(scripted(student, passes, steps=8), "losses")
-    assert_close(
-        losses % 10,
-        doubles([0, 1, 2, 0, 1, 2, 0, 1]),
-        what="the list of the places in the loader from which the steps took their batches",
-    )
+    losses = losses_of(scripted(student, passes, steps=8))
+    what = "the list of the places in the loader from which the steps took their batches"
+    assert_close(losses % 10, doubles([0, 1, 2, 0, 1, 2, 0, 1]), what=what)
     # A look at the loader beforehand may have used up a pass, so the passes need only be others.
     begun = losses[[0, 3, 6]].tolist()
-    assert len(set(begun)) == 3, (
+    told = (
         "Your test goes through the batches of the first pass again and again: iterate over the "
         "loader anew, so that it may shuffle anew, and keep no batches."
     )
+    assert len(set(begun)) == 3, told
 
 
 @pytest.mark.points(2)
@@ -195,9 +174,9 @@ def test_loader_again(student: Student) -> None:
 @pytest.mark.hint("Zero the gradients before the backward of each step, the first one included.")
 def test_stale_gradients(student: Student) -> None:
     """Gradients from before the test do not count."""
-    data = regression()
-    stale = {name: torch.full_like(data[name], 3.0) for name in LINE}
-    rates, losses = fitted(student, data, [{"params": LINE, "lr": 0.03}], stale)
+    data = new_regression()
+    stale = {name: torch.full_like(data[name], 3.0) for name in PARAMETERS}
+    rates, losses = fitted(student, data, [{"params": PARAMETERS, "lr": 0.03}], stale)
     assert_close(losses, descend(data, rates), what="losses of a model that came with gradients")
 
 
@@ -207,13 +186,9 @@ def test_stale_gradients(student: Student) -> None:
 @pytest.mark.hint("Call optimizer.step(), so that its momentum and weight decay take part.")
 def test_optimizer_steps(student: Student) -> None:
     """The steps are those of the given optimizer, with the options of its groups."""
-    data, options = regression(), {"momentum": 0.9, "weight_decay": 0.5}
-    rates, losses = fitted(student, data, [{"params": LINE, "lr": 0.03, **options}])
-    assert_close(
-        losses,
-        descend(data, rates, **options),
-        what="losses with momentum and weight decay",
-    )
+    data, options = new_regression(), {"momentum": 0.9, "weight_decay": 0.5}
+    rates, losses = fitted(student, data, [{"params": PARAMETERS, "lr": 0.03, **options}])
+    assert_close(losses, descend(data, rates, **options), what="losses with momentum and decay")
 
 
 # --- lr_range_test: the early stop ---------------------------------------------------------------
@@ -226,9 +201,9 @@ def test_optimizer_steps(student: Student) -> None:
 def test_stop_rule(student: Student) -> None:
     """The test stops at the first loss above 4 times the lowest before it, and records it."""
     check_stops(student, DIVERGING)
-    steady = scaled(STEADY, near(1.0))
-    report = scripted(student, [steady], steps=len(steady))
-    assert_close(numbers(report, "losses"), doubles(steady), what=f"losses for {steady}")
+    steady = scaled(STEADY)
+    losses = losses_of(scripted(student, [steady], steps=len(steady)))
+    assert_close(losses, doubles(steady), what=f"losses for {steady}, which never diverge")
 
 
 @pytest.mark.points(3)
@@ -273,15 +248,7 @@ def test_restores_buffers(student: Student) -> None:
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
 def test_restores_modes(student: Student) -> None:
     """Afterwards every submodule is in the mode that it was in."""
-    test, first_losses = network_test(student)
-    seen = laws.observe(student, *test).checked()
-    check_trained(seen.value, first_losses)
-    modes = entry(seen.after(0), "training", kind=dict)
-    assert_equal(
-        [name for name, mode in modes.items() if mode is True],
-        TRAINING,
-        what="the list of the submodules that are in train mode afterwards, as before",
-    )
+    check_restores(student, ("0.mode",))
 
 
 @pytest.mark.points(4)
@@ -308,7 +275,7 @@ def test_restores_optimizer_state(student: Student) -> None:
         "changes along), and put it back. State that did not exist before the test should not exist "
         "afterwards."
     )
-    for momenta in ({"head.weight": torch.randn(1, 3)}, {}):
+    for momenta in ({"body.2.0.weight": torch.randn(3, 3).double()}, {}):
         check_restores(student, ("1.state",), told, momenta=momenta)
 
 
@@ -341,25 +308,30 @@ def test_random_state(student: Student) -> None:
 @pytest.mark.hint("Return LRRangeTest(rates[:n], losses), both float64, for the n recorded losses.")
 def test_result(student: Student) -> None:
     """The result holds the rates and losses of the steps that were run, in float64, without a graph."""
-    lr_min, lr_max, losses = near(0.02), near(0.5), scaled([2.0, 1, 9, 1, 1], near(1.0))
-    report = scripted(student, [losses], lr_min, lr_max, steps=5)
+    span, losses = (near(0.02), near(0.5), 5), scaled([2.0, 1, 9, 1, 1])
+    result = scripted(student, [losses], *span[:2], steps=5)
     # As many as there are: whether the test stops where it should is the affair of other tests.
-    n = len(numbers(report, "losses"))
-    assert_close(
-        [entry(report, "learning_rates"), entry(report, "losses")],
-        [geometric(lr_min, lr_max, 5)[:n], doubles(losses)[:n]],
-        what="the list of learning_rates and losses of a test of 5 steps that stops early",
-        atol=0.0,
-    )
-    report = scripted_by(student, [[1.0] * 120])
-    right = geometric(1e-6, 10.0, 100)
-    assert_close(
-        entry(report, "learning_rates"), right, what="the rates of a test by default", atol=0.0
-    )
-    assert entry(report, "attached") is False, (
+    n = len(losses_of(result))
+    what = "the list of learning_rates and losses of a test of 5 steps that stops early"
+    right = [geometric(*span)[:n], doubles(losses)[:n]]
+    assert_close([rates_of(result), entry(result, "losses")], right, what=what, atol=0.0)
+    told = (
         "The losses require a gradient: detach each one (loss.item()), so that it does not keep "
         "its graph alive."
     )
+    assert entry(result, "attached") is False, told
+
+
+@pytest.mark.requires("test_result")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("The defaults stand in the signature of the stub.")
+def test_default_span(student: Student) -> None:
+    """By default a test has 100 rates from 1e-6 to 10."""
+    result = range_test(
+        student, *scripted_model(student), "distance", scripted_passes([[1.0] * 120])
+    )
+    what = "the rates of a test by default"
+    assert_close(rates_of(result), geometric(1e-6, 10.0, 100), what=what, atol=0.0)
 
 
 @pytest.mark.place("lr_range_test")
@@ -367,9 +339,8 @@ def test_result(student: Student) -> None:
 @pytest.mark.hint("If a new iterator has no batch at all, raise ValueError and name the loader.")
 def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError."""
-    assert len(numbers(scripted(student, [[3.0, 2.0]], steps=2), "losses")) > 0, (
-        "With a loader of two batches, lr_range_test recorded no loss."
-    )
+    told = "With a loader of two batches, lr_range_test recorded no loss."
+    assert len(losses_of(scripted(student, [[3.0, 2.0]], steps=2))) > 0, told
     call = "lr_range_test with a loader that yields nothing"
     with must_raise(ValueError, mentions="loader", call=call):
         scripted(student, [[]], steps=5)
@@ -437,14 +408,17 @@ def test_result_left_alone(student: Student) -> None:
 def test_plot_curve(student: Student) -> None:
     """The figure shows the losses over the learning rates, on a logarithmic x axis."""
     points, figure = drawn(student)
-    assert_close(
-        the_curve(figure, points),
-        points,
-        what="the points (x, y) of the longest curve in the Axes",
-        rtol=POINT_RTOL,
-        atol=0.0,
-    )
+    what = "the points (x, y) of the longest curve in the Axes"
+    assert_close(the_curve(figure, points), points, what=what, rtol=POINT_RTOL, atol=0.0)
     laws.check_axes(figure, x_scale="log", labels=False)
+
+
+@pytest.mark.requires("test_plot_curve")
+@pytest.mark.place("plot_lr_range_test")
+@pytest.mark.word("the sandbox says what was before and what is left")
+@pytest.mark.hint("Work on a copy where you change the losses.")
+def test_plot_leaves_result(student: Student) -> None:
+    """The result stays as it is, also where a loss is infinite."""
     result = result_of(student, [3.0, 2, 1, INF])
     laws.check_changes_nothing(student, "plot_lr_range_test", result, only=("0.values",))
 
@@ -463,22 +437,17 @@ def test_plot_labels(student: Student) -> None:
 @pytest.mark.hint("if suggestion is not None: axes.axvline(suggestion)")
 def test_plot_suggestion(student: Student) -> None:
     """A suggestion is marked by a vertical line, and without one there is none."""
-    suggestion = near(0.003)
-    result = result_of(student, [3.0, 2, 1, 9])
+    suggestion, losses = near(0.003), [3.0, 2, 1, 9]
+    result = result_of(student, losses)
     lines = verticals(laws.figure_of(student, "plot_lr_range_test", result, suggestion))
     assert lines, "There is no vertical line at the suggestion."
-    assert_close(
-        min(lines, key=lambda x: abs(x - suggestion)),
-        suggestion,
-        what="the x of the vertical line",
-        rtol=POINT_RTOL,
-        atol=0.0,
-    )
-    points, figure = drawn(student)
-    # Error bars are vertical, too: one at each point.
-    assert len(verticals(figure)) in (0, len(points), len(points) + 1), (
-        "Without a suggestion there is a vertical line all the same."
-    )
+    nearest = min(lines, key=lambda x: abs(x - suggestion))
+    what = "the x of the vertical line"
+    assert_close(nearest, suggestion, what=what, rtol=POINT_RTOL, atol=0.0)
+    # Error bars are vertical, too, with a suggestion and without.
+    without = verticals(laws.figure_of(student, "plot_lr_range_test", result))
+    told = "Without a suggestion there is a vertical line all the same."
+    assert len(without) < len(lines), told
 
 
 @pytest.mark.points(3)
@@ -500,7 +469,9 @@ def near(value: float) -> float:
     return value * (1 + random.randint(0, 31) / 128)
 
 
-def scaled(losses: list[float], factor: float) -> list[float]:
+def scaled(losses: list[float]) -> list[float]:
+    """The losses times a drawn factor."""
+    factor = near(1.0)
     return [factor * loss for loss in losses]
 
 
@@ -514,7 +485,7 @@ def geometric(lr_min: float, lr_max: float, steps: int) -> Tensor:
     return lr_min * (lr_max / lr_min) ** (i / (steps - 1))
 
 
-def regression() -> dict[str, Tensor]:
+def new_regression() -> dict[str, Tensor]:
     """A linear regression that is far from its optimum, so that the loss falls slowly."""
     return {
         "inputs": torch.rand(4, 3, dtype=torch.float64) + 0.5,
@@ -524,59 +495,76 @@ def regression() -> dict[str, Tensor]:
     }
 
 
+def parameters_of(data: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: data[name] for name in PARAMETERS}
+
+
 def descend(
     data: dict[str, Tensor], rates: list[float], momentum: float = 0.0, weight_decay: float = 0.0
 ) -> Tensor:
     """The losses of the regression, which SGD trains by one step for each rate."""
-    parameters = [data[name].clone().requires_grad_() for name in LINE]
-    weight, bias = parameters
-    speeds = [torch.zeros_like(parameter) for parameter in parameters]
-    losses = []
+    inputs, targets, weight, bias = data.values()
+    speed, bias_speed, losses = torch.zeros(()), torch.zeros(()), []
     for rate in rates:
-        outputs = data["inputs"] @ weight + bias
-        loss = (outputs - 2 * data["targets"]).square().mean()
-        losses.append(loss.detach())
-        gradients = torch.autograd.grad(loss, parameters)
-        with torch.no_grad():
-            for parameter, gradient, speed in zip(parameters, gradients, speeds, strict=True):
-                speed.mul_(momentum).add_(gradient + weight_decay * parameter)
-                parameter.sub_(rate * speed)
+        rest = inputs @ weight + bias - 2 * targets
+        losses.append(rest.square().mean())
+        by_outputs = 2 * rest / rest.numel()
+        speed = momentum * speed + inputs.T @ by_outputs + weight_decay * weight
+        bias_speed = momentum * bias_speed + by_outputs.sum(0) + weight_decay * bias
+        weight, bias = weight - rate * speed, bias - rate * bias_speed
     return torch.stack(losses)
 
 
 # --- range tests ---------------------------------------------------------------------------------
 
 
-def numbers(report: Any, name: str) -> Tensor:
-    """Rates or losses `(n,)` in float64; what holds them is the affair of test_result."""
-    values = entry(report, name)
-    if isinstance(values, list) and all(isinstance(value, float) for value in values):
-        values = doubles(values)
-    tensor = assert_tensor(values, what=f"{name} of the result")
-    plain = tensor.dim() == 1 and tensor.is_floating_point()
-    assert plain, f"{name} of the result should be floating and have one dimension."
-    return tensor.detach().double()
+def range_test(
+    student: Student,
+    model: Made,
+    optimizer: Made,
+    loss: str,
+    passes: list[list[Batch]],
+    span: Sequence[float] = (),
+) -> Any:
+    """The fields of a range test's result, with this span of rates or with the default one."""
+    loss_fn, loader = student.made(loss), student.made("loader", passes)
+    return student.run("range_test", model, optimizer, loss_fn, loader, *span)
+
+
+def rates_of(result: Any) -> Tensor:
+    """The rates `(n,)` of a result."""
+    return assert_tensor(entry(result, "learning_rates"), what="learning_rates of the result")
+
+
+def losses_of(result: Any) -> Tensor:
+    """The losses `(n,)` in float64; what holds them is the affair of test_result."""
+    losses = entry(result, "losses")
+    if isinstance(losses, list) and all(isinstance(loss, float) for loss in losses):
+        losses = doubles(losses)
+    losses = assert_tensor(losses, what="losses of the result")
+    told = "losses of the result should be floating and have one dimension."
+    assert losses.dim() == 1 and losses.is_floating_point(), told
+    return losses.detach().double()
 
 
 def fitted(
     student: Student,
     data: dict[str, Tensor],
     groups: list[dict[str, Any]],
-    stale: dict[str, Tensor] | None = None,
+    gradients: dict[str, Tensor] | None = None,
 ) -> tuple[list[float], Tensor]:
     """The rates and losses of a range test of the regression, with SGD of these groups.
 
     The rates are the reported ones: whether these are right is the affair of other tests.
     """
-    model = student.made("line", {name: data[name] for name in LINE}, stale or {})
+    model = student.made("line", parameters_of(data), gradients or {})
     optimizer = student.made("sgd", model, groups, {})
-    loader = student.made("loader", [[(data["inputs"], data["targets"])]])
-    loss = student.made("square_loss")
-    report = student.run("range_test", model, optimizer, loss, loader, *LINE_SPAN)
-    rates, losses = numbers(report, "learning_rates"), numbers(report, "losses")
-    assert len(rates) >= len(losses), "There are fewer learning_rates than losses."
-    assert_tensor(losses, shape=(STEPS,), what="losses of a test that has no reason to stop")
-    return rates[:STEPS].tolist(), losses
+    batches = [(data["inputs"], data["targets"])]
+    result = range_test(student, model, optimizer, "square_loss", [batches], SPAN)
+    what = "losses of a test that has no reason to stop"
+    losses = assert_tensor(losses_of(result), shape=(STEPS,), what=what)
+    rates = assert_tensor(rates_of(result), shape=(STEPS,), what="learning_rates of the same test")
+    return rates.tolist(), losses
 
 
 def scripted(
@@ -587,95 +575,59 @@ def scripted(
     *,
     steps: int,
 ) -> Any:
-    """What a range test reports whose k-th pass over the loader has batches of these losses."""
-    return scripted_by(student, passes, lr_min, lr_max, steps)
+    """The result of a range test whose k-th pass over the loader has batches of these losses."""
+    span = (lr_min, lr_max, steps)
+    return range_test(student, *scripted_model(student), "distance", scripted_passes(passes), span)
 
 
-def scripted_by(student: Student, passes: list[list[float]], *span: float) -> Any:
-    """The same with this span of rates, or with the defaults."""
+def scripted_model(student: Student) -> tuple[Made, Made]:
+    """A model whose outputs for zeros are zeros, so that a loss is the distance of the target; and SGD."""
     zeros = {"weight": torch.zeros(1, 1).double(), "bias": torch.zeros(1).double()}
     model = student.made("line", zeros, {})
-    optimizer = student.made("sgd", model, [{"params": ["weight"], "lr": 0.1}], {})
+    return model, student.made("sgd", model, [{"params": ["weight"], "lr": 0.1}], {})
+
+
+def scripted_passes(passes: list[list[float]]) -> list[list[Batch]]:
     x = torch.zeros(1, 1, dtype=torch.float64)
-    batches = [[(x, torch.full_like(x, loss)) for loss in losses] for losses in passes]
-    loader, loss = student.made("loader", batches), student.made("distance")
-    return student.run("range_test", model, optimizer, loss, loader, *span)
+    return [[(x, torch.full_like(x, loss)) for loss in losses] for losses in passes]
 
 
 def check_stops(student: Student, cases: list[Case]) -> None:
     """The test records the losses up to the first one that diverges, and none behind it."""
     for before, first, behind in cases:
-        losses = scaled([*before, first, *behind], near(1.0))
-        report = scripted(student, [losses], steps=len(losses))
-        assert_close(
-            numbers(report, "losses"),
-            doubles(losses[: len(before) + 1]),
-            what=f"the recorded losses for the losses {losses}",
-        )
+        losses = scaled([*before, first, *behind])
+        recorded = losses_of(scripted(student, [losses], steps=len(losses)))
+        right = doubles(losses[: len(before) + 1])
+        assert_close(recorded, right, what=f"the recorded losses for the losses {losses}")
 
 
-def network_test(
-    student: Student, momenta: dict[str, Tensor] | None = None, third: float = 1.0
-) -> tuple[tuple[Any, ...], list[Tensor]]:
-    """A test of the network as the probe and its arguments, and the first two losses.
+def check_restores(
+    student: Student,
+    parts: Sequence[str],
+    told: str = "",
+    *,
+    momenta: dict[str, Tensor] | None = None,
+    third: float = 1.0,
+) -> None:
+    """A range test of the probe's Network leaves these parts as they were.
 
-    SGD has these momenta already; the targets of the third batch are multiplied by `third`.
+    SGD has these momenta already; the targets of the third batch are multiplied by `third`. That the
+    network was trained show the first two losses, which are of the same batch.
     """
-    parameters = {name: torch.randn(shape) for name, shape in SHAPES.items()}
-    model = student.made("network", parameters, TRAINING)
+    data = new_regression()
+    model = student.made("network", parameters_of(data), FROZEN, TRAINING)
     optimizer = student.made("sgd", model, GROUPS, momenta or {})
-    x, y = torch.randn(4, 2), torch.randn(4, 1)
-    batches = [(x, y), (x, y), (x, third * y), (x, y)]
-    loader, loss = student.made("loader", [batches]), student.made("square_loss")
-    test = student.probe("range_test"), model, optimizer, loss, loader, *NETWORK_SPAN
-    return test, network_losses(parameters, momenta or {}, x, y)
-
-
-def network_losses(
-    parameters: dict[str, Tensor], momenta: dict[str, Tensor], x: Tensor, y: Tensor
-) -> list[Tensor]:
-    """The losses of the network on this batch before and after one step with the first rate."""
-    leaves = {name: values.clone().requires_grad_() for name, values in parameters.items()}
-    before = network_loss(leaves, x, y)
-    gradients = dict(zip(leaves, torch.autograd.grad(before, list(leaves.values())), strict=True))
-    after = dict(parameters)
-    for group in GROUPS:
-        for name in group["params"]:
-            if name != FROZEN:
-                speed = group["momentum"] * momenta.get(name, torch.zeros(()))
-                speed = speed + gradients[name] + group.get("weight_decay", 0.0) * parameters[name]
-                after[name] = parameters[name] - NETWORK_SPAN[0] * speed
-    return [before.detach(), network_loss(after, x, y)]
-
-
-def network_loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """The loss of the probe's Network in train mode."""
-
-    def linear(name: str, x: Tensor) -> Tensor:
-        return F.linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
-
-    hidden = linear("body.2.0", linear("body.0", x).tanh())
-    scale, shift = parameters["body.2.1.weight"], parameters["body.2.1.bias"]
-    hidden = F.batch_norm(hidden, None, None, scale, shift, training=True)
-    return (linear("head", hidden) - 2 * y).square().mean()
-
-
-def check_trained(report: Any, right: list[Tensor]) -> None:
-    """A test that does nothing leaves all as it was: the first two steps have the same batch."""
-    losses = numbers(report, "losses")
-    assert len(losses) > 1 and losses[0] != losses[1], (
-        "lr_range_test does not train: the second step has the loss of the first."
-    )
-    moved, wanted = (losses[1] - losses[0]).item(), (right[1] - right[0]).item()
+    x, y = data["inputs"], data["targets"]
+    loader = student.made("loader", [[(x, y), (x, y), (x, third * y), (x, y)]])
+    call = (model, optimizer, student.made("square_loss"), loader, *SPAN)
+    probe = student.probe("range_test")
+    result = laws.check_restores(student, probe, *call, call="lr_range_test", only=parts, told=told)
+    losses = losses_of(result)
+    told = "lr_range_test does not train: the second step has the loss of the first."
+    assert len(losses) > 1 and losses[0] != losses[1], told
+    right = descend(data, [SPAN[0]] * 2)
     what = "by how much the second loss on a batch differs from the first"
-    assert_close(moved, wanted, what=what, rtol=0.01, atol=1e-4)
-
-
-def check_restores(student: Student, parts: Sequence[str], told: str = "", **options: Any) -> None:
-    """A range test of the network trains it, and leaves these parts as they were."""
-    test, first_losses = network_test(student, **options)
-    report = laws.check_restores(student, *test, call="lr_range_test", only=parts, told=told)
-    check_trained(report, first_losses)
+    assert_close((losses[1] - losses[0]).item(), (right[1] - right[0]).item(), what=what)
 
 
 # --- results and figures -------------------------------------------------------------------------
@@ -691,22 +643,14 @@ def result_of(student: Student, losses: list[float], rates: Tensor | None = None
     return student.own("LRRangeTest", rates, doubles(losses))
 
 
-def check_suggestions(
-    student: Student,
-    cases: list[Case],
-    **factor: float,
-) -> None:
+def check_suggestions(student: Student, cases: list[Case], **factor: float) -> None:
     """The suggestion is one decade below the rate of the first loss that diverges."""
     for before, first, behind in cases:
         losses = [*before, first, *behind]
         rates = rates_for(losses)
-        result = result_of(student, losses, rates)
-        assert_close(
-            student.function("suggest_lr")(result, **factor),
-            rates[len(before)].item() / 10,
-            what=f"the suggestion for the losses {losses}",
-            atol=0.0,
-        )
+        suggestion = student.function("suggest_lr")(result_of(student, losses, rates), **factor)
+        right = rates[len(before)].item() / 10
+        assert_close(suggestion, right, what=f"the suggestion for the losses {losses}", atol=0.0)
 
 
 def drawn(student: Student) -> tuple[Tensor, Any]:

@@ -43,14 +43,14 @@ def opened(file):
     return torch.load(io.BytesIO(file))
 
 
-def taken(probe, seed, kept, noises):
-    probe["arrange"](seed, kept)
+def taken(probe, state, noises):
+    probe["arrange"](state)
     draws = probe["draws"]()
     return {"after": draws, "again": [draws] * len(noises)}
 
 
-def written(probe, seed, kept):
-    return {"dict": True, "error": None, "file": packed(seed, kept)}
+def written(probe, state):
+    return {"dict": True, "error": None, "file": packed(state)}
 
 
 def from_file(probe, file, noises):

@@ -1,0 +1,34 @@
+"""What counts as evidence of an attack's success, and what a busy machine does to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.audit.catalogue import Proof
+from grader.audit.evidence import Trial, evidence_in
+
+
+@pytest.mark.parametrize(
+    ("late", "loop_late", "proofs"),
+    [
+        (1.0, 0.0, []),
+        (3.0, 0.0, [Proof.TIME]),
+        (3.0, 0.2, [Proof.TIME]),
+        # Where a harmless loop is 5 s late, 9 s say nothing of an attack.
+        (9.0, 5.0, []),
+        (30.0, 5.0, [Proof.TIME]),
+        # A loop may well end before its time is over.
+        (3.0, -3.0, [Proof.TIME]),
+    ],
+)
+def test_late_is_what_is_later_than_a_harmless_loop(
+    late: float, loop_late: float, proofs: list[Proof]
+) -> None:
+    trial = Trial(0.0, "", 4.0 + late, 4.0, loop_late_seconds=loop_late)
+    assert [evidence.proof for evidence in evidence_in(trial, {}, "trophy")] == proofs
+
+
+def test_points_texts_and_claims_are_evidence_at_any_speed() -> None:
+    trial = Trial(1.0, "secret and trophy", 60.0, 4.0, loop_late_seconds=60.0)
+    found = [evidence.proof for evidence in evidence_in(trial, {"suite": "secret"}, "trophy")]
+    assert found == [Proof.SCORE, Proof.TEXT, Proof.CLAIM]
