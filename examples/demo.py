@@ -1,6 +1,6 @@
-"""Grade the sample class with one command, then show scores, the JSON of one student, a table and the report.
+"""Write and grade the sample class, then show scores, the JSON of one student, a table and the report.
 
-Run by `make demo`. The submissions are by nobody; what each of them shows stands in examples/README.md.
+Run by `make demo`. What each submission shows stands in examples/README.md.
 Every line that is run is shown, so that it can be typed again.
 """
 
@@ -11,10 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sample_class import EXERCISES, FOLDER, write_class
+
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = "demo"
-# What the sample class was given to do.
-EXERCISES = ("glu", "gelu", "grad_norms", "lr_finder", "collate", "data_parallel")
 
 
 def grade(*words: str) -> None:
@@ -28,10 +28,11 @@ def grade(*words: str) -> None:
 
 def main() -> None:
     """From a folder of submissions to a report."""
-    (ROOT / OUTPUT).mkdir(exist_ok=True)
+    write_class(ROOT / FOLDER)
+    print(f"The sample class: {FOLDER.as_posix()}")
     results, report = f"{OUTPUT}/results", f"{OUTPUT}/report"
     given = [word for name in EXERCISES for word in ("--exercise", name)]
-    grade("batch", "examples/class", "-o", results, *given)
+    grade("batch", FOLDER.as_posix(), "-o", results, *given)
     grade("similar", results)
     grade("export", results, "--format", "csv", "-o", f"{OUTPUT}/scores.csv")
     grade("report", results, "-o", report)

@@ -22,7 +22,7 @@ import msgspec
 
 import grader
 from grader.authoring.observations import observations
-from grader.authoring.part import extracted, is_whole
+from grader.authoring.part import extra_credit_file, extracted, is_whole
 from grader.course.manifest import MANIFEST, Course
 from grader.course.pack import write_pack, write_zip
 from grader.errors import CourseError, GraderError
@@ -94,19 +94,17 @@ def _pack(course: Course, observed: Mapping[str, bytes]) -> bytes:
 
     What was observed of wrong answers goes with them, to name mistakes.
     """
-    files = {course.name_of(path): path for path in course.judged_files()}
+    files, extra = course.judged_files(), extra_credit_file(course)
     with contextlib.ExitStack() as stack:
         if not is_whole(course):
             course = stack.enter_context(
                 extracted(msgspec.structs.replace(course, assignments=()), files)
             )
-            files = {course.name_of(path): path for path in course.judged_files()}
+            files = course.judged_files()
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        for number, (name, data) in enumerate(observed.items()):
-            files[name] = Path(folder) / f"{number}.json"
-            files[name].write_bytes(data)
         pack = Path(folder) / "course.pack"
-        write_pack(pack, course.info(), course.name_of(course.folder / MANIFEST), files)
+        manifest = course.name_of(course.folder / MANIFEST)
+        write_pack(pack, course.info(), manifest, {**files, **extra, **observed})
         return pack.read_bytes()
 
 

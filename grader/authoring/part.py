@@ -41,7 +41,7 @@ def released_manifests(course: Course) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def extracted(course: Course, files: Mapping[str, Path]) -> Iterator[Course]:
+def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
     """A copy of these files of the course, in a temporary folder, with a manifest of its exercises alone.
 
     Of the assignments it holds what judges and not their `policy`, which may name students.
@@ -53,9 +53,9 @@ def extracted(course: Course, files: Mapping[str, Path]) -> Iterator[Course]:
             exercise["prerequisites"] = [p for p in exercise["prerequisites"] if p in ids]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for name, file in files.items():
+        for name, content in files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, root / name)
+            (root / name).write_bytes(content)
         shutil.rmtree(root / course.name_of(course.folder) / FOLDER, ignore_errors=True)
         manifest = root / course.name_of(course.folder / MANIFEST)
         manifest.write_text(written({**head, "exercise": exercises}), encoding="utf-8")
@@ -64,6 +64,24 @@ def extracted(course: Course, files: Mapping[str, Path]) -> Iterator[Course]:
             text = written(_file_of(course.assignments, tables))
             manifest.with_name(FILE).write_text(text, encoding="utf-8")
         yield load_course(manifest)
+
+
+def extra_credit_file(course: Course) -> dict[str, bytes]:
+    """The file of assignments with what is for extra credit alone, by name; nothing where nothing is.
+
+    It goes where strangers' code runs: it has no seed and no rule.
+    """
+    tables = [
+        {
+            "id": each.id,
+            "title": each.title,
+            "exercises": list(each.exercises),
+            "extra_credit": list(each.extra_credit),
+        }
+        for each in course.assignments
+        if each.extra_credit
+    ]
+    return {f"exercises/{FILE}": written({"assignment": tables}).encode()} if tables else {}
 
 
 def is_whole(course: Course) -> bool:

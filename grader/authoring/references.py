@@ -62,8 +62,8 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
 
 def _defined(course: Course, exercise: Exercise) -> set[str]:
     """The names that the stub or an answer defines: a rule may be about what a student adds."""
-    paths = (course.stub(exercise), *course.rights(exercise))
-    sources = [path.read_bytes() for path in paths if path.is_file()]
+    sources = [course.stub(exercise).source]
+    sources += [path.read_bytes() for path in course.rights(exercise)]
     sources += [answer.source for answer in wrong_answers(course, exercise).answers]
     names: set[str] = set()
     for source in sources:

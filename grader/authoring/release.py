@@ -29,7 +29,6 @@ import msgspec
 from grader.authoring.gradescope_package import installed_versions, wheel
 from grader.authoring.observations import observations
 from grader.authoring.part import released_manifests
-from grader.authoring.stub import drift, has_markers
 from grader.authoring.template import fill
 from grader.course.digest import exercise_digest
 from grader.course.manifest import (
@@ -86,7 +85,8 @@ def release(
     """Write a release to a folder that is new, empty, or holds nothing but a `.git`.
 
     Args:
-        course: its stubs have to be kept in `tests/stubs`, and each exercise needs a public suite.
+        course: markers in its solutions, or copies in `tests/stubs`, say what the stubs are, and each exercise
+            needs a public suite.
         folder: with `force` it may hold an earlier release, whose files alone are replaced; of an assignment
             also those of others, whose exercises are left alone.
         suites: public ones alone, or all, with sealed solutions.
@@ -269,22 +269,24 @@ def _observations(
 
 def _handed_out(course: Course, exercise: Exercise) -> bytes:
     """The stub as it is handed out, checked in every way that needs no judge."""
-    path = course.root / "tests" / "stubs" / exercise.file
-    if not path.is_file():
+    stub, solution = course.stub(exercise), course.solution(exercise)
+    if stub.working is not None:
         raise CourseError(
-            f"The exercise {exercise.id!r} has no stub at {path}, and what stands in "
-            f"{course.folder} may be somebody's work. Copy the stub to it."
+            f"What stands at {stub.working} may be somebody's work. Mark in the solution of {exercise.id!r} "
+            f"what students write, or copy the stub to {course.kept_stub(exercise)}."
         )
-    stub, solution = path.read_bytes(), course.solution(exercise)
     if not solution.is_file():
-        return stub
-    reference = solution.read_bytes()
-    if is_untouched(reference, stub):
-        raise CourseError(f"{path} is the solution, and no stub; students would get it.")
-    if has_markers(reference.decode("utf-8", "replace")):
-        for complaint in drift(course, exercise):
-            raise CourseError(complaint)
-    return stub
+        return stub.source
+    if is_untouched(solution.read_bytes(), stub.source):
+        raise CourseError(
+            f"The stub of {exercise.id!r} is the solution, and no stub; students would get it."
+        )
+    if course.derived_stub(exercise) not in (None, stub.source):
+        raise CourseError(
+            f"{course.kept_stub(exercise)} is not what the markers of {solution} make of it; "
+            f"`grade stub {exercise.id}` writes it anew."
+        )
+    return stub.source
 
 
 _WHAT_RUNS = {

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from grader.authoring.stub import make_stub
 from grader.authoring.template import fill
 from grader.course.manifest import Course, load_course
+from grader.course.stub import make_stub
 from grader.errors import CourseError, GraderError
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -138,7 +138,6 @@ def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str,
     return {
         f"solutions/{own}": (solution, "the reference, from which the stub is made"),
         f"{exercises}/{own}": (stub, "the stub, which students fill in"),
-        f"tests/stubs/{own}": (stub, "the stub as it was handed out"),
         f"tests/public/{suites}": (fill("public.py"), "tests that students see"),
         f"tests/hidden/{suites}": (fill("hidden.py"), "tests that they don't"),
         f"tests/hidden/{chapter}/probe_{exercise}.py": (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 
+from grader.authoring.caught import write_caught_by
 from grader.authoring.references import dangling
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
@@ -69,7 +69,8 @@ class TestWorth(msgspec.Struct, frozen=True):
 class ExerciseProof(msgspec.Struct, frozen=True):
     """One exercise, proved or not: how much was judged, what was caught, and every complaint.
 
-    `unproved` are the shares that could not be judged, and the packages that they need.
+    `unproved` are the shares that could not be judged, and the packages that they need; `written` are the files
+    whose lists of tests that catch a wrong answer were written.
     """
 
     exercise: str
@@ -80,6 +81,7 @@ class ExerciseProof(msgspec.Struct, frozen=True):
     caught: tuple[CaughtAnswer, ...] = ()
     unproved: str = ""
     worth: tuple[TestWorth, ...] = ()
+    written: tuple[str, ...] = ()
 
 
 def verify(
@@ -88,11 +90,13 @@ def verify(
     *,
     jobs: int = 1,
     seeds: int = SEEDS,
+    write: bool = False,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
     """Prove the exercises one after the other; `done` is called for every module that was judged.
 
-    The stub is judged too, although grading recognizes it without.
+    The stub is judged too, although grading recognizes it without. With `write`, each wrong answer's list of
+    the tests that catch it is written before it is checked: those that do so under each of the `seeds`.
     """
     for exercise in exercises:
         if not course.solution(exercise).is_file():
@@ -104,7 +108,7 @@ def verify(
     ):
         judges.start()
         for exercise in exercises:
-            yield _Prover(course, exercise, judges, threads, seeds, done).prove()
+            yield _Prover(course, exercise, judges, threads, seeds, write, done).prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -125,25 +129,35 @@ class _Prover:
         judges: Judges,
         threads: ThreadPoolExecutor,
         seeds: int,
+        write: bool,
         done: Callable[[Exercise, str], None],
     ) -> None:
         self._course, self._exercise = course, exercise
         self._judges, self._threads = judges, threads
-        self._seeds, self._done = seeds, done
+        self._seeds, self._write, self._done = seeds, write, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
     def prove(self) -> ExerciseProof:
-        course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
+        course, exercise = self._course, self._exercise
+        stub, stub_name = (
+            course.stub(exercise).source,
+            course.name_of(course.folder / exercise.file),
+        )
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
-        wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
+        known = wrong_answers(course, exercise)
+        wrongs = _judgeable(known, self._left_out())
         solution = course.name_of(course.solution(exercise))
-        runs = [_Run(course.name_of(stub), stub.read_bytes())]
+        runs = [_Run(stub_name, stub)]
         runs += [
             _Run(name, source, GradingOptions(seed, record=name == solution and not seed))
             for name, source in rights.items()
             for seed in range(self._seeds)
         ]
-        runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
+        runs += [
+            _Run(wrong.name, wrong.source, GradingOptions(seed))
+            for wrong in wrongs.answers
+            for seed in range(self._seeds if self._write else 1)
+        ]
         judged = list(zip(runs, self._threads.map(self._judge, runs), strict=True))
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
         recorded: Judgment | None = None
@@ -168,11 +182,17 @@ class _Prover:
             f"{end}. Its student reads nothing of use: look at the answer with a check before you use it."
             for end in provoked
         ]
-        complaints += self._stub_complaints(stub, results[course.name_of(stub)].get(0))
+        complaints += self._stub_complaints(stub_name, stub, results[stub_name].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
+        written: tuple[str, ...] = ()
+        if self._write:
+            written = write_caught_by(course, exercise, self._lists(known, results))
+            wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
         caught = [
-            (wrong, result) for wrong in wrongs.answers for result in results[wrong.name].values()
+            (wrong, results[wrong.name][0])
+            for wrong in wrongs.answers
+            if 0 in results.get(wrong.name, {})
         ]
         caught = _recognized(caught, self._tests)
         for wrong, result in caught:
@@ -192,7 +212,30 @@ class _Prover:
             tuple(_caught(wrong, result) for wrong, result in caught),
             ", ".join(f"{n.share} (needs {' and '.join(n.packages)})" for n in exercise.unmet),
             _worth([result for _, result in caught], recorded.result if recorded else None),
+            written,
         )
+
+    def _lists(
+        self, wrongs: WrongAnswers, results: Mapping[str, Mapping[int, ExerciseResult]]
+    ) -> dict[str, tuple[str, ...]]:
+        """The tests that catch each wrong answer under every seed, by its id, in the order of the suites.
+
+        A test that cannot be run here stays in its list. What no test catches has no list: that is a complaint.
+        """
+        left_out = self._left_out()
+        declared = declared_tests(self._course, self._exercise, tuple(Visibility))
+        order = list(dict.fromkeys(test.name for test in declared))
+        lists = {}
+        for wrong in wrongs.answers:
+            judged = results.get(wrong.name, {}).values()
+            failed = [{t.name for t in r.tests if t.outcome in _CAUGHT} for r in judged]
+            if failed and (names := set[str].intersection(*failed)):
+                names |= left_out.intersection(wrong.caught_by)
+                # Where the same tests stand in another order, that is the author's.
+                same = names == set(wrong.caught_by)
+                ordered = tuple(name for name in order if name in names)
+                lists[wrong.id] = wrong.caught_by if same else ordered
+        return lists
 
     def _left_out(self) -> set[str]:
         """The names of the tests that need a package which is not installed."""
@@ -213,20 +256,25 @@ class _Prover:
         finally:
             self._done(self._exercise, run.name)
 
-    def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:
+    def _stub_complaints(self, name: str, stub: bytes, result: ExerciseResult | None) -> list[str]:
         """Complaints about the stub; `result` is None if it could not be judged."""
-        course, exercise, name = self._course, self._exercise, self._course.name_of(path)
-        settled = settle(course, exercise, ExerciseFile(path.read_bytes()), GradingOptions())
+        course, exercise = self._course, self._exercise
+        settled = settle(course, exercise, ExerciseFile(stub), GradingOptions())
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")
-        handed_out = course.folder / exercise.file
-        if handed_out == path:
-            copy = f"tests/stubs/{exercise.file}"
-            complaints.append(f"{copy} is missing: copy the stub to it, as it is handed out.")
-        elif not handed_out.is_file() or handed_out.read_bytes() != path.read_bytes():
-            original = course.name_of(handed_out)
-            complaints.append(f"{name}: it is not the same as {original}; copy one.")
+        kept, working = course.kept_stub(exercise), course.folder / exercise.file
+        # What markers make is compared by `drift`.
+        if course.derived_stub(exercise) is None:
+            if not kept.is_file():
+                complaints.append(
+                    f"{course.name_of(kept)} is missing: mark in the solution what students write, or copy "
+                    "the stub to it, as it is handed out."
+                )
+            elif not working.is_file() or working.read_bytes() != stub:
+                complaints.append(
+                    f"{course.name_of(kept)}: it is not the same as {name}; copy one."
+                )
         if result is None:
             return complaints
         complaints += [
@@ -235,7 +283,7 @@ class _Prover:
             if test.outcome is Outcome.PASSED
         ]
         # Where nothing is left to write, the stub is a program to mend: it fails, and earns nothing.
-        is_complete = b"NotImplementedError" not in path.read_bytes()
+        is_complete = b"NotImplementedError" not in stub
         if result.status is not Status.NOT_ATTEMPTED and not (is_complete and result.score == 0):
             reason = f" ({result.message})" if result.message else ""
             complaints.append(
@@ -376,6 +424,8 @@ def _recognized(
 def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
     """Tests that should catch a wrong answer and do not, and words that its student does not read."""
     name = wrong.name
+    if not wrong.caught_by and wrong.base:
+        return [f"{name}: it has no caught_by: `grade verify --write` writes which tests catch it."]
     if not wrong.caught_by:
         form = "'# wrong: the mistake | caught by: test_a, test_b | told: words'"
         return [f"{name}: its first line must read {form}."]

@@ -21,8 +21,10 @@ def exercise_digest(course: Course, exercise: Exercise) -> str:
     judging = {name: value for name, value in entry.items() if name not in Help.__struct_fields__}
     judging |= {"unmet": [need.share for need in exercise.unmet]} if exercise.unmet else {}
     digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
-    for path in (course.stub(exercise), *_suite_files(course, exercise)):
-        digest.update(path.relative_to(course.root).as_posix().encode() + b"\0")
+    digest.update(exercise.file.encode() + b"\0")
+    digest.update(hashlib.sha256(course.stub(exercise).source).digest())
+    for path in _suite_files(course, exercise):
+        digest.update(course.name_of(path).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 

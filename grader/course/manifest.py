@@ -7,7 +7,7 @@ exercises/course.toml                          the manifest
 exercises/assignments.toml                     what is handed out together, and when (see `assignments`)
 exercises/assignments/<assignment>.toml        in a release, an assignment with the entries of its exercises
 exercises/<chapter>/<exercise>.py              the stub that students get, and write into
-tests/stubs/<chapter>/<exercise>.py            the stub as it was handed out
+tests/stubs/<chapter>/<exercise>.py            in a release, the stub as it was handed out (see `Course.stub`)
 solutions/<chapter>/<exercise>.py              the reference
 solutions/<chapter>/<exercise>.sealed          the same, in a release with all suites
 tests/public/<chapter>/test_<exercise>.py      the suite that students may see
@@ -44,6 +44,7 @@ from grader.course.assignments import (
     read_assignments,
     resolved,
 )
+from grader.course.stub import Stub, derived_stub
 from grader.course.toml import IDENTIFIER, QUALIFIED_NAME, decoded
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
@@ -258,6 +259,11 @@ class Course(msgspec.Struct, frozen=True):
             f"There is no assignment {assignment_id!r}. {nearest(assignment_id, ids)}"
         )
 
+    @property
+    def extra_credit(self) -> frozenset[str]:
+        """The exercises that are for extra credit in their assignment."""
+        return frozenset(name for each in self.assignments for name in each.extra_credit)
+
     def assignment_of(self, exercise: Exercise) -> CourseAssignment | None:
         """The assignment that an exercise is of, if there is one."""
         return next((a for a in self.assignments if exercise.id in a.exercises), None)
@@ -284,14 +290,32 @@ class Course(msgspec.Struct, frozen=True):
             chapters.setdefault(exercise.chapter, []).append(exercise)
         return chapters
 
-    def stub(self, exercise: Exercise) -> Path:
-        """Where the stub stands as it was handed out.
+    def stub(self, exercise: Exercise) -> Stub:
+        """The stub as it was handed out; CourseError where markers of the solution make none.
 
-        A student writes into the one in `exercises`, so that a copy is kept beside the suites.
-        Without it, only what is handed in from elsewhere can be recognized as untouched.
+        A student may have written into the one in `exercises`. So what counts is the copy of a release, else
+        what the solution's markers make. Without both it is the one in `exercises`, and only what is handed in
+        from elsewhere can be recognized as untouched.
         """
-        copy = self.root / "tests" / "stubs" / exercise.file
-        return copy if copy.is_file() else self.folder / exercise.file
+        if (copy := self.kept_stub(exercise)).is_file():
+            return Stub(copy.read_bytes())
+        if (derived := self.derived_stub(exercise)) is not None:
+            return Stub(derived)
+        working = self.folder / exercise.file
+        return Stub(working.read_bytes(), working)
+
+    def kept_stub(self, exercise: Exercise) -> Path:
+        """Where a release keeps the stub as it was handed out; elsewhere it may be missing."""
+        return self.root / "tests" / "stubs" / exercise.file
+
+    def derived_stub(self, exercise: Exercise) -> bytes | None:
+        """What the solution's markers make; None without solution or markers, CourseError if they are wrong."""
+        solution = self.solution(exercise)
+        if not solution.is_file():
+            return None
+        source = solution.read_text(encoding="utf-8", errors="replace")
+        stub = derived_stub(source, self.name_of(solution))
+        return None if stub is None else stub.encode()
 
     def solution(self, exercise: Exercise) -> Path:
         """Where the reference stands (a release for students has none)."""
@@ -352,37 +376,31 @@ class Course(msgspec.Struct, frozen=True):
     def info(self) -> CourseInfo:
         """Name, version and digest; the digest covers the manifest, the stubs and the suites."""
         digest = hashlib.sha256()
-        for path in self.judged_files():
-            digest.update(path.relative_to(self.root).as_posix().encode() + b"\0")
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        for name, content in self.judged_files().items():
+            digest.update(name.encode() + b"\0")
+            digest.update(hashlib.sha256(content).digest())
         return CourseInfo(self.name, self.version, digest.hexdigest(), self.disclose)
 
-    def files(self) -> dict[str, Path]:
+    def files(self) -> dict[str, bytes]:
         """All that judges and proves it, by name below the root; the stubs as they were handed out."""
-        files = {path: path for path in (self.folder / MANIFEST, *self.parts)}
-        if (assignments := self.folder / ASSIGNMENTS).is_file():
-            files[assignments] = assignments
+        files = self.judged_files()
+        paths = [self.folder / ASSIGNMENTS]
         for exercise in self.exercises:
-            stub = self.stub(exercise)
-            files |= {self.folder / exercise.file: stub, stub: stub}
-            paths = [*self.rights(exercise), *self.variants(exercise, "wrong")]
-            paths += [self.mutants(exercise), self.plot(exercise)]
-            for suite in self.suites(exercise).values():
-                paths += [suite, probe_of(suite)]
-            files |= {path: path for path in paths if path.is_file()}
-        return {self.name_of(path): file for path, file in files.items()}
+            paths += [self.kept_stub(exercise), self.plot(exercise), self.mutants(exercise)]
+            paths += [*self.rights(exercise), *self.variants(exercise, "wrong")]
+        return files | self._read(path for path in paths if path.is_file())
 
-    def judged_files(self) -> Iterator[Path]:
-        """All that judges: the manifest, the stubs, the suites and their probes."""
-        yield self.folder / MANIFEST
-        yield from self.parts
+    def judged_files(self) -> dict[str, bytes]:
+        """All that judges, by name below the root: the manifest, the stubs, the suites and their probes."""
+        files = self._read((self.folder / MANIFEST, *self.parts))
         for exercise in self.exercises:
-            yield self.stub(exercise)
+            files[self.name_of(self.folder / exercise.file)] = self.stub(exercise).source
             for suite in self.suites(exercise).values():
-                yield suite
-                probe = probe_of(suite)
-                if probe.is_file():
-                    yield probe
+                files |= self._read(path for path in (suite, probe_of(suite)) if path.is_file())
+        return files
+
+    def _read(self, paths: Iterable[Path]) -> dict[str, bytes]:
+        return {self.name_of(path): path.read_bytes() for path in paths}
 
 
 _SEAL = b"# A solution. `grade solution %s` opens it once every test has passed.\n"
@@ -495,8 +513,10 @@ def _urgency(assignment: CourseAssignment | None, now: datetime.datetime) -> tup
 
 def _missing(course: Course) -> Iterator[str]:
     for exercise in course.exercises:
-        if not course.stub(exercise).is_file():
-            yield f"the exercise {exercise.id!r} has no stub; write it to {course.stub(exercise)}."
+        working, kept = course.folder / exercise.file, course.kept_stub(exercise)
+        if working.is_file() or kept.is_file() or course.derived_stub(exercise) is not None:
+            continue
+        yield f"the exercise {exercise.id!r} has no stub; write it to {working}."
 
 
 def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterator[str]:

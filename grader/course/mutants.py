@@ -11,6 +11,8 @@ tests/wrong/<chapter>/<exercise>.toml describes mutants, each a few changes of i
     says = "You divide by the number of all elements: a row has as many as there are columns."
     change = [["x.shape[1]", "x.numel()"]]
 
+`caught_by` is what `grade verify --write` writes: the tests that catch it.
+
 tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which says the same in its first line:
 
     # wrong: the mistake | caught by: test_a, test_b | says: what the student reads
@@ -47,9 +49,9 @@ _Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
 class WrongAnswer(msgspec.Struct, frozen=True):
     """A wrong answer: its mistake, the tests that must catch it, and words that a student must read.
 
-    `name` says where it stands; `base` names the right answer that a mutant was made of. A file
-    whose first line says nothing has no `caught_by`. A mistake that is `central` to a share or function may
-    not keep most of its points.
+    `name` says where it stands; `base` names the right answer that a mutant was made of. A file whose first
+    line says nothing has no `caught_by`, nor has an entry before `grade verify --write` wrote it. A mistake
+    that is `central` to a share or function may not keep most of its points.
     """
 
     id: str
@@ -89,8 +91,8 @@ class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: _Identifier
     mistake: _Text
-    caught_by: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
     change: Annotated[tuple[tuple[_Text, str], ...], msgspec.Meta(min_length=1)]
+    caught_by: tuple[_Text, ...] = ()
     told: str = ""
     central: str = ""
     base: str = ""

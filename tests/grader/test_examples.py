@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,16 +30,25 @@ BEGUN = {
 }
 
 
-def test_every_submission_is_in_the_table() -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The class as `make demo` writes it."""
+    folder: Path = tmp_path_factory.mktemp("sample") / "class"
+    code = f"import sample_class, pathlib; sample_class.write_class(pathlib.Path({str(folder)!r}))"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT / "examples", check=True)
+    return folder
+
+
+def test_every_submission_is_in_the_table(folder: Path) -> None:
     told = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
-    found = find_class(ROOT / "examples" / "class", COURSE)
+    found = find_class(folder, COURSE)
     assert {each.student.id for each in found.attempts} == set(BEGUN)
     assert all(f"`{name}`" in told for name in BEGUN)
 
 
 @pytest.mark.parametrize("name", BEGUN)
-def test_what_was_not_begun_is_the_stub(name: str) -> None:
-    found = find_class(ROOT / "examples" / "class", COURSE)
+def test_what_was_not_begun_is_the_stub(folder: Path, name: str) -> None:
+    found = find_class(folder, COURSE)
     (attempt,) = (each for each in found.attempts if each.student.id == name)
     files = read_attempt(attempt, COURSE).files
     begun = {
@@ -45,3 +57,10 @@ def test_what_was_not_begun_is_the_stub(name: str) -> None:
         if files[exercise.id].state(COURSE.stub(exercise)) is not State.UNTOUCHED
     }
     assert begun == BEGUN[name]
+
+
+def test_no_student_hands_in_a_solution_with_its_markers(folder: Path) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
+    assert len(texts) == len(BEGUN) * len(GIVEN)
+    assert not [text for text in texts if "begin solution" in text or "end solution" in text]
+    assert all(ast.parse(text) for text in texts)

@@ -299,6 +299,19 @@ def test_an_endless_loop_costs_little_and_counts_as_caught(course: Course) -> No
     assert report.seconds < 60
 
 
+def test_a_slow_mutant_that_is_marked_gets_the_exercises_own_time(course: Course) -> None:
+    manifest = course.root / "exercises" / "course.toml"
+    text = manifest.read_text(encoding="utf-8").replace("seconds = 8", "seconds = 400")
+    manifest.write_text(text, encoding="utf-8")
+    slow = SOLUTION.replace("    return", "    time.sleep(3 if len(name) > 3 else 0)\n    return")
+    course = load_course(course.root)
+    course.solution(course.exercise("greeting")).write_text("import time\n\n\n" + slow, "utf-8")
+    line = "time.sleep(3 if len(name) > 3 else 0)"
+    mark(course, Mutant(12, "greeting", line, line.replace("> 3", "> 2"), b""))
+    report = report_of(course)
+    assert (report.equivalent, report.complaints) == (1, ())
+
+
 def test_a_solution_that_is_not_right(course: Course) -> None:
     solution = course.solution(course.exercise("greeting"))
     solution.write_text(SOLUTION.replace("Hello", "Hi"), encoding="utf-8")

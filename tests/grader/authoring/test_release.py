@@ -48,7 +48,7 @@ def hidden_files(course: Course, exercise: Exercise) -> Iterator[Path]:
 
 
 def public_files(course: Course, exercise: Exercise) -> Iterator[Path]:
-    yield course.stub(exercise)
+    yield course.folder / exercise.file
     suite = course.suites(exercise)[Visibility.PUBLIC]
     # An experiment shows how a picture is drawn, and is for students to read.
     given = (suite, probe_of(suite), course.plot(exercise))
@@ -236,13 +236,15 @@ def test_a_sealed_solution_that_is_damaged(folder: Path, tmp_path: Path) -> None
 
 def test_a_solution_in_the_place_of_a_stub(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "solutions/text/greeting.py", folder / "tests/stubs/text/greeting.py")
-    with pytest.raises(CourseError, match=r"greeting.py is the solution, and no stub"):
+    with pytest.raises(CourseError, match="The stub of 'greeting' is the solution, and no stub"):
         release(load_course(folder), tmp_path / "out")
 
 
 def test_a_stub_that_was_not_kept(folder: Path, tmp_path: Path) -> None:
     (folder / "tests/stubs/text/greeting.py").unlink()
-    with pytest.raises(CourseError, match="'greeting' has no stub at"):
+    with pytest.raises(
+        CourseError, match=r"may be somebody's work. Mark in the solution of 'greeting'"
+    ):
         release(load_course(folder), tmp_path / "out")
 
 

@@ -87,9 +87,7 @@ def test_a_new_key_makes_a_verdict_old_where_it_is_used(tomorrow: Path) -> None:
     course = load_course(tomorrow)
     for exercise in course.exercises:
         of_today = exercise_digest(COURSE, COURSE.exercise(exercise.id))
-        # In this copy the stubs stand elsewhere, which is a part of the digest.
-        stubs_aside = msgspec.structs.replace(course, root=COURSE.root, folder=COURSE.folder)
-        assert (exercise_digest(stubs_aside, exercise) == of_today) == (exercise.id != "greeting")
+        assert (exercise_digest(course, exercise) == of_today) == (exercise.id != "greeting")
 
 
 def test_a_new_key_is_not_released_until_it_is_said_to_be(tomorrow: Path, tmp_path: Path) -> None:
