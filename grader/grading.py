@@ -18,7 +18,7 @@ from grader.course.manifest import Course, Exercise, load_course
 from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError, IsolationError, SubmissionError
 from grader.judge.assignment import GradingOptions
-from grader.judge.scoring import score_alike, sum_of
+from grader.judge.scoring import score_alike, sum_of, with_extra_credit
 from grader.results import (
     Environment,
     ExerciseResult,
@@ -100,14 +100,15 @@ def grade(
         results = [grading.result(exercise) for exercise in selected]
     if len(grading.faults) == len(results):
         raise grading.faults[0]
-    score, max_score = sum_of(results)
+    judged = with_extra_credit(results, course.extra_credit)
+    score, max_score = sum_of(judged)
     return Result(
         course=course_info,
         submission=submission.info(),
         score=score,
         max_score=max_score,
         seed=seed,
-        exercises=tuple(results),
+        exercises=judged,
         started_at=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         duration_seconds=round(time.monotonic() - begin, 3),
         environment=environment_of(grading.torch, grading.walls),
@@ -282,14 +283,15 @@ def nothing_handed_in(
         ]
         end = Outcome.NOT_IMPLEMENTED, "Nothing was handed in."
         results.append(score_alike(exercise, tests, *end, settled=True))
-    score, max_score = sum_of(results)
+    blank = with_extra_credit(results, course.extra_credit)
+    score, max_score = sum_of(blank)
     return Result(
         course=course.info(),
         submission=SubmissionInfo("", ""),
         score=score,
         max_score=max_score,
         seed=options.seed,
-        exercises=tuple(results),
+        exercises=blank,
         started_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         duration_seconds=0.0,
         environment=environment_of("", ()),

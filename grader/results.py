@@ -120,13 +120,26 @@ class Mark(msgspec.Struct, frozen=True):
     lost: float = 0.0
 
 
+class StudentRequest(msgspec.Struct, frozen=True):
+    """A student's request to look at an exercise again, and the answer, empty while there is none.
+
+    Times are ISO 8601 in UTC.
+    """
+
+    message: str
+    asked_at: str
+    answer: str = ""
+    answered_at: str = ""
+
+
 class ExerciseResult(msgspec.Struct, frozen=True):
     """One exercise of one submission; `output` is what the student's code printed, bounded.
 
     One that needed no judge is `settled`: missing, unreadable, not Python, or still the stub. `left_out`
     says which tests count for nothing here, for want of a package. In a gradebook `score` is what counts;
     where that is not what the judge gave, `mark` says what is, and why. While `held` names odd code in the
-    file, the points are provisional: a person looks first.
+    file, the points are provisional: a person looks first. `requests` are the student's own, oldest first.
+    Points for `extra_credit` are added to the score, and full marks do not need them.
     """
 
     name: str
@@ -143,6 +156,8 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     left_out: str = ""
     mark: Mark | None = None
     held: tuple[str, ...] = ()
+    requests: tuple[StudentRequest, ...] = ()
+    extra_credit: bool = False
 
     @property
     def provisional(self) -> str:

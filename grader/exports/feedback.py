@@ -17,6 +17,7 @@ from grader.results import Entry, ExerciseResult
 from grader.student.blocks import (
     Note,
     Section,
+    on_requests,
     plain,
     remarks,
     status_text,
@@ -96,7 +97,7 @@ def _points(exercise: ExerciseResult) -> str:
 
 def _notes(exercise: ExerciseResult) -> list[str]:
     if not is_judged(exercise):
-        return [NOT_JUDGED]
+        return [NOT_JUDGED, *map(one_line, on_requests(exercise))]
     return [one_line(line) for line in remarks(exercise).splitlines()]
 
 

@@ -23,7 +23,8 @@ from grader.gradebook.book import Gradebook
 from grader.gradebook.review import Attention
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
 from grader.gradebook.store import PSEUDONYMS
-from grader.results import Entry, ExerciseResult, StudentInfo, TestResult
+from grader.gradebook.work import KeptRequest
+from grader.results import Entry, ExerciseResult, StudentInfo, StudentRequest, TestResult
 
 # Shorter names are words of every text.
 _SHORTEST = 3
@@ -72,6 +73,22 @@ class AnonymousBook:
     def names(self) -> dict[str, str]:
         """No names."""
         return {}
+
+    def requests(self) -> list[KeptRequest]:
+        """The regrade requests, of pseudonyms."""
+        return [self._request(each) for each in self.book.requests()]
+
+    def _request(self, request: KeptRequest) -> KeptRequest:
+        name = self._of(request.student)
+        hide = self._hiding(name)
+        return msgspec.structs.replace(
+            request,
+            student=name,
+            message=hide.text(request.message),
+            answers=tuple(
+                msgspec.structs.replace(each, text=hide.text(each.text)) for each in request.answers
+            ),
+        )
 
     def absent(self) -> list[StudentInfo]:
         """The students of the roster who handed in nothing."""
@@ -158,6 +175,14 @@ class AnonymousBook:
             similarity,
             pairs=tuple(self._pair(pair) for pair in similarity.pairs),
             groups=tuple(groups),
+            corpus=tuple(
+                msgspec.structs.replace(
+                    each,
+                    student=(name := self._of(each.student)),
+                    digest=self._digest(name, each.exercise, each.digest),
+                )
+                for each in similarity.corpus
+            ),
         )
 
     def _pair(self, pair: SimilarPair) -> SimilarPair:
@@ -235,6 +260,12 @@ class _Hiding:
             output=self.text(result.output),
             tests=tuple(map(self._test, result.tests)),
             mark=mark,
+            requests=tuple(map(self._request, result.requests)),
+        )
+
+    def _request(self, request: StudentRequest) -> StudentRequest:
+        return msgspec.structs.replace(
+            request, message=self.text(request.message), answer=self.text(request.answer)
         )
 
     def _test(self, test: TestResult) -> TestResult:

@@ -10,11 +10,15 @@ from typing import NamedTuple
 
 from grader.course.manifest import Course, Exercise
 from grader.gradebook.keeper import Keeper
+from grader.gradebook.requests import keep_requests
 from grader.gradebook.review import Attention, nothing_found, passed_over
 from grader.gradebook.standing import needed
 from grader.gradebook.work import Attempt, Work
 from grader.results import StudentInfo
 from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
+
+# How a request came that was handed in beside the work.
+_FILE = "a file"
 
 
 class ToJudge(NamedTuple):
@@ -45,12 +49,17 @@ class Asking:
         """
         student = found[0].student
         without: dict[int, dict[str, ExerciseFile]] = {}
+        asking: set[int] = set()
         for each in found:
             submission = read_attempt(each, self._course)
             # The sources are in the gradebook from here on.
-            without[self._keeper.register(each, submission).id] = {
+            attempt = self._keeper.register(each, submission).id
+            without[attempt] = {
                 name: file for name, file in submission.files.items() if file.source is None
             }
+            asking |= {attempt} if submission.requests else set()
+            asked, at = submission.requests, each.submitted_at
+            keep_requests(self._keeper.book.store, student.id, asked, at, _FILE)
         work = self._book.work(student)
         wanted = without.keys() if all_attempts else ()
         files = self._files(work, {each.id: wanted for each in self._exercises}, without)
@@ -58,7 +67,9 @@ class Asking:
         return ToJudge(
             student.id,
             files,
-            self._attention(student.id, newest, files, without[newest.id]),
+            self._attention(
+                student.id, newest, files, without[newest.id], asks=newest.id in asking
+            ),
             is_undated=work.has_versions and not work.is_dated,
             is_older=newest != work.attempts[-1],
         )
@@ -96,10 +107,15 @@ class Asking:
         newest: Attempt,
         asked: Sequence[tuple[Attempt, Exercise, ExerciseFile]],
         without: Mapping[str, ExerciseFile],
+        *,
+        asks: bool,
     ) -> tuple[Attention, ...]:
-        """What to look at of the newest attempt here, `without` files for these exercises."""
+        """What to look at of the newest attempt here, `without` files for these exercises.
+
+        One that only `asks` for a regrade needs none.
+        """
         entries: list[Attention] = []
-        if len(without) == len(self._course.exercises):
+        if len(without) == len(self._course.exercises) and not asks:
             entries += nothing_found(student, self._exercises, without)
         answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == newest.id}
         for exercise in self._exercises:

@@ -167,9 +167,7 @@ class _Batch:
         self._options, self._progress = options, progress
         self._policy = policy_of(course, self._book.fact("policy_file"))
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
-        self._ordinary = {
-            e.id: ordinary_in(e, course.stub(e).read_bytes()) for e in course.exercises
-        }
+        self._ordinary = {e.id: ordinary_in(e, course.stub(e).source) for e in course.exercises}
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
         self.asking = Asking(keeper, course, self._exercises)
         # By the number of the task, which is that of a key; and how many verdicts each student waits for.

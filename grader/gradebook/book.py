@@ -24,7 +24,7 @@ from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import ClassRules, choices, entry_of
 from grader.gradebook.store import FILE, Store, opened
-from grader.gradebook.work import Attempt, Replaced, Work, work_of
+from grader.gradebook.work import Attempt, KeptRequest, Replaced, Work, work_of
 from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
 from grader.submissions import ExerciseFile
 from grader.text import nearest
@@ -222,7 +222,11 @@ class Gradebook:
         """All that a student handed in, oldest first, with every verdict."""
         store, id_ = self.store, student.id
         files, verdicts = store.digests_of(id_), store.verdicts_of(id_)
-        return work_of(student, store.attempts_of(id_), files, verdicts)
+        return work_of(student, store.attempts_of(id_), files, verdicts, store.requests_of(id_))
+
+    def requests(self) -> list[KeptRequest]:
+        """The regrade requests on the exercises that count, oldest first."""
+        return [each for each in self.store.requests() if each.exercise in self.exercises]
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
         """The files of an attempt, by exercise, or why there is none."""

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -31,6 +33,7 @@ from grader.errors import GraderError, SandboxError
 from grader.gradebook.verdict_key import grader_digest
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Task, TaskJudges
+from grader.results import TestResult
 
 _CERTIFICATE = "distributed.comm.tls.client.cert"
 # To find a scheduler, and then its first worker.
@@ -38,6 +41,14 @@ _CONNECT_SECONDS = 20
 _WORKER_SECONDS = 300
 # How long the cluster may lack workers before the user hears of it.
 _SILENT_SECONDS = 5
+# So often a thread that waits for a verdict looks whether it is to go on.
+_MOMENT_SECONDS = 0.5
+# And so long after a connection failed it is tried again.
+_AGAIN_SECONDS = 1.0
+
+
+class _UnpreparedError(SandboxError):
+    """A worker was given none of what judges: its scheduler is not the one that was told of it."""
 
 
 class _Shipment(msgspec.Struct, frozen=True):
@@ -56,6 +67,7 @@ class _JudgesPlugin(WorkerPlugin):
     def __init__(self, name: str, shipment: _Shipment) -> None:
         self.name = name
         self._shipment = shipment
+        self.judges: TaskJudges | None = None
 
     def setup(self, worker: Worker) -> None:
         """Write the course to a folder of the worker's own and start its judges."""
@@ -69,9 +81,10 @@ class _JudgesPlugin(WorkerPlugin):
             path.write_bytes(data)
         course = load_course(folder / self._shipment.manifest)
         course = course.only(course.exercise(name) for name in self._shipment.exercises)
-        self.judges = TaskJudges(course, worker.state.nthreads, self._shipment.options)
-        self._stack.callback(self.judges.close)
-        self.judges.start()
+        judges = TaskJudges(course, worker.state.nthreads, self._shipment.options)
+        self._stack.callback(judges.close)
+        judges.start()
+        self.judges = judges
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # as inherited
         """Let go of the judges and the folder."""
@@ -89,8 +102,14 @@ def _verdict(name: str, task: Task) -> Completed:
     """Judge a task on the worker that this is called on."""
     plugin = get_worker().plugins.get(name)
     if not isinstance(plugin, _JudgesPlugin):
+        raise _UnpreparedError("This worker has no judges of this run.")
+    if plugin.judges is None:
         raise SandboxError("This worker could not start its judges; its own log says why.")
     return plugin.judges.complete(task)
+
+
+def _without_verdict(number: int, error: Exception) -> Completed:
+    return Completed(number, None, fault=f"No worker could judge it: {error}")
 
 
 class ClusterPool:
@@ -102,17 +121,22 @@ class ClusterPool:
         address: str,
         options: GradingOptions,
         tell: Callable[[str], None] = lambda _: None,
+        *,
+        patient: bool = True,
     ) -> None:
-        """`tell` is called, from another thread, with what the one who waits should know."""
-        self._tell = tell
-        self._is_lost = False
+        """`tell` is called, from another thread, with what the one who waits should know.
+
+        It begins with a first worker, or where it is not `patient` with none.
+        """
+        self._tell, self._is_patient = tell, patient
+        self._is_lost, self._is_alone = False, False
         self._over = threading.Event()
         self._name = f"lab-bench-{uuid.uuid4()}"
         self._stack = contextlib.ExitStack()
         # A worker reads the whole manifest, and would miss what an assignment leaves out.
         whole = load_course(course.folder)
-        files = {p.relative_to(whole.root).as_posix(): p.read_bytes() for p in whole.judged_files()}
-        manifest = (whole.folder / "course.toml").relative_to(whole.root).as_posix()
+        files = whole.judged_files()
+        manifest = whole.name_of(whole.folder / "course.toml")
         exercises = tuple(exercise.id for exercise in course.exercises)
         self._shipment = _Shipment(manifest, files, exercises, options, grader_digest())
         self._address = address
@@ -127,7 +151,8 @@ class ClusterPool:
                 "(distributed.comm.tls, in a file under DASK_CONFIG); docs/cluster.md has one that works."
             )
         try:
-            client = Client(self._address, timeout=_CONNECT_SECONDS, set_as_default=False)
+            seconds = _CONNECT_SECONDS if self._is_patient else _SILENT_SECONDS
+            client = Client(self._address, timeout=seconds, set_as_default=False)
         except (OSError, ValueError) as error:
             raise GraderError(
                 f"There is no Dask scheduler at {self._address}: {error}. "
@@ -166,31 +191,38 @@ class ClusterPool:
             yield
         # Dask's client says RuntimeError once it has closed itself.
         except (OSError, CancelledError, RuntimeError) as error:
-            self._is_lost = True
-            raise GraderError(
-                f"The connection to the Dask scheduler at {self._address} was lost: it ended, or the network "
-                "did. What was judged so far is kept; start the scheduler and its workers again, and run the "
-                "same command: only what is left is judged."
-            ) from error
+            raise self._lost() from error
+
+    def _lost(self) -> GraderError:
+        self._is_lost = True
+        return GraderError(
+            f"The connection to the Dask scheduler at {self._address} was lost: it ended, or the network "
+            "did. What was judged so far is kept; start the scheduler and its workers again, and run the "
+            "same command: only what is left is judged."
+        )
 
     def _watch(self) -> None:
         """Say that no worker is there, each time that there was none for a while, until we are over."""
-        is_told = False
         while not self._over.wait(_SILENT_SECONDS):
             try:
                 is_alone = not self._client.nthreads()
             except Exception:  # noqa: BLE001  # the border: the connection is lost, and is told elsewhere
                 return
-            if is_alone and not is_told:
-                self._tell(
-                    f"The scheduler at {self._address} has no worker: waiting for one. "
-                    f"`dask worker {self._address}` starts one; see docs/cluster.md."
-                )
-            is_told = is_alone
+            if is_alone and not self._is_alone:
+                self._tell(self._no_worker)
+            self._is_alone = is_alone
+
+    @property
+    def _no_worker(self) -> str:
+        return (
+            f"The scheduler at {self._address} has no worker: waiting for one. "
+            f"`dask worker {self._address}` starts one; see docs/cluster.md."
+        )
 
     def _check_workers(self) -> None:
         try:
-            self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+            if self._is_patient:
+                self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
         except TimeoutError as error:
             raise GraderError(
                 f"The scheduler at {self._address} has had no worker for {_WORKER_SECONDS} s; "
@@ -235,14 +267,124 @@ class ClusterPool:
             future: Future[Completed] = next(running)
         number = numbers.pop(future.key)
         try:
+            return self._completed(future, number)
+        except SandboxError as error:
+            # The others go on.
+            return _without_verdict(number, error)
+
+    def _completed(self, future: Future[Completed], number: int) -> Completed:
+        """The verdict of a task that ended, with or without one; SandboxError where its worker cannot judge."""
+        try:
             with self._connected():
                 error = future.exception()
                 verdict = future.result() if error is None else None
         finally:
             future.release()
-        if isinstance(error, KilledWorker | SandboxError):
+        if isinstance(error, _UnpreparedError):
+            # Dask's client connects by itself to a scheduler that was started anew, and knows of no judges.
+            raise self._lost() from error
+        if isinstance(error, KilledWorker):
             # The workers that had it died each time: whatever it is, the others go on.
-            return Completed(number, None, fault=f"No worker could judge it: {error}")
+            return _without_verdict(number, error)
         if verdict is None:
             raise error or SandboxError("A worker gave no verdict.")
         return verdict
+
+    def complete(self, task: Task) -> Completed:
+        """Have one task judged; any thread may ask, and several at a time.
+
+        Raises GraderError where the scheduler is lost or has no worker, or the worker cannot judge at all: then
+        nothing of the task is left there.
+        """
+        with self._connected():
+            future = self._client.submit(_verdict, self._name, task, pure=False, retries=1)
+        try:
+            while not self._is_ended(future):
+                if self._is_alone:
+                    raise GraderError(self._no_worker)
+                if self._over.is_set():
+                    raise GraderError("The judging was told to stop.")
+            return self._completed(future, task.number)
+        finally:
+            future.release()
+
+    def _is_ended(self, future: Future[Completed]) -> bool:
+        """Wait for a moment; whether the task has ended then."""
+        with self._connected():
+            try:
+                future.exception(timeout=_MOMENT_SECONDS)
+            except TimeoutError:
+                return False
+        return True
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the scheduler is out of reach."""
+        return self._is_lost
+
+    def stop(self) -> None:
+        """Have those who wait for a verdict wait no longer."""
+        self._over.set()
+
+
+class ClusterJudges:
+    """The judges of a cluster for a server, which outlives schedulers and workers.
+
+    It begins without a worker, connects anew to a scheduler that was lost, and gives back a task that no worker
+    takes.
+    """
+
+    def __init__(self, course: Course, address: str, options: GradingOptions) -> None:
+        self._course, self._address, self._options = course, address, options
+        self._lock = threading.Lock()
+        self._pool: ClusterPool | None = None
+        self._failed_at, self._failure = -math.inf, ""
+        self._closed = False
+
+    def start(self) -> None:
+        """Connect, unless that is done; raises GraderError."""
+        self._connected()
+
+    def _connected(self) -> ClusterPool:
+        with self._lock:
+            if self._closed:
+                raise GraderError("The judging was told to stop.")
+            if self._pool is not None and self._pool.is_lost:
+                self._end()
+            if self._pool is None:
+                # Threads that waited for a connection in vain do not all try it, one after the other.
+                if time.monotonic() < self._failed_at + _AGAIN_SECONDS:
+                    raise GraderError(self._failure)
+                pool = ClusterPool(self._course, self._address, self._options, patient=False)
+                try:
+                    self._pool = pool.__enter__()
+                except GraderError as error:
+                    self._failed_at, self._failure = time.monotonic(), str(error)
+                    raise
+            return self._pool
+
+    def complete(self, task: Task, done: Callable[[TestResult], None] | None = None) -> Completed:  # noqa: ARG002  # as TaskJudges
+        """Have a task judged by a worker; of its tests nothing is told before the verdict.
+
+        Raises GraderError where nothing can be judged now.
+        """
+        try:
+            return self._connected().complete(task)
+        except GraderError as error:
+            if self._closed:
+                return Completed(task.number, None, fault=str(error))
+            raise
+
+    def close(self) -> None:
+        """Let go of the cluster; what is being judged gets no verdict."""
+        self._closed = True
+        pool = self._pool
+        if pool is not None:
+            pool.stop()
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._pool is not None:
+            self._pool.__exit__(None, None, None)
+            self._pool = None

@@ -42,7 +42,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     It sets or adds points, drops or gives the test with that name, or releases the file with that SHA-256;
     another file of the student is held again. One that has none of these is a comment alone. `judged` is what
     the judge gave when it was made, for one student. A mark of `grade mark` is about the file `marked`, by its
-    SHA-256, and no other.
+    SHA-256, and no other. What is added `beyond` may bring more points than the exercise is worth.
     """
 
     student: str = ""
@@ -58,6 +58,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     time: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
     judged: _Points | None = None
     marked: str = ""
+    beyond: bool = False
 
     @property
     def kinds(self) -> list[Kind]:
@@ -150,7 +151,8 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
     reasons = tuple(_sentence(_words(each), each.reason) for each in told)
     about = [each for each in corrections if each.test or each in standing]
     comment = " ".join(each.comment for each in about if each.comment)
-    return Corrected(rounded(min(max(points, 0.0), worth)), reasons, comment, final is not None)
+    most = worth + sum(max(each.add or 0.0, 0.0) for each in standing if each.beyond)
+    return Corrected(rounded(min(max(points, 0.0), most)), reasons, comment, final is not None)
 
 
 def outdated(
@@ -167,7 +169,11 @@ def outdated(
     return [
         (each, now)
         for each, now in pairs
-        if each.judged is not None and now is not None and now != each.judged
+        if each.judged is not None
+        and now is not None
+        and now != each.judged
+        # A mark that changes no points is as right as before.
+        and not (each.marked and not each.add)
     ]
 
 
@@ -268,6 +274,8 @@ def _words(correction: Correction) -> str:
     amount = number(abs(points or 0.0))
     amount += " point" if amount == "1" else " points"
     match correction.kind:
+        case Kind.ADD if correction.marked and not correction.add:
+            return "Read by a person"
         case Kind.POINTS:
             return f"Set to {amount}"
         case Kind.DROP:

@@ -11,7 +11,7 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -107,22 +107,25 @@ def _on_one_line(correction: Correction) -> Correction:
     return msgspec.structs.replace(correction, **changes)
 
 
-def add_correction(folder: Path, correction: Correction) -> None:
-    """Append a correction to the file in a folder; raises CorrectionsError or GraderError."""
-    path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
-    before = read_corrections(text, path)
-    text = f"{text.rstrip()}\n" if text.strip() else _HEADER
-    _write(path, f"{text}\n{_table(correction)}", (*before, _on_one_line(correction)))
+def change_corrections(
+    folder: Path, added: Sequence[Correction], removed: Collection[int] = ()
+) -> None:
+    """Append corrections to the file in a folder, and remove those at these places, from 0, at once.
 
-
-def remove_correction(folder: Path, place: int) -> None:
-    """Remove the table at a place, from 0, of the file in a folder; comments above the next one stay.
-
-    Raises CorrectionsError or GraderError.
+    Comments above the table after a removed one stay. Raises CorrectionsError or GraderError.
     """
     path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
-    left = list(read_corrections(text, path))
-    del left[place]
+    before = read_corrections(text, path)
+    left = [each for place, each in enumerate(before) if place not in removed]
+    for place in sorted(removed, reverse=True):
+        text = _without(text, place)
+    for correction in added:
+        text = f"{text.rstrip()}\n" if text.strip() else _HEADER
+        text = f"{text}\n{_table(correction)}"
+    _write(path, text, (*left, *map(_on_one_line, added)))
+
+
+def _without(text: str, place: int) -> str:
     lines = text.splitlines(keepends=True)
     starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
     start, end = [*starts, len(lines), len(lines)][place : place + 2]
@@ -130,7 +133,7 @@ def remove_correction(folder: Path, place: int) -> None:
         end -= 1
     while start and not lines[start - 1].strip():
         start -= 1
-    _write(path, "".join(lines[:start] + lines[end:]), tuple(left))
+    return "".join(lines[:start] + lines[end:])
 
 
 def _table(correction: Correction) -> str:
@@ -138,10 +141,12 @@ def _table(correction: Correction) -> str:
     lines = ["[[correction]]"]
     for key, value in msgspec.structs.asdict(correction).items():
         match value:
-            case None | "":
+            case None | "" | False:
                 continue
             case datetime.datetime():
                 written = value.isoformat().replace("+00:00", "Z")
+            case True:
+                written = "true"
             case str():
                 # JSON's strings are TOML's, but for one character.
                 written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

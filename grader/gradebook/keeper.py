@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,8 @@ from grader.course.manifest import Course
 from grader.gradebook.book import AssignmentPart, Gradebook
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import (
-    add_correction,
+    change_corrections,
     corrections_text,
-    remove_correction,
     writing,
 )
 from grader.gradebook.policy_file import read_policy
@@ -79,14 +78,10 @@ class Keeper:
             "corrections": self._digest_of_corrections(),
             "exercises": ",".join(exercise.id for exercise in course.exercises),
             "stubs": msgspec.json.encode(
-                {
-                    e.id: hashlib.sha256(course.stub(e).read_bytes()).hexdigest()
-                    for e in course.exercises
-                }
+                {e.id: hashlib.sha256(course.stub(e).source).hexdigest() for e in course.exercises}
             ).decode(),
         }
-        given = course.assignment
-        facts["extra credit"] = ",".join(given.extra_credit) if given is not None else ""
+        facts["extra credit"] = ",".join(sorted(course.extra_credit))
         if course.assignments:
             parts = {
                 each.id: AssignmentPart(each.title, each.exercises) for each in course.assignments
@@ -144,37 +139,47 @@ class Keeper:
         self.set_facts(policy=text, policy_file=file, corrections=corrections, stale="yes")
         self._write_results()
 
-    def correct(self, correction: Correction) -> None:
-        """Append a correction to the file of corrections, and write the results that it changes.
+    def correct(self, *added: Correction, replacing: Collection[int] = ()) -> None:
+        """Append corrections to their file, in the place of those at these places, and write the results.
 
-        Raises CorrectionsError or GraderError.
+        The file changes at once. What a person changed in it since the last time is written, too. Killed in
+        between, the next grading writes the results. Raises CorrectionsError or GraderError.
         """
-        with self._changing_corrections(correction.student):
-            add_correction(self._folder, correction)
-
-    def undo(self, place: int) -> None:
-        """Remove the correction at this place, from 0, and write the results that it changes."""
-        correction = self.book.corrections()[place]
-        with self._changing_corrections(correction.student):
-            remove_correction(self._folder, place)
-
-    @contextlib.contextmanager
-    def _changing_corrections(self, student: str) -> Iterator[None]:
-        """Change the file of corrections for a student, or for all if none is named, and then the results.
-
-        What a person changed in it since the last time is written, too. Killed in between, the next grading
-        writes the results.
-        """
+        before = self.book.corrections()
+        students = {each.student for each in (*added, *(before[place] for place in replacing))}
         is_known = self._digest_of_corrections() == self.book.fact("corrections")
         is_settled = is_known and not self.book.fact("stale")
         self.set_facts(stale="yes")
-        yield
+        change_corrections(self._folder, added, replacing)
         self.set_facts(corrections=self._digest_of_corrections())
-        if student and is_settled:
-            self.write_result(student)
-            self.settled()
-        else:
+        # A correction without a student is for all.
+        if "" in students or not is_settled:
             self._write_results()
+            return
+        for student in sorted(students):
+            self.write_result(student)
+        self.settled()
+
+    def undo(self, place: int) -> None:
+        """Remove the correction at this place, from 0, and write the results that it changes."""
+        self.correct(replacing=(place,))
+
+    @contextlib.contextmanager
+    def changing_results(self, students: Iterable[str]) -> Iterator[Store]:
+        """A transaction, after which the results of these students are written.
+
+        Killed in between, the next grading writes them.
+        """
+        is_settled = not self.book.fact("stale")
+        with self.transaction():
+            self._store.set_facts({"stale": "yes"})
+            yield self._store
+        if not is_settled:
+            self._write_results()
+            return
+        for student in dict.fromkeys(students):
+            self.write_result(student)
+        self.settled()
 
     def _digest_of_corrections(self) -> str:
         """The digest of the file of corrections; empty where there are none. Raises CorrectionsError."""
@@ -209,15 +214,19 @@ class Keeper:
         if student != before:
             self._store.put_student(student)
 
-    def register(self, found: ClassAttempt, submission: Submission) -> Attempt:
+    def register(
+        self, found: ClassAttempt, submission: Submission, *, whole: bool = True
+    ) -> Attempt:
         """The row of an attempt, which is the one that the same files of that time had before.
 
         Found again it is no other attempt, and gets no second verdict; a time that was not known is kept.
-        Within a transaction.
+        `whole` says that the submission has all files of its student, so that an earlier attempt that
+        has more is of a course that dropped exercises, and not another one. Within a transaction.
         """
         student, digest = found.student.id, submission.info().digest
         self.keep_student(found.student)
-        self._know_again(student, submission)
+        if whole:
+            self._know_again(student, submission)
         attempts = self._store.attempts_of(student)
         same = [each for each in attempts if each.digest == digest]
         times = {each.submitted_at: each for each in sorted(same, key=lambda e: e.submitted_at)}

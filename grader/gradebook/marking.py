@@ -18,12 +18,16 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction
+from grader.gradebook.keeper import Keeper
 from grader.results import Entry, ExerciseResult
-from grader.text import clean
+from grader.text import clean, number
+from grader.toml import TomlMistake, line_of, read_toml
 
 # Keys of the walk itself.
 RESERVED = {"n": "keep and go on", "s": "skip", "c": "comment", "q": "stop"}
-_NOTHING = "read by a person, nothing to remark"
+# The fact with the drafts.
+_DRAFTS = "marking"
+_NOTHING = "nothing to remark"
 _LONGEST = 1000
 
 
@@ -35,8 +39,11 @@ class RubricItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     says: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class _Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The items of a rubric; with `beyond` a mark may bring more points than the exercise is worth."""
+
     item: Annotated[tuple[RubricItem, ...], msgspec.Meta(min_length=1)]
+    beyond: bool = False
 
 
 class FileToMark(msgspec.Struct, frozen=True):
@@ -57,24 +64,40 @@ def rubric_of(course: Course, exercise: Exercise) -> Path:
     return course.root / "tests" / "rubrics" / exercise.chapter / f"{exercise.id}.toml"
 
 
-def read_rubric(path: Path) -> tuple[RubricItem, ...]:
-    """The items of a rubric; raises CourseError with what is wrong in it."""
+def read_rubric(path: Path, worth: float) -> Rubric:
+    """A rubric of an exercise that is worth so many points; raises CourseError with the line."""
     try:
-        items = msgspec.toml.decode(path.read_bytes(), type=_Rubric).item
+        text = path.read_text(encoding="utf-8")
+        rubric = read_toml(text, Rubric)
     except FileNotFoundError as error:
         raise CourseError(
             f'There is no rubric at {path}. Write a table [[item]] for each item there, with key = "d", '
             'points = -1 and says = "...", or name a file with --rubric.'
         ) from error
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CourseError(f"{path} is no rubric: {error}.") from error
-    keys = [item.key for item in items]
-    for key in keys:
-        if key in RESERVED:
-            raise CourseError(f"{path}: the key {key!r} means {RESERVED[key]}; choose another.")
-        if keys.count(key) > 1:
-            raise CourseError(f"{path}: two items have the key {key!r}; change one of them.")
-    return items
+    except (OSError, UnicodeDecodeError) as error:
+        raise CourseError(f"{path} cannot be read: {error}.") from error
+    except TomlMistake as error:
+        raise CourseError(f"{path}{error.place}: {error.reason} (`{error.path}`).") from error
+    for place, complaint in _complaints(rubric, worth):
+        raise CourseError(f"{path}, line {line_of(text, f'item[{place}].points')}: {complaint}")
+    return rubric
+
+
+def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
+    """What no decoder sees, with the number of the item, from 0."""
+    keys = [item.key for item in rubric.item]
+    brings = 0.0
+    for place, item in enumerate(rubric.item):
+        if item.key in RESERVED:
+            yield place, f"the key {item.key!r} means {RESERVED[item.key]}; choose another."
+        if item.key in keys[:place]:
+            yield place, f"two items have the key {item.key!r}; change one of them."
+        brings += max(item.points, 0.0)
+        if brings > worth and not rubric.beyond:
+            sums = f"the items bring up to {number(brings)} points, and the exercise is worth {number(worth)}"
+            advice = "Give fewer, or write beyond = true at the top if a mark may go beyond them."
+            yield place, f"{sums}. {advice}"
+            return
 
 
 def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
@@ -96,6 +119,53 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     yield from teams.values()
 
 
+class Draft(msgspec.Struct, frozen=True):
+    """What was answered so far of a file that is being read: keys of items, and comments."""
+
+    keys: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+
+
+def drafts(book: Gradebook) -> dict[str, Draft]:
+    """What was answered of files that have no mark yet, by `draft_name`."""
+    return book.store.json_fact(_DRAFTS, dict[str, Draft]) or {}
+
+
+def draft_name(answer: FileToMark) -> str:
+    """The name of a file's draft."""
+    return f"{answer.result.name} {answer.digest}"
+
+
+def keep_draft(keeper: Keeper, answer: FileToMark, draft: Draft | None) -> None:
+    """Keep what was answered of a file, synced to the disk when this returns; None forgets it."""
+    kept = {name: each for name, each in drafts(keeper.book).items() if name != draft_name(answer)}
+    keeper.set_facts(**{_DRAFTS: kept if draft is None else {**kept, draft_name(answer): draft}})
+
+
+def keep_mark(
+    keeper: Keeper,
+    answer: FileToMark,
+    items: Sequence[RubricItem],
+    comment: str,
+    author: str,
+    *,
+    beyond: bool = False,
+) -> None:
+    """Replace the marks of a file by one for each of its students, all at once; its draft goes last."""
+    before = _places(keeper.book.corrections(), answer)
+    made = _marks(answer, items, comment, author)
+    if beyond:
+        made = [msgspec.structs.replace(each, beyond=True) for each in made]
+    keeper.correct(*made, replacing=before)
+    keep_draft(keeper, answer, None)
+
+
+def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
+    """Whether each of a file's students has a mark of it."""
+    places = _places(corrections, answer)
+    return {corrections[place].student for place in places} == set(answer.students)
+
+
 def _answer(book: Gradebook, entry: Entry, exercise: str) -> FileToMark | None:
     result = next((each for each in entry.result.exercises if each.name == exercise), None)
     if result is None or result.untouched:
@@ -104,7 +174,7 @@ def _answer(book: Gradebook, entry: Entry, exercise: str) -> FileToMark | None:
     return None if source is None else FileToMark((entry.student.id,), result, source)
 
 
-def marks_of(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
+def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
     """The places of the corrections that are marks of this file, for one of its students."""
     return [
         place
@@ -115,7 +185,7 @@ def marks_of(corrections: Sequence[Correction], answer: FileToMark) -> list[int]
     ]
 
 
-def mark(
+def _marks(
     answer: FileToMark, items: Sequence[RubricItem], comment: str, author: str
 ) -> list[Correction]:
     """The corrections that say what holds of a file, one for each of its students."""

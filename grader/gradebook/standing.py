@@ -23,8 +23,8 @@ from grader.gradebook.corrections import (
     released,
 )
 from grader.gradebook.policy import Counted, HandedIn, Policy
-from grader.gradebook.work import Attempt, Verdict, Work
-from grader.judge.scoring import rounded, sum_of
+from grader.gradebook.work import Attempt, KeptRequest, Verdict, Work
+from grader.judge.scoring import rounded, sum_of, with_extra_credit
 from grader.results import (
     CourseInfo,
     Entry,
@@ -35,6 +35,7 @@ from grader.results import (
     Result,
     Status,
     StudentInfo,
+    StudentRequest,
     SubmissionInfo,
 )
 
@@ -170,7 +171,8 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
         _exercise(work, rules, name, chosen.get(name), verdicts.get(name))
         for name in rules.exercises
     )
-    exercises = [result for result in results if result is not None]
+    marked = with_extra_credit(filter(None, results), rules.extra_credit)
+    exercises = [_with_requests(result, work.requests) for result in marked]
     if not exercises:
         return None
     counting = {choice.attempt.id for choice in chosen.values()}
@@ -244,6 +246,19 @@ def _exercise(
     return msgspec.structs.replace(judged, score=after.points, mark=mark, held=held)
 
 
+def _with_requests(result: ExerciseResult, requests: Sequence[KeptRequest]) -> ExerciseResult:
+    about = tuple(
+        StudentRequest(each.message, each.asked_at)
+        if each.is_open
+        else StudentRequest(
+            each.message, each.asked_at, each.answers[-1].text, each.answers[-1].answered_at
+        )
+        for each in requests
+        if each.exercise == result.name
+    )
+    return msgspec.structs.replace(result, requests=about) if about else result
+
+
 def _due(policy: Policy, student: StudentInfo, exercise: str) -> str:
     deadline = policy.deadline(student, exercise)
     return deadline.due.isoformat().replace("+00:00", "Z") if deadline is not None else ""
@@ -277,8 +292,7 @@ def _result(
     exercises: Sequence[ExerciseResult],
     verdicts: Sequence[Verdict],
 ) -> Result:
-    score, _ = sum_of(exercises)
-    _, max_score = sum_of(each for each in exercises if each.name not in rules.extra_credit)
+    score, max_score = sum_of(exercises)
     if verdicts:
         seed = max(verdict.seed for verdict in verdicts)
         started_at = min(verdict.graded_at for verdict in verdicts)

@@ -11,7 +11,7 @@ import os
 import secrets
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,9 @@ from grader.gradebook.verdict_key import VerdictKey
 from grader.gradebook.work import (
     Attempt,
     DamagedValueError,
+    KeptRequest,
     Replaced,
+    RequestAnswer,
     Verdict,
     packed,
     unpacked,
@@ -89,6 +91,27 @@ CREATE TABLE replaced (             -- verdicts in whose place another one stand
     PRIMARY KEY (revision, attempt, exercise)
 ) WITHOUT ROWID;
 """
+# What came later than the first gradebooks of this format: made when one is opened to be written to.
+_LATER_TABLES = """
+CREATE TABLE IF NOT EXISTS requests (   -- of students, to look at an exercise again
+    number INTEGER PRIMARY KEY,
+    student TEXT NOT NULL REFERENCES students (id),
+    exercise TEXT NOT NULL,
+    message TEXT NOT NULL,
+    asked_at TEXT NOT NULL,             -- in UTC
+    origin TEXT NOT NULL,
+    UNIQUE (student, exercise, message)
+);
+CREATE TABLE IF NOT EXISTS answers (    -- to requests; the last one holds
+    request INTEGER NOT NULL REFERENCES requests (number),
+    number INTEGER NOT NULL,            -- from 1
+    text TEXT NOT NULL,
+    author TEXT NOT NULL,
+    answered_at TEXT NOT NULL,          -- in UTC
+    PRIMARY KEY (request, number)
+) WITHOUT ROWID;
+"""
+_REQUEST = "SELECT number, student, exercise, message, asked_at, origin FROM requests"
 _STUDENT = "SELECT id, name, email, ids FROM students"
 _ATTEMPT = "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
 
@@ -105,6 +128,7 @@ class Store:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._facts_changed = 0
+        self._has_requests = False
         self._environments: dict[int, Environment] = {}
 
     @contextlib.contextmanager
@@ -227,6 +251,61 @@ class Store:
             if self.connection.execute(known, (digest,)).fetchone() is None:
                 deflated = zlib.compress(file.source)
                 self.connection.execute("INSERT INTO sources VALUES (?, ?)", (digest, deflated))
+
+    # --- regrade requests -----------------------------------------------------------------------
+
+    def requests(self) -> list[KeptRequest]:
+        """Every request of the class with its answers, oldest first."""
+        return self._requests(f"{_REQUEST} ORDER BY number", ())
+
+    def requests_of(self, student: str) -> list[KeptRequest]:
+        """The requests of a student with their answers, oldest first."""
+        return self._requests(f"{_REQUEST} WHERE student = ? ORDER BY number", (student,))
+
+    def _requests(self, query: str, values: Sequence[str]) -> list[KeptRequest]:
+        if not self._has_requests:
+            # A gradebook that nothing was written to since an earlier grader has no such table.
+            known = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"
+            self._has_requests = self.connection.execute(known).fetchone() is not None
+        rows = self.connection.execute(query, values).fetchall() if self._has_requests else []
+        return [
+            KeptRequest(
+                number=number,
+                student=student,
+                exercise=exercise,
+                message=message,
+                asked_at=asked_at,
+                origin=origin,
+                answers=self._answers(number),
+            )
+            for number, student, exercise, message, asked_at, origin in rows
+        ]
+
+    def _answers(self, request: int) -> tuple[RequestAnswer, ...]:
+        rows = self.connection.execute(
+            "SELECT text, author, answered_at FROM answers WHERE request = ? ORDER BY number",
+            (request,),
+        )
+        return tuple(RequestAnswer(*row) for row in rows)
+
+    def add_request(
+        self, student: str, exercise: str, message: str, asked_at: str, origin: str
+    ) -> bool:
+        """Keep a request; returns whether it is new: the same message of a student is one request."""
+        cursor = self.connection.execute(
+            "INSERT OR IGNORE INTO requests (student, exercise, message, asked_at, origin)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (student, exercise, message, asked_at, origin),
+        )
+        return cursor.rowcount > 0
+
+    def add_answer(self, request: int, answer: RequestAnswer) -> None:
+        """Keep an answer to a request; earlier ones stay before it."""
+        self.connection.execute(
+            "INSERT INTO answers SELECT :request, count(*) + 1, :text, :author, :answered_at"
+            " FROM answers WHERE request = :request",
+            {"request": request, **msgspec.structs.asdict(answer)},
+        )
 
     # --- verdicts -------------------------------------------------------------------------------
 
@@ -456,6 +535,7 @@ def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
                 connection.execute(insert, (PSEUDONYMS, secrets.token_hex(16)))
                 connection.commit()
                 version = FORMAT_VERSION
+            connection.executescript(_LATER_TABLES)
     except BaseException as error:
         if connection is not None:
             connection.close()

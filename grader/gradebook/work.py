@@ -64,6 +64,34 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class RequestAnswer(msgspec.Struct, frozen=True):
+    """What staff answered to a request; `answered_at` is in UTC."""
+
+    text: str
+    author: str
+    answered_at: str
+
+
+class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's request to look at an exercise again; of several answers the last one holds.
+
+    The number counts from 1 in the gradebook, `asked_at` is in UTC, and `origin` says how it came.
+    """
+
+    number: int
+    student: str
+    exercise: str
+    message: str
+    asked_at: str
+    origin: str
+    answers: tuple[RequestAnswer, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no answer."""
+        return not self.answers
+
+
 class Replaced(msgspec.Struct, frozen=True):
     """A verdict that took the place of an earlier one."""
 
@@ -91,6 +119,7 @@ def work_of(
     attempts: Iterable[Attempt],
     files: Mapping[str, Mapping[int, str]],
     verdicts: Mapping[str, Mapping[int, Verdict]],
+    requests: Iterable[KeptRequest] = (),
 ) -> Work:
     """The work of a student from rows in any order.
 
@@ -105,7 +134,7 @@ def work_of(
         exercise: {each.id: sources[each.id] for each in numbered if sources.get(each.id)}
         for exercise, sources in files.items()
     }
-    return Work(student, tuple(ordered), in_order, verdicts)
+    return Work(student, tuple(ordered), in_order, verdicts, tuple(requests))
 
 
 class Work(NamedTuple):
@@ -115,6 +144,7 @@ class Work(NamedTuple):
     attempts: tuple[Attempt, ...]
     files: Mapping[str, Mapping[int, str]]
     verdicts: Mapping[str, Mapping[int, Verdict]]
+    requests: tuple[KeptRequest, ...] = ()
 
     @property
     def is_dated(self) -> bool:

@@ -13,7 +13,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,7 @@ from grader.submissions.archive import (
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
 from grader.submissions.names import shown
+from grader.submissions.requests import message_of, requested
 from grader.submissions.source import is_untouched
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 from grader.submissions.zip import Member, read_member
@@ -37,6 +38,7 @@ from grader.submissions.zip import Member, read_member
 MAX_NESTED_BYTES = 32 << 20
 _MAX_ARCHIVES = 3
 _MAX_ALIKE = 8
+_MAX_REQUESTS = 100
 # `glu-1.py` is Canvas's and `glu (1).py` a browser's name for a second `glu.py`.
 _SCRIPT = re.compile(r"(?P<stem>.+?)(?P<copy>-\d{1,3}| ?\(\d{1,3}\))?\.py", re.IGNORECASE)
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -73,10 +75,9 @@ def read_attempt(found: ClassAttempt, course: Course) -> Submission:
     """
     if found.problem:
         refused = ExerciseFile(None, found.problem, found.path)
-        files = {exercise.id: refused for exercise in course.exercises}
-    else:
-        files = gather(found.members, found.path, course)
-    return Submission(found.student.id, files)
+        return Submission(found.student.id, {each.id: refused for each in course.exercises})
+    gathered = gather(found.members, found.path, course)
+    return Submission(found.student.id, gathered.files, gathered.requests)
 
 
 def is_named_after(course: Course, name: str) -> bool:
@@ -120,7 +121,7 @@ def speaks_of(exercise: Exercise, name: str) -> bool:
 def beside_stub(course: Course, exercise: Exercise, source: bytes, names: Iterable[str]) -> str:
     """What to say of code that stands under another name beside an untouched stub; empty if none does."""
     near = [n for n in names if speaks_of(exercise, n) and not is_named_after(course, n)]
-    if not near or not is_untouched(source, course.stub(exercise).read_bytes()):
+    if not near or not is_untouched(source, course.stub(exercise).source):
         return ""
     listed = ", ".join(shown(name, 40) for name in sorted(near)[:3])
     what = "which is no exercise's name" if len(near) == 1 else "which are no exercises' names"
@@ -146,14 +147,22 @@ def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
     return likeness, len(folders)
 
 
-def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> dict[str, ExerciseFile]:
-    """The file of every exercise of the course, found in the pieces, by exercise id."""
+class Gathered(NamedTuple):
+    """The file of every exercise of the course, and the requests to look at one again, by exercise id."""
+
+    files: dict[str, ExerciseFile]
+    requests: dict[str, str]
+
+
+def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> Gathered:
+    """What is found of the course in the pieces."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(path, course, opened)
         for piece in pieces:
             gathering.add(piece)
         gathering.unpack()
-        return {exercise.id: gathering.handed(exercise) for exercise in course.exercises}
+        files = {exercise.id: gathering.handed(exercise) for exercise in course.exercises}
+        return Gathered(files, gathering.requests())
 
 
 class _Gathering:
@@ -164,6 +173,7 @@ class _Gathering:
         self._open: list[tuple[Candidate, Path]] = []
         self._packed: list[AttemptFile] = []
         self._listings: list[tuple[Listing, Path]] = []
+        self._asked: list[Candidate] = []
         self._others: list[str] = []
         self._problems: list[tuple[str, Path]] = []
 
@@ -181,8 +191,10 @@ class _Gathering:
 
     def _add_file(self, piece: AttemptFile) -> None:
         name = piece.path.rpartition("/")[2]
-        if self._is_wanted(name):
-            candidate = Candidate(piece.path, functools.partial(self._read, piece))
+        candidate = Candidate(piece.path, functools.partial(self._read, piece))
+        if requested(self._course, name):
+            self._asked.append(candidate)
+        elif self._is_wanted(name):
             self._open.append((candidate, self._path_of(piece)))
         elif looks_packed(name):
             self._packed.append(piece)
@@ -199,11 +211,13 @@ class _Gathering:
         for piece in sorted(self._packed, key=lambda packed: packed.path):
             try:
                 file = self._opened.enter_context(self._archive(piece))
-                listing = list_archive(file, piece.path, self._is_wanted)
+                listing = list_archive(file, piece.path, self._is_listed)
             except Unreadable as problem:
                 self._problems.append((str(problem), self._path_of(piece)))
             else:
-                self._listings.append((listing, self._path_of(piece)))
+                work = [each for each in listing.candidates if not self._asks(each)]
+                self._asked += filter(self._asks, listing.candidates)
+                self._listings.append((Listing(work, listing.others), self._path_of(piece)))
                 self._others += listing.others
 
     def handed(self, exercise: Exercise) -> ExerciseFile:
@@ -218,6 +232,22 @@ class _Gathering:
             return ExerciseFile(None, str(problem), path)
         beside = beside_stub(self._course, exercise, source, self._others)
         return ExerciseFile(source, beside, path, seems_misnamed=bool(beside))
+
+    def requests(self) -> dict[str, str]:
+        """The messages of the requests; one that cannot be read says so to the person who answers it."""
+        texts: dict[str, dict[str, None]] = {}
+        for candidate in sorted(self._asked, key=lambda each: each.path)[:_MAX_REQUESTS]:
+            try:
+                text = candidate.read().decode("utf-8-sig", "replace")
+            except Unreadable as problem:
+                text = f"(The request cannot be read: {problem})"
+            exercise = self._asks(candidate)
+            if exercise and (message := message_of(text)):
+                texts.setdefault(exercise, {})[message] = None
+        return {exercise: message_of(" ".join(found)) for exercise, found in texts.items()}
+
+    def _asks(self, candidate: Candidate) -> str | None:
+        return requested(self._course, candidate.path.rpartition("/")[2])
 
     def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
         """The best named and nearest files, of the folders and of each archive."""
@@ -240,7 +270,7 @@ class _Gathering:
             raise Unreadable(f"{exercise.id}.py is there {len(candidates)} times: hand in one.")
         contents = {candidate.read(): candidate.path for candidate in candidates}
         if len(contents) > 1:
-            stub = self._course.stub(exercise).read_bytes()
+            stub = self._course.stub(exercise).source
             contents = {
                 source: path for source, path in contents.items() if not is_untouched(source, stub)
             } or dict([contents.popitem()])
@@ -276,6 +306,9 @@ class _Gathering:
 
     def _is_wanted(self, name: str) -> bool:
         return is_named_after(self._course, name)
+
+    def _is_listed(self, name: str) -> bool:
+        return self._is_wanted(name) or requested(self._course, name) is not None
 
     def _path_of(self, piece: AttemptFile) -> Path:
         return piece.place if isinstance(piece.place, Path) else self._path

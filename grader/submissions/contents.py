@@ -23,6 +23,7 @@ from grader.submissions.folder import (
     is_junk,
 )
 from grader.submissions.platforms import PLATFORMS, Download, Item
+from grader.submissions.requests import requested
 from grader.submissions.zip import Member, check_path
 
 MAX_ITEMS = 300_000
@@ -231,8 +232,13 @@ class _Collected:
         item.is_clone |= bool(below) and below[0] in _OF_CLONES
         if member.kind is EntryKind.FOLDER or any(map(is_ignored, below)):
             return
-        wanted = is_named_after(self._course, below[-1]) or looks_packed(below[-1])
-        others = MAX_CODE_NAMES if looks_like_code(below[-1]) else _MAX_OTHERS
+        name = below[-1]
+        wanted = (
+            is_named_after(self._course, name)
+            or looks_packed(name)
+            or requested(self._course, name) is not None
+        )
+        others = MAX_CODE_NAMES if looks_like_code(name) else _MAX_OTHERS
         if not wanted and len(item.pieces) >= others:
             return
         if len(item.pieces) >= _MAX_PIECES:

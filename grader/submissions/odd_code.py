@@ -80,7 +80,9 @@ _UNUSUAL = "is rarely needed"
 _WITHIN = (
     frozenset(_ORDINARY_PARTS)
     | (frozenset(_WHY) - {"multiprocessing", "signal"})
-    | frozenset(["functools", "logging", "operator", "string", "thread", "types"])
+    | frozenset(
+        ["functools", "linecache", "logging", "operator", "string", "thread", "traceback", "types"]
+    )
 )
 # Of other objects these attributes are looked at, too.
 _REACHES = frozenset(
@@ -108,8 +110,8 @@ _REACHES = frozenset(
 _ODD = re.compile(
     r"os\.(_exit|abort|dup2?|exec\w+|fork\w*|kill\w*|memfd_create|pidfd_open|pipe2?|popen|posix_spawn\w*|"
     r"setuid|spawn\w+|system|wait\w*)"
-    r"|types\.(CodeType|FrameType|FunctionType|ModuleType|TracebackType)"
-    r"|typing\.(ForwardRef|get_type_hints)"
+    r"|types\.(CellType|CodeType|FrameType|FunctionType|ModuleType|TracebackType|new_class)"
+    r"|typing\.(ForwardRef|get_type_hints|_\w+)"
     r"|functools\.update_wrapper"
     r"|string\.Formatter"
     r"|numpy\.(ctypeslib|_\w+)"
@@ -118,11 +120,12 @@ _ODD = re.compile(
     r"|torch\.(fx|hub|library|multiprocessing|overrides|package|profiler)"
     r"|torch\.distributed\.optim"
     r"|torch\.autograd\.profiler"
-    r"|torch\.serialization\.\w*safe_globals"
-    r"|torch\.utils\.(_pytree\.\w*(Key|key)\w*|benchmark|cpp_extension|hooks)"
+    r"|torch\.serialization\.(\w*safe_globals|register_package)"
+    r"|torch\.utils\.(_pytree\.\w*(Key|key)\w*|benchmark|cpp_extension|hooks(?!\.RemovableHandle\b))"
     r"|torch\.nn\.modules\.module\.register_module_\w+"
-    # What libraries keep for themselves.
-    r"|torch(\.\w+)*?\._(?!_|foreach_|pytree|broadcast_coalesced|C\._set_grad|set_grad|calculate_fan_in)\w+"
+    # What libraries keep for themselves, but for base classes that programs ask about with isinstance.
+    r"|torch(\.\w+)*?\._(?!_|foreach_|pytree|broadcast_coalesced|C\._set_grad|set_grad|calculate_fan_in|"
+    r"(BatchNorm|ConvNd|InstanceNorm|LRScheduler|Loss|NormBase|WeightedLoss)\b)\w+"
 )
 _SWITCHES = ("torch.backends.",)
 # Modules that are ordinary as the left side of a dot, and odd as an argument.
@@ -201,8 +204,21 @@ _HANDS_BACK = frozenset(
     ["filter", "iter", "list", "map", "max", "min", "next", "reversed", "set", "sorted", "tuple"]
 )
 _TAKES_OUT = frozenset(
-    ["__getitem__", "copy", "get", "items", "pop", "popitem", "popleft", "setdefault", "values"]
+    [
+        "__getitem__",
+        "copy",
+        "get",
+        "items",
+        "mro",
+        "pop",
+        "popitem",
+        "popleft",
+        "setdefault",
+        "values",
+    ]
 )
+# Decorators that write into the class that they are given.
+_FILLS_CLASSES = frozenset(["dataclasses.dataclass", "functools.total_ordering"])
 _LONGEST_NAME = 200
 _MOST_ROUNDS = 4
 _MOST_MEANINGS = 8
@@ -328,23 +344,27 @@ class _Reader:
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 self._assign_all(target, self._paths(value))
             case ast.FunctionDef(name=name, args=parameters):
-                names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
-                for parameter_name, value in zip(
-                    names[::-1], parameters.defaults[::-1], strict=False
-                ):
-                    self._add(parameter_name, self._paths(value))
-                for argument, default in zip(
-                    parameters.kwonlyargs, parameters.kw_defaults, strict=True
-                ):
-                    self._add(argument.arg, self._paths(default))
+                self._bind_defaults(parameters)
                 returned = self._results.get(id(node), [])
                 self._add(f"{name}()", set().union(*map(self._paths, returned)))
+            case ast.Lambda(args=parameters):
+                self._bind_defaults(parameters)
+            case ast.Match(subject=subject, cases=cases):
+                for part in (part for case in cases for part in ast.walk(case.pattern)):
+                    if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name:
+                        self._add(part.name, self._paths(subject))
             case ast.ClassDef(body=body):
                 for statement in body:
-                    if isinstance(statement, ast.Assign):
-                        for target in statement.targets:
-                            if isinstance(target, ast.Name):
-                                self._add(f".{target.id}", self._paths(statement.value))
+                    match statement:
+                        case ast.Assign(targets=targets, value=value):
+                            pass
+                        case ast.AnnAssign(target=target, value=ast.expr() as value):
+                            targets = [target]
+                        case _:
+                            continue
+                    for target in targets:
+                        if isinstance(target, ast.Name):
+                            self._add(f".{target.id}", self._paths(value))
             case ast.Call(func=ast.Name(id=name)) if name in self._functions:
                 self._bind_arguments(self._functions[name].args, node)
             case ast.Call(func=ast.Lambda(args=arguments)):
@@ -373,10 +393,22 @@ class _Reader:
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     self._add(node.id, paths)
 
+    def _bind_defaults(self, parameters: ast.arguments) -> None:
+        names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+        for name, value in zip(names[::-1], parameters.defaults[::-1], strict=False):
+            self._add(name, self._paths(value))
+        for argument, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+            self._add(argument.arg, self._paths(default))
+
     def _bind_arguments(self, parameters: ast.arguments, call: ast.Call) -> None:
         names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
         pairs = list(zip(names, call.args, strict=False))
-        pairs += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg]
+        named = [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg]
+        pairs += named
+        if parameters.vararg is not None:
+            pairs += [(parameters.vararg.arg, value) for value in call.args[len(names) :]]
+        if parameters.kwarg is not None:
+            pairs += [(parameters.kwarg.arg, value) for _, value in named]
         for name, value in pairs:
             self._assign(ast.Name(name, ast.Store()), value)
 
@@ -427,6 +459,8 @@ class _Reader:
             case ast.Lambda(body=value) | ast.Call(func=ast.Lambda(body=value)):
                 roots = self._paths(value)
             case ast.GeneratorExp(elt=value) | ast.ListComp(elt=value) | ast.SetComp(elt=value):
+                roots = self._paths(value)
+            case ast.DictComp(value=value):
                 roots = self._paths(value)
         if not roots and parts:
             # An attribute that something was kept under, whatever object has it.
@@ -523,6 +557,8 @@ class _Reader:
                 for base in bases:
                     if isinstance(base, ast.Call) or _CLASS in self._paths(base):
                         yield "type", "builds a class on a computed one", node.lineno
+                    elif "torch.Tensor" in self._paths(base):
+                        yield "torch.Tensor", "builds a class on torch.Tensor", node.lineno
                     elif isinstance(base, ast.Name) and base.id == "type":
                         yield "metaclass", "defines a metaclass", node.lineno
             case ast.Call(func=ast.Name(id="type"), args=[_, _, _, *_]):
@@ -544,6 +580,13 @@ class _Reader:
             yield "functools.wraps", "uses functools.wraps with other attributes", node.lineno
         if isinstance(node.func, ast.Call) and "functools.wraps" in self._paths(node.func.func):
             yield "functools.wraps", "calls functools.wraps as no decorator", node.lineno
+        for path in sorted(paths & _FILLS_CLASSES):
+            if node.args:
+                yield path, f"calls {path} as no decorator", node.lineno
+        if isinstance(node.func, ast.Call) and self._paths(node.func.func) & _FILLS_CLASSES:
+            yield "dataclass", "calls a decorator of classes as no decorator", node.lineno
+        if any(keyword.arg == "bases" for keyword in node.keywords):
+            yield "bases", "builds a class on others by a call", node.lineno
         if "doctest.testmod" in paths and node.args:
             yield "doctest", "uses doctest of something else: doctest runs texts", node.lineno
         for keyword in node.keywords:

@@ -47,7 +47,7 @@ def read_submission(
         )
     files = {exercise.id: _find(path, exercise) for exercise in course.exercises}
     if any(handed.path is None for handed in files.values()):
-        below = gather([AttemptFile("", path)], path, course)
+        below = gather([AttemptFile("", path)], path, course).files
         files = {name: below[name] if file.path is None else file for name, file in files.items()}
     _refuse_empty(path, course, files, allow_empty)
     return Submission(
@@ -96,7 +96,7 @@ def _refuse_empty(
 def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
     # A caller that names the file may do so through a link; within a class no link is followed.
     real = path.resolve()
-    files = gather([AttemptFile(path.name, real)], real, course)
+    files = gather([AttemptFile(path.name, real)], real, course).files
     _refuse_empty(path, course, files, allow_empty)
     problems = {handed.problem for handed in files.values()}
     if len(problems) == 1 and (problem := problems.pop()):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from grader.course.stub import Stub
 from grader.results import SubmissionInfo
 from grader.submissions.source import has_same_code, is_empty, parse
 
@@ -49,26 +50,26 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
     path: Path | None = None
     seems_misnamed: bool = False
 
-    def state(self, stub: Path) -> State:
+    def state(self, stub: Stub) -> State:
         """Where the student stands; see `look`."""
         return self.look(stub).state
 
-    def look(self, stub: Path) -> Look:
+    def look(self, stub: Stub) -> Look:
         """Where the student stands, from the syntax tree beside that of the stub; parsed once.
 
         Where the stub is the very file that was handed in, it cannot tell what was written there.
         """
-        looks: dict[Path, Look] = self.__dict__.setdefault("looks", {})
+        looks: dict[Stub, Look] = self.__dict__.setdefault("looks", {})
         if stub not in looks:
             looks[stub] = self._look(stub)
         return looks[stub]
 
-    def _look(self, stub: Path) -> Look:
+    def _look(self, stub: Stub) -> Look:
         if self.source is None:
             return Look(State.MISSING if self.path is None else State.UNREADABLE)
         if is_empty(self.source):
             return Look(State.EMPTY)
-        stub_source = None if self._is(stub) else stub.read_bytes()
+        stub_source = None if self._is(stub.working) else stub.source
         if self.source == stub_source:  # most of a long course
             return Look(State.UNTOUCHED)
         if _is_notebook(self.source):
@@ -83,18 +84,21 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
             return Look(State.UNTOUCHED)
         return Look(State.EDITED)
 
-    def _is(self, stub: Path) -> bool:
+    def _is(self, working: Path | None) -> bool:
+        if self.path is None or working is None:
+            return False
         try:
-            return self.path is not None and self.path.samefile(stub)
+            return self.path.samefile(working)
         except OSError:  # the file is gone, or was read on another machine: it is not the stub
             return False
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """The files of one student, by exercise id."""
+    """The files of one student, by exercise id, and requests to look at an exercise again."""
 
     name: str
     files: dict[str, ExerciseFile]
+    requests: dict[str, str] = {}
 
     def info(self) -> SubmissionInfo:
         """Its name, and a digest of the files that are judged."""

@@ -14,6 +14,7 @@ from grader.exports.table import Table
 from grader.exports.verdicts import is_judged, left_open, standing, total
 from grader.judge.scoring import scaled, sum_of
 from grader.results import Entry, ExerciseResult
+from grader.student.blocks import on_requests
 from grader.text import number
 
 _BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
@@ -87,11 +88,12 @@ def _remarks(entry: Entry) -> str:
 def _remark(exercise: ExerciseResult) -> str:
     """Why the points of an exercise are not those of the judge, and what else was said of it."""
     held = f"{exercise.name}: {exercise.provisional}" if exercise.provisional else ""
+    asked = [f"{exercise.name}: {text}" for text in on_requests(exercise)]
     mark = exercise.mark
     if mark is None or not (mark.reasons or mark.comment or mark.judged != exercise.score):
-        return held
-    texts = (held, f"{exercise.name}: judged {number(mark.judged)}.", *mark.reasons, mark.comment)
-    return " ".join(filter(None, texts))
+        return " ".join(filter(None, (held, *asked)))
+    judged = f"{exercise.name}: judged {number(mark.judged)}."
+    return " ".join(filter(None, (held, judged, *mark.reasons, mark.comment, *asked)))
 
 
 FORMAT = ClassFormat(

@@ -80,7 +80,8 @@ def _test(place: str, exercise: ExerciseResult, line: Line, limit: int) -> dict[
     is_total = test.name == TOTAL_LINE
     return {
         "score": share.score / 100,
-        "max_score": share.max_score / 100,
+        # Of 0 points, what is earned is extra credit there.
+        "max_score": 0.0 if exercise.extra_credit else share.max_score / 100,
         "status": "passed" if test.outcome is Outcome.PASSED else "failed",
         "name": f"{exercise.name}: {one_line(test.title)}",
         "number": place,

@@ -3,16 +3,19 @@
 `survey` goes through a class, exercise by exercise, and gathers pairs in groups. `normal_form` writes code in
 one way, `fingerprints` are runs of its tokens, and `comparison` says what two files have in common. `evidence`
 learns from the class what is out of the ordinary. `findings` are the results, and the file that keeps them;
-`handover` writes the files of a class as Dolos and JPlag read them.
+`handover` writes the files of a class as Dolos and JPlag read them. `corpus` compares a class with former ones.
 
 copydetect was weighed and left: its last change is of March 2024, it compares every two files, and
 its choice of fingerprints hangs on Python's hash seed (in three processes the same two files were
 0, 13 and 14 % alike).
 """
 
+from grader.gradebook.similarity.corpus import CorpusFile, find_in_corpus, read_corpus
 from grader.gradebook.similarity.findings import (
     AlikeGroup,
     Basis,
+    CorpusMatch,
+    CorpusSurvey,
     ExerciseSurvey,
     GroupExercise,
     Similarity,
@@ -27,11 +30,16 @@ from grader.gradebook.similarity.survey import find_similar
 __all__ = [
     "AlikeGroup",
     "Basis",
+    "CorpusFile",
+    "CorpusMatch",
+    "CorpusSurvey",
     "ExerciseSurvey",
     "GroupExercise",
     "SimilarPair",
     "Similarity",
+    "find_in_corpus",
     "find_similar",
+    "read_corpus",
     "read_similar",
     "source_digest",
     "write_files",

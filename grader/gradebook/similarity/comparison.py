@@ -64,12 +64,17 @@ class Comparison:
         ]
         self.is_short = np.array([count < LEAST_TOKENS for count in tokens], bool)
 
-    def nearest(self) -> Iterator[tuple[int, int, float]]:
-        """Pairs of file numbers, the smaller first, each once, that share the most, and their similarity."""
+    def nearest(self, first: int = 0) -> Iterator[tuple[int, int, float]]:
+        """Pairs of file numbers, the smaller first, each once, that share the most, and their similarity.
+
+        With `first` they are those of one of the first so many files with one of the others.
+        """
         import numpy as np
 
         seen: set[tuple[int, int]] = set()
-        for left, own in enumerate(self._own):
+        # Of a single file all parts have the weight 0, and there is nothing to compare it with.
+        lefts = self._own[: first or None] if len(self.files) > 1 else ()
+        for left, own in enumerate(lefts):
             if self.is_short[left]:
                 continue
             counts = self._counts[own]
@@ -78,6 +83,7 @@ class Comparison:
             shared = np.bincount(members, weights, minlength=len(self.files))
             shared[self.is_short] = 0
             shared[left] = 0
+            shared[:first] = 0
             # Of a large file much is shared with every file: what counts is the share.
             shares = shared / np.minimum(self._totals, self._totals[left])
             best = np.argsort(-shares, kind="stable")[:CANDIDATES]

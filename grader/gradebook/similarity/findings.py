@@ -84,10 +84,32 @@ class AlikeGroup(msgspec.Struct, frozen=True, kw_only=True):
     exercises: tuple[GroupExercise, ...]
 
 
+class CorpusMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's file that is alike with one of a corpus, which is named by its digest (SHA-256) alone."""
+
+    exercise: str
+    student: str
+    similarity: float
+    lines: Lines
+    corpus_lines: Lines
+    digest: str
+    corpus_digest: str
+
+
+class CorpusSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """So many files of a corpus were compared, and told from this threshold on, which may be `learned`."""
+
+    exercise: str
+    files: int
+    threshold: float
+    learned: bool
+
+
 class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     """The alike pairs of a class, by exercise, the most alike first, and as groups, the strongest first.
 
-    `threshold` is the one that was given; None if each exercise has its own.
+    `threshold` is the one that was given; None if each exercise has its own. `corpus` has what is alike with
+    the files of a corpus, one of each student and exercise.
     """
 
     format_version: int = FORMAT_VERSION
@@ -95,6 +117,8 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     exercises: tuple[ExerciseSurvey, ...]
     pairs: tuple[SimilarPair, ...]
     groups: tuple[AlikeGroup, ...] = ()
+    corpus: tuple[CorpusMatch, ...] = ()
+    corpus_surveys: tuple[CorpusSurvey, ...] = ()
 
     def only(self, exercises: Collection[str]) -> Similarity:
         """What is alike in these exercises."""
@@ -108,6 +132,8 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
             exercises=tuple(each for each in self.exercises if each.exercise in exercises),
             pairs=tuple(pair for pair in self.pairs if pair.exercise in exercises),
             groups=tuple(groups),
+            corpus=tuple(each for each in self.corpus if each.exercise in exercises),
+            corpus_surveys=tuple(e for e in self.corpus_surveys if e.exercise in exercises),
         )
 
 

@@ -65,8 +65,7 @@ def find_similar(
         if team in seen:
             continue
         seen |= {team} if team else set()
-        # A file that is still the stub, or no more than it, has nothing that could be alike.
-        todo = {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
+        todo = untouched(entry)
         for exercise, source in sources(entry).items():
             if exercise not in todo and source != stubs.get(exercise):
                 reader = readers.setdefault(exercise, Reader(b""))
@@ -90,6 +89,11 @@ def find_similar(
         pairs=tuple(pairs),
         groups=tuple(_groups(reported, {e.id: e for e in surveyed})),
     )
+
+
+def untouched(entry: Entry) -> set[str]:
+    """The exercises of which a file is still the stub, or no more than it: nothing in one could be alike."""
+    return {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
 
 
 class _Exercise:

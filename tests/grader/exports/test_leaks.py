@@ -18,16 +18,33 @@ if TYPE_CHECKING:
 
 # What the hidden probe holds, and no file of the student's.
 SECRET = "CANARY_7f3a"
-PROBE = f"""
-SECRET = "{SECRET}"
+# Another one of its length, of which every character differs.
+OTHER = "xqzpwvbkgmd"
+
+
+def probe_of(secret: str) -> str:
+    return f"""
+SECRET = "{secret}"
 def ask(module):
     return module.answer(SECRET)
 """
+
+
+PROBE = probe_of(SECRET)
 SUITE = """
 @pytest.mark.hint("Return 1.")
 def test_answer(student):
     '''The answer is 1.'''
     assert_equal(student.run("ask"), 1, what="the answer")
+"""
+# The same of a tensor, whose message names shapes and dtypes.
+TENSOR_SUITE = """
+import torch
+
+@pytest.mark.hint("Return ones.")
+def test_answer(student):
+    '''The answer is a tensor.'''
+    assert_close(student.run("ask"), torch.ones(2, 3), what="the answer")
 """
 WAYS = {
     "exception": "raise ValueError(secret)",
@@ -56,6 +73,45 @@ WAYS = {
     "keeping of names": "raise AttributeError(f'{secret} defines no x; keep the names of the stub')",
     "abort": "import sys, os; sys.stderr.write(secret); sys.stderr.flush(); os._exit(3)",
 }
+# Ways that carry numbers or a choice, and no text: of two secrets a student must read the same.
+QUIET_WAYS = {
+    "shape": "import torch; return torch.zeros([1 + ord(c) % 2 for c in secret])",
+    "size": "import torch; return torch.zeros(ord(secret[0]))",
+    "value": "return float(ord(secret[0]))",
+    "length": "return [0] * ord(secret[0])",
+    "depth": "return eval('[' * (ord(secret[0]) % 7 + 1) + ']' * (ord(secret[0]) % 7 + 1))",
+    "element": "import torch; return torch.tensor([ord(c) for c in secret])",
+    "sign": "return -1 if ord(secret[0]) % 2 else 2",
+    "infinity": "return float('inf') if ord(secret[0]) % 2 else float('nan')",
+    "file name": "exec(compile('raise ValueError', secret + '.py', 'exec'))",
+    "line elsewhere": "exec(compile('\\n' * ord(secret[0]) + 'raise ValueError', 'other.py', 'exec'))",
+    "representation": "return type('Odd', (), {'__repr__': lambda self: secret})()",
+    "text of an error": "raise type('Odd', (ValueError,), {'__str__': lambda self: secret})",
+    "qualified name": "kind = type('A', (ValueError,), {}); kind.__qualname__ = secret; raise kind",
+    "module's name": "raise type('A', (ValueError,), {'__module__': secret})",
+    "context": "try:\n        raise KeyError(secret)\n    except KeyError:\n        raise ValueError",
+    "notes": "e = ValueError('x'); [e.add_note('x') for _ in range(ord(secret[0]))]; raise e",
+    "groups": "raise ExceptionGroup('x', [ValueError()] * ord(secret[0]))",
+    "prints": "[print('x') for _ in range(ord(secret[0]))]; return 2",
+    "warnings": "import warnings; [warnings.warn(f'{n}') for n in range(ord(secret[0]))]; return 2",
+    "duration": "import time; time.sleep((ord(secret[0]) % 2) * 0.3); return 2",
+    "memory": "a = bytearray(2**20 * (1 + ord(secret[0]) % 2 * 40)); return 2",
+    "exit code": "import os; os._exit(ord(secret[0]))",
+    "recursion": "f = lambda n: n and f(n - 1); f(ord(secret[0])); return 2",
+    "argument of a key": "return {}[secret]",
+    "index": "return [][ord(secret[0])]",
+    "broadcast": "import torch; return torch.zeros(ord(secret[0])) + torch.zeros(3)",
+}
+TENSOR_WAYS = {
+    "rows": "return torch.ones(n, 3)",
+    "columns": "return torch.ones(2, n)",
+    "dimensions": "return torch.ones([1] * (n % 9 + 3))",
+    "values": "return torch.full((2, 3), float(n))",
+    "place": "x = torch.ones(2, 3); x.view(-1)[n % 6] = 5; return x",
+    "number of places": "x = torch.ones(2, 3); x.view(-1)[: n % 4 + 2] = 5; return x",
+    "difference": "return torch.ones(2, 3) + 2.0 ** -(n % 12)",
+    "items": "return [torch.ones(2, 3)] * n",
+}
 # Not even staff see these.
 UNSEEN = ("result", "item", "key", "field", "note", "cause", "lines", "words of the suite")
 
@@ -72,6 +128,32 @@ def test_nothing_of_a_hidden_probe_reaches_a_student(
     for level in (Disclosure.MISTAKE, Disclosure.TITLE, Disclosure.NOTHING):
         read = to_json(disclosed_result(result(exercise), level))
         assert SECRET.encode() not in read
+
+
+@pytest.mark.parametrize("way", [*WAYS, *QUIET_WAYS])
+def test_of_two_secrets_a_student_reads_the_same(judged: Callable[..., Judgment], way: str) -> None:
+    source = f"def answer(secret):\n    {(WAYS | QUIET_WAYS)[way]}\n"
+    # A judge that imports torch beforehand needs no time for it in the test.
+    suite = f"import torch\n{SUITE}"
+    read = []
+    for secret in (SECRET, OTHER):
+        exercise = judged(source, suite, probe_of(secret)).result
+        told = disclosed_result(result(exercise), Disclosure.MISTAKE)
+        read.append(to_json(told))
+    assert read[0] == read[1]
+
+
+@pytest.mark.parametrize("way", TENSOR_WAYS)
+def test_of_a_tensor_a_student_reads_no_number(judged: Callable[..., Judgment], way: str) -> None:
+    source = (
+        f"import torch\n\ndef answer(secret):\n    n = ord(secret[0])\n    {TENSOR_WAYS[way]}\n"
+    )
+    read = []
+    for secret in (SECRET, OTHER):
+        exercise = judged(source, TENSOR_SUITE, probe_of(secret)).result
+        told = disclosed_result(result(exercise), Disclosure.MISTAKE)
+        read.append(to_json(told))
+    assert read[0] == read[1]
 
 
 def test_a_function_that_the_code_made_up_has_no_name(judged: Callable[..., Judgment]) -> None:

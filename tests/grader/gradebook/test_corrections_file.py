@@ -17,10 +17,9 @@ from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.corrections import Correction, unknown_names
 from grader.gradebook.corrections_file import (
     CorrectionsError,
-    add_correction,
+    change_corrections,
     corrections_text,
     read_corrections,
-    remove_correction,
 )
 
 from .conftest import School
@@ -90,13 +89,13 @@ def test_what_is_written_is_read_and_what_is_removed_is_gone(
 ) -> None:
     folder = tmp_path_factory.mktemp("results")
     for correction in expected:
-        add_correction(folder, correction)
+        change_corrections(folder, [correction])
     while expected:
         read = read_corrections(corrections_text(folder), FILE)
         # Texts for people are on one line and harmless from then on.
         assert [plain(each) for each in read] == [plain(each) for each in expected]
         place = data.draw(st.integers(0, len(expected) - 1))
-        remove_correction(folder, place)
+        change_corrections(folder, [], [place])
         del expected[place]
     assert read_corrections(corrections_text(folder), FILE) == ()
 
@@ -108,9 +107,9 @@ def plain(correction: Correction) -> Correction:
 def test_comments_of_a_person_stay(tmp_path: Path) -> None:
     text = f"# ours\n\n{ZOE}add = 1\nreason = 'so'  # why\n\n# of Kim\n{ZOE}add = 2\nreason = 'so'"
     (tmp_path / FILE).write_text(text, encoding="utf-8")
-    add_correction(tmp_path, made(points=8.0))
+    change_corrections(tmp_path, [made(points=8.0)])
     assert corrections_text(tmp_path).startswith(text)
-    remove_correction(tmp_path, 0)
+    change_corrections(tmp_path, [], [0])
     left = corrections_text(tmp_path)
     assert left.startswith(f"# ours\n\n# of Kim\n{ZOE}add = 2\n")
     assert [each.add for each in read_corrections(left, FILE)] == [2, None]
@@ -122,9 +121,9 @@ def test_a_file_that_cannot_be_changed_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     assert len(read_corrections(text, FILE)) == 1
     with pytest.raises(CorrectionsError, match="change the file by hand"):
-        add_correction(tmp_path, made(points=8.0))
+        change_corrections(tmp_path, [made(points=8.0)])
     with pytest.raises(CorrectionsError, match="change the file by hand"):
-        remove_correction(tmp_path, 0)
+        change_corrections(tmp_path, [], [0])
     assert corrections_text(tmp_path) == text
     (tmp_path / FILE).write_bytes(b"\xff\xfe")
     with pytest.raises(CorrectionsError, match="not in UTF-8"):
@@ -134,7 +133,7 @@ def test_a_file_that_cannot_be_changed_is_left_as_it_is(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "corrections.part").mkdir()
     with pytest.raises(GraderError, match=r"corrections\.toml cannot be written"):
-        add_correction(tmp_path, made(points=8.0))
+        change_corrections(tmp_path, [made(points=8.0)])
     assert [path.name for path in tmp_path.iterdir()] == ["corrections.part"]
 
 

@@ -75,7 +75,7 @@ def test_what_is_marked_is_not_shown_again(marked: School) -> None:
     done = mark(marked, "ddn")
     assert "# bob" in done.output and "# ann" not in done.output
     assert points(marked)["bob"][0] == 10, "an item that was taken back does not hold"
-    assert "read by a person, nothing to remark" in points(marked)["bob"][1][0]
+    assert "Read by a person: nothing to remark." in points(marked)["bob"][1][0]
     assert "0 marked, 0 of 2 left." in mark(marked, "").output
 
 
@@ -111,11 +111,24 @@ def test_no_name_is_shown_where_none_may_be(marked: School) -> None:
         (RUBRIC.replace('"e"', '"d"'), "two items have the key 'd'"),
         (RUBRIC.replace('"e"', '"q"'), "the key 'q' means stop"),
         ("", "missing required field `item`"),
+        (RUBRIC.replace("-2.5", "12"), r"line 9: the items bring up to 12 points, and .* worth 10"),
+        (RUBRIC.replace("-2.5", '"x"'), "line 9: Expected `float`, got `str`"),
     ],
 )
 def test_a_rubric_that_is_not_in_order(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
     with pytest.raises(CourseError, match=told):
-        read_rubric(tmp_path / "r.toml")
+        read_rubric(tmp_path / "r.toml", 10)
     with pytest.raises(CourseError, match="There is no rubric at"):
-        read_rubric(tmp_path / "none.toml")
+        read_rubric(tmp_path / "none.toml", 10)
+
+
+def test_a_mark_goes_beyond_the_points_only_where_the_author_says_so(marked: School) -> None:
+    rubric = marked.course.root / "tests/rubrics/one/task.toml"
+    rubric.write_text(RUBRIC.replace("-2.5", "3"), encoding="utf-8")
+    mark(marked, "enq")
+    assert points(marked)["ann"][0] == 10, "8 and 3 of 10"
+    rubric.write_text("beyond = true\n" + RUBRIC.replace("-2.5", "3"), encoding="utf-8")
+    mark(marked, "enq", "--again")
+    assert points(marked)["ann"][0] == 11
+    assert "beyond = true" in (marked.results / "corrections.toml").read_text("utf-8")

@@ -37,7 +37,7 @@ from tests.grader.builders import entry
 ROOT = Path(__file__).resolve().parents[3]
 COURSE = load_course(ROOT)
 GLU = COURSE.exercise("glu")
-STUB = COURSE.stub(GLU).read_text(encoding="utf-8")
+STUB = COURSE.stub(GLU).source.decode()
 SOLUTION = COURSE.solution(GLU).read_text(encoding="utf-8")
 
 
@@ -98,7 +98,7 @@ def test_the_lines_of_a_pair_are_where_the_shared_code_stands() -> None:
 @pytest.mark.parametrize("exercise", ["glu", "gelu", "grad_norms", "collate"])
 def test_right_answers_of_different_authors_are_not_alike(exercise: str) -> None:
     files = right_answers(exercise)
-    stub = COURSE.stub(COURSE.exercise(exercise)).read_text(encoding="utf-8")
+    stub = COURSE.stub(COURSE.exercise(exercise)).source.decode()
     found = similar(files, stub=stub)
     assert found.exercises[0].files == len(files) > 8
     # Wrong answers are made of `compact`, which is the solution once more.
@@ -281,6 +281,12 @@ def test_an_exercise_that_nobody_handed_in_is_told_so() -> None:
     found = find_similar([entry(student="a")], lambda entry: {}, {"glu": STUB.encode()})
     (survey,) = found.exercises
     assert (survey.exercise, survey.files, survey.short, survey.alike) == ("glu", 0, 0, 0)
+    assert found.pairs == ()
+
+
+def test_a_single_file_is_compared_with_none() -> None:
+    found = similar({"ada": SOLUTION})
+    assert found.exercises[0].files == 1
     assert found.pairs == ()
 
 

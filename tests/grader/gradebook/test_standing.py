@@ -179,7 +179,7 @@ def test_results_that_a_kill_left_behind_are_written_by_the_next_grading(
 
 
 def test_a_stub_before_the_first_work_is_no_attempt(small_class: Class) -> None:
-    stub = small_class.course.stub(small_class.course.exercises[0]).read_bytes()
+    stub = small_class.course.stub(small_class.course.exercises[0]).source
     files = {"a": ExerciseFile(stub), "b": ExerciseFile(None, "missing")}
     found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
     with small_class.keeper.transaction():

@@ -132,7 +132,7 @@ def test_two_that_differ_are_told_and_two_alike_are_one(read: Read, zipped: Pack
 
 
 def test_a_stub_beside_the_work_is_no_second_file(read: Read, zipped: Pack, course: Course) -> None:
-    stub = course.stub(course.exercise("glu")).read_bytes()
+    stub = course.stub(course.exercise("glu")).source
     assert read(zipped({"modules/glu.py": stub, "glu.py": GLU}), "a.zip") == {"glu": GLU}
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from grader.course.stub import Stub
 from grader.submissions.submission import ExerciseFile, State
 
 CODE = "import torch\n\n\ndef f(x):\n    y = x + 1\n    return y\n"
@@ -37,10 +36,8 @@ NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["import torch"]}], "nbfo
         (CODE.replace("x + 1", "x +"), 5, "invalid syntax"),
     ],
 )
-def test_a_file_that_is_no_python(tmp_path: Path, source: str, line: int, told: str) -> None:
-    stub = tmp_path / "stub.py"
-    stub.write_text(CODE)
-    look = ExerciseFile(source.encode()).look(stub)
+def test_a_file_that_is_no_python(source: str, line: int, told: str) -> None:
+    look = ExerciseFile(source.encode()).look(Stub(CODE.encode()))
     assert (look.state, look.line) == (State.INVALID, line)
     assert told in look.error
 
@@ -48,7 +45,5 @@ def test_a_file_that_is_no_python(tmp_path: Path, source: str, line: int, told: 
 @pytest.mark.parametrize(
     "source", ['{"cells": 1}\n', "x = 7\ny = (x\n     % 2)\n", '"""\n>>> f(1)\n```\n"""\n']
 )
-def test_python_that_looks_like_something_else_is_python(tmp_path: Path, source: str) -> None:
-    stub = tmp_path / "stub.py"
-    stub.write_text(CODE)
-    assert ExerciseFile(source.encode()).state(stub) is State.EDITED
+def test_python_that_looks_like_something_else_is_python(source: str) -> None:
+    assert ExerciseFile(source.encode()).state(Stub(CODE.encode())) is State.EDITED

@@ -149,6 +149,23 @@ WAYS = {
     "a text that names it": "run('sys._getframe(1)')",
     "a star of os": "from os import *",
     "attrgetter of another module": "from statistics import attrgetter",
+    "a tensor of one's own class": "from torch import Tensor as T\nclass A(T):\n    def is_leaf(self): pass",
+    "a new class": "import types\nA = types.new_class('A', (kind,))",
+    "bases in a call": "import dataclasses\ndataclasses.make_dataclass('A', [], bases=(kind,))",
+    "a dataclass of others": "import dataclasses\ndataclasses.dataclass(type(model))",
+    "another dataclass of others": "from dataclasses import dataclass as d\nd(eq=True)(kind)",
+    "an order of others": "import functools\nfunctools.total_ordering(kind)",
+    "a stack of logging's": "import logging\nlogging.traceback.walk_stack(None)",
+    "lines of a file": "import warnings\nwarnings.linecache.getlines('x')",
+    "texts that typing runs": "import typing\ntyping._eval_type(x, y, z)",
+    "a loader of storages": "import torch\ntorch.serialization.register_package(0, f, g)",
+    "a dict comprehension": "import torch\nd = {k: torch for k in 'a'}\nd['a'].equal = None",
+    "a field": "import torch\nclass A:\n    m: object = torch\nA().m.equal = None",
+    "a captured pattern": "import torch\nmatch [torch]:\n    case [m]: m.equal = None",
+    "a default of a lambda": "import torch\nf = lambda m=torch: setattr(m, 'equal', None)",
+    "any arguments": "import torch\ndef f(*ms): ms[0].equal = None\nf(torch)",
+    "any names": "import torch\ndef f(**ms): ms['m'].equal = None\nf(m=torch)",
+    "bases of a class": "for kind in type(model).mro(): kind.forward = None",
 }
 HONEST = [
     "import operator; y = operator.mul(2, 3)",
@@ -178,7 +195,12 @@ HONEST = [
     "import doctest\nif __name__ == '__main__': doctest.testmod()",
     "def f(x):\n    match x:\n        case Point(x=0): return 1",
     "if __name__ == '__main__': print(__doc__)",
+    "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass A: x: int = 0\ny = A(1)",
+    "def f(*xs, **options): return [x + 1 for x in xs]\nf(1, 2, key=3)",
     "def f(model): model.weight = None; model.weight.grad = None; del model.bias",
+    "from torch.utils.hooks import RemovableHandle\nhandles: list[RemovableHandle] = []",
+    "from torch import nn; isinstance(x, (nn.modules.batchnorm._BatchNorm, nn.modules.conv._ConvNd))",
+    "from torch.optim.lr_scheduler import _LRScheduler\ndef f(scheduler: _LRScheduler): pass",
 ]
 
 
@@ -200,7 +222,7 @@ def test_what_honest_people_write_is_not(source: str) -> None:
 def test_no_right_answer_of_the_course_is_held() -> None:
     reasons = {}
     for exercise in COURSE.exercises:
-        stub = COURSE.stub(exercise).read_bytes()
+        stub = COURSE.stub(exercise).source
         ordinary = ordinary_in(exercise, stub)
         for path in [COURSE.solution(exercise), *COURSE.rights(exercise)]:
             if found := held(path.read_bytes(), ordinary):

@@ -108,7 +108,7 @@ def test_what_was_read_stays_what_it_is_when_its_file_is_gone(
 
 
 def test_grade_run_takes_an_archive(course: Course, tmp_path: Path, zipped: Pack) -> None:
-    stubs = {each.file: course.stub(each).read_bytes() for each in course.exercises}
+    stubs = {each.file: course.stub(each).source for each in course.exercises}
     (tmp_path / "alice.zip").write_bytes(
         zipped({f"alice/{name}": data for name, data in stubs.items()})
     )
@@ -189,7 +189,7 @@ def test_a_file_under_another_name_is_told_beside_those_that_are_right(
 def test_work_under_another_name_beside_the_untouched_stub_is_told(
     course: Course, tmp_path: Path, lay: Lay, zipped: Pack, name: str, packed: bool, is_told: bool
 ) -> None:
-    stub = course.stub(course.exercise("glu")).read_bytes()
+    stub = course.stub(course.exercise("glu")).source
     files = {"modules/glu.py": stub, f"modules/{name}": GLU}
     path = tmp_path / "alice.zip"
     if packed:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -192,3 +194,65 @@ def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_pat
     assert "bob" not in done.stdout
     done = grade(course, "policy", results)
     assert "Extension for team red" in done.stdout
+
+
+def extra_credit(course: Path) -> None:
+    """Make `greeting` one for extra credit."""
+    text = ASSIGNMENTS.replace('["text"]', '["text"]\nextra_credit = ["greeting"]')
+    (course / "exercises/assignments.toml").write_text(text, encoding="utf-8")
+
+
+def test_extra_credit_is_extra_in_every_command(course: Path) -> None:
+    """`greeting` is worth 4 of the 14 points of week1: full marks are 10, and 14 can be had."""
+    extra_credit(course)
+    worth = {each.id: each.points for each in load_course(course).exercises}
+    needed = worth["word_count"]
+    everything = needed + worth["greeting"]
+    answers = course.parent / "class" / "ada"
+    done = grade(course, "run", "--submission", answers, "--assignment", "week1", "--json", "-")
+    result = json.loads(done.stdout)
+    assert (result["score"], result["max_score"]) == (everything, needed)
+    assert done.returncode == 0
+    shown = grade(course, "run", "--submission", answers, "--assignment", "week1").stdout
+    assert f"Total: {everything:g} of {needed:g} points" in shown
+    assert "greeting for extra credit" in shown
+    (answers / "text" / "greeting.py").unlink()
+    less = grade(course, "run", "--submission", answers, "--assignment", "week1")
+    assert less.returncode == 0, "full marks do not need it"
+    alone = grade(course, "run", "word_count", "--submission", answers, "--json", "-")
+    assert json.loads(alone.stdout)["max_score"] == needed
+    for results, options in (("one", ("--assignment", "week1")), ("whole", ())):
+        batch = grade(course, "batch", course.parent / "class", "-o", results, *options)
+        assert batch.returncode == 0, batch.stderr
+        csv = grade(course, "export", results, "--assignment", "week1", "--format", "csv").stdout
+        assert f",{needed:g},{needed:g}," in csv.splitlines()[1], csv
+
+
+def test_what_is_for_extra_credit_is_out_of_no_points_at_gradescope(course: Path) -> None:
+    extra_credit(course)
+    grade(course, "batch", course.parent / "class", "-o", "one", "--assignment", "week1")
+    done = grade(course, "export", "one", "--format", "gradescope", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    (file,) = (course / "out").rglob("*.json")
+    tests = json.loads(file.read_bytes())["tests"]
+    extra = [test for test in tests if test["name"].startswith("greeting")]
+    others = [test for test in tests if not test["name"].startswith("greeting")]
+    assert extra and {test["max_score"] for test in extra} == {0}
+    package = grade(course, "package", "gradescope", "-o", "week1.zip", "--assignment", "week1")
+    assert package.returncode == 0, package.stderr
+    with zipfile.ZipFile(course / "week1.zip") as archive:
+        archive.extract("course.pack", course / "unzipped")
+    assert load_course(course / "unzipped" / "course.pack").extra_credit == {"greeting"}
+    judged = grade(
+        course, "run", "--course", "unzipped/course.pack", "--json", "-",
+        "--submission", course.parent / "class" / "ada",
+    )  # fmt: skip
+    result = json.loads(judged.stdout)
+    assert (
+        result["score"] > result["max_score"] == load_course(course).exercise("word_count").points
+    )
+    assert sum(test["score"] for test in extra) == load_course(course).exercise("greeting").points
+    assert (
+        sum(test["max_score"] for test in others)
+        == load_course(course).exercise("word_count").points
+    )

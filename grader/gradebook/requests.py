@@ -1,0 +1,102 @@
+"""Regrade requests: what a student asks about an exercise, and what staff answers.
+
+A request and its answers are rows of the gradebook, which are never changed or removed. What a member of a team
+asked in a file is a request of every member, and one answer answers all of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+
+from grader.errors import SubmissionError
+from grader.gradebook.book import Gradebook
+from grader.gradebook.keeper import Keeper
+from grader.gradebook.store import Store
+from grader.gradebook.work import KeptRequest, RequestAnswer
+from grader.submissions.requests import message_of
+from grader.text import counted, listed
+
+# Of one student about one exercise. More are not kept: the text of a stranger stays bounded.
+MOST_REQUESTS = 20
+
+
+def keep_requests(
+    store: Store, student: str, messages: Mapping[str, str], asked_at: str, origin: str
+) -> int:
+    """Keep a student's requests, by exercise, within a transaction; returns how many are new.
+
+    The same message once more is no other request. `asked_at` is in UTC; an empty one stands for now.
+    """
+    if not messages:
+        return 0
+    before = [each.exercise for each in store.requests_of(student)]
+    return sum(
+        store.add_request(student, exercise, message, asked_at or now(), origin)
+        for exercise, message in messages.items()
+        if before.count(exercise) < MOST_REQUESTS
+    )
+
+
+def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
+    """The request of this number; raises SubmissionError where there is none."""
+    found = next((each for each in requests if each.number == number), None)
+    if found is None:
+        there = listed([str(each.number) for each in requests]) if requests else "none yet"
+        raise SubmissionError(f"There is no request {number}; there is: {there}.")
+    return found
+
+
+def shared(book: Gradebook, request: KeptRequest) -> list[KeptRequest]:
+    """The request, and the same one of other members of its student's team."""
+    if not book.fact("teams"):
+        return [request]
+    teams = {student.id: student.ids.get("team", "") for student in book.students()}
+    return [
+        each
+        for each in book.requests()
+        if (each.exercise, each.message) == (request.exercise, request.message)
+        and (each.student == request.student or teams[each.student] == teams[request.student] != "")
+    ]
+
+
+def answer(keeper: Keeper, request: KeptRequest, text: str, author: str) -> list[KeptRequest]:
+    """Keep an answer, and write the results that show it; returns the requests that it answers.
+
+    Raises SubmissionError for an empty answer.
+    """
+    if not (text := message_of(text)):
+        raise SubmissionError("The answer is empty: write what the student is to read.")
+    answered = shared(keeper.book, request)
+    made = RequestAnswer(text, message_of(author), now())
+    with keeper.changing_results(each.student for each in answered) as store:
+        for each in answered:
+            store.add_answer(each.number, made)
+    return answered
+
+
+def ask(keeper: Keeper, student: str, exercise: str, message: str, origin: str) -> None:
+    """Keep a request that came in another way than as a file, and write the result that shows it.
+
+    Raises SubmissionError for an empty one, one that is there, and one too many.
+    """
+    if not (message := message_of(message)):
+        raise SubmissionError("The request is empty: write what is to be looked at.")
+    of_student = keeper.book.store.requests_of(student)
+    before = [each for each in of_student if each.exercise == exercise]
+    if same := [each for each in before if each.message == message]:
+        raise SubmissionError(f"This is there already, as request {same[0].number}.")
+    if len(before) >= MOST_REQUESTS:
+        raise SubmissionError(f"{counted(len(before), 'request')} about {exercise} are the most.")
+    with keeper.changing_results([student]) as store:
+        keep_requests(store, student, {exercise: message}, "", origin)
+
+
+def open_requests(requests: Iterable[KeptRequest]) -> list[KeptRequest]:
+    """The requests that have no answer."""
+    return [each for each in requests if each.is_open]
+
+
+def now() -> str:
+    """The time in ISO 8601, in UTC."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,228 @@
+"""Regrade requests: kept once, answered for good, shown to their student, and harmless whatever they hold."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zipfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from grader.cli import main
+from grader.errors import SubmissionError
+from grader.exports.feedback import html_feedback, markdown_feedback, plain_feedback
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.requests import MOST_REQUESTS, answer, ask, keep_requests, open_requests
+from grader.results import Entry, StudentInfo
+from grader.submissions import find_class, read_attempt
+from grader.submissions.requests import MOST_CHARACTERS, message_of
+from tests.grader.gradebook.conftest import School
+
+RIGHT = b"def double(x):\n    return 2 * x\n"
+# Colors of a terminal, a bell, an override of the reading order, a tag of HTML, a fence of Markdown.
+HOSTILE = "\x1b[2J\x07\u202eabc <script>alert(1)</script> ``` **b** [l](http://e.x)\x00"
+
+
+@pytest.fixture
+def graded(school: School) -> School:
+    """Two students with 8 and 10 of 10 points."""
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        for student, score in (("ann", 8.0), ("bob", 10.0)):
+            source = RIGHT + student.encode()
+            school.keep(keeper, school.hand_in(keeper, student, source), score, source)
+        keeper.finish(())
+    return school
+
+
+def grade(school: School, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["requests", str(school.results), *arguments])
+
+
+def entry(school: School, student: str) -> Entry:
+    with Gradebook.open(school.results) as book:
+        found = book.entry_of(student)
+    assert found is not None
+    return found
+
+
+def test_a_request_waits_until_it_is_answered_and_both_are_read(graded: School) -> None:
+    assert grade(graded, "--ask", "ann", "task", "I think\nthis is right.").exit_code == 0
+    listed = grade(graded)
+    assert "No.  Student  Exercise     Points  Asked" in listed.output
+    assert "  1  ann      task         8 / 10" in listed.output
+    assert "“I think this is right.”" in listed.output
+    assert "It is not answered yet." in plain_feedback(entry(graded, "ann"))
+    assert grade(graded, "1", "--answer", "It is.", "--author", "ben").exit_code == 0
+    assert "1 request answered: --all shows them, too." in grade(graded).output
+    for text in (
+        plain_feedback(entry(graded, "ann")),
+        markdown_feedback(entry(graded, "ann")),
+        html_feedback(entry(graded, "ann")),
+        CliRunner().invoke(main, ["show", str(graded.results), "ann"]).output,
+        CliRunner().invoke(main, ["export", str(graded.results), "--format", "csv"]).output,
+    ):
+        assert "I think this is right." in text and "Answer: It is." in text, text
+        assert "ben" not in text, "who answered is for staff"
+    assert "Answer" not in plain_feedback(entry(graded, "bob"))
+    kept = json.loads((graded.results / "results" / "ann.json").read_bytes())
+    assert kept["exercises"][0]["requests"][0]["answer"] == "It is."
+    assert kept["score"] == 8, "an answer changes no points"
+
+
+def test_a_further_answer_holds_and_the_first_one_stays_in_the_history(graded: School) -> None:
+    grade(graded, "--ask", "ann", "task", "Look again.")
+    grade(graded, "1", "--answer", "No.", "--author", "ben")
+    grade(graded, "1", "--answer", "Yes, after all.", "--author", "eve")
+    shown = grade(graded, "1").output
+    assert shown.index("Answered by ben") < shown.index("No.") < shown.index("Answered by eve")
+    assert "8 / 10" in shown, "the verdict stands beside it"
+    told = plain_feedback(entry(graded, "ann"))
+    assert "Yes, after all." in told and "Answer: No." not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("7",), 2, "There is no request 7; there is: none yet."),
+        (("7", "--answer", "x"), 2, "There is no request 7"),
+        (("--answer", "x"), 2, "Say which request is answered"),
+        (("--ask", "zoe", "task", "x"), 2, "There is no student 'zoe' here."),
+        (("--ask", "ann", "tusk", "x"), 2, "'tusk' was not graded here. Did you mean 'task'?"),
+        (("--ask", "ann", "task", " \n"), 2, "The request is empty"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    graded: School, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    done = grade(graded, *arguments)
+    assert done.exit_code == code and told in done.output, done.output
+
+
+def test_the_same_message_is_one_request_and_a_student_has_at_most_so_many(graded: School) -> None:
+    with Keeper.open(graded.results) as keeper:
+        ask(keeper, "ann", "task", "Look again.", "test")
+        with pytest.raises(SubmissionError, match="as request 1"):
+            ask(keeper, "ann", "task", "Look  again.", "test")
+        for number in range(1, MOST_REQUESTS):
+            ask(keeper, "ann", "task", f"And {number}?", "test")
+        with pytest.raises(SubmissionError, match="20 requests about task are the most"):
+            ask(keeper, "ann", "task", "Once more?", "test")
+        with keeper.transaction():
+            assert keep_requests(keeper.book.store, "ann", {"task": "Again?"}, "", "test") == 0
+        assert len(keeper.book.requests()) == MOST_REQUESTS
+
+
+def test_a_message_is_bounded_and_harmless_wherever_it_is_shown(graded: School) -> None:
+    with Keeper.open(graded.results) as keeper:
+        ask(keeper, "ann", "task", HOSTILE + "x" * 100_000, "test")
+        ((request),) = keeper.book.requests()
+        answer(keeper, request, HOSTILE, HOSTILE)
+    assert len(request.message) <= MOST_CHARACTERS
+    shown = grade(graded, "--all").output + grade(graded, "1").output
+    told = entry(graded, "ann")
+    for text in (shown, plain_feedback(told), markdown_feedback(told), html_feedback(told)):
+        assert not set(text) & set("\x1b\x07\u202e\x00"), "no control character is left"
+    assert "<script>" not in html_feedback(told)
+    assert "\\`" in markdown_feedback(told), "a fence is text"
+    report = graded.results / "report"
+    arguments = ["report", str(graded.results), "-o", str(report)]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    for page in (report / "students" / "ann.html", report / "staff" / "students" / "ann.html"):
+        text = page.read_text("utf-8")
+        assert "<script>alert" not in text and "alert(1)" in text
+
+
+def test_anonymous_shows_neither_the_name_nor_the_student_in_the_message(graded: School) -> None:
+    with Keeper.open(graded.results) as keeper:
+        with keeper.transaction():
+            keeper.keep_student(StudentInfo(id="ann", name="Ann Lee"))
+        ask(keeper, "ann", "task", "This is Ann Lee, look again.", "test")
+    shown = grade(graded, "--anonymous").output + grade(graded, "1", "--anonymous").output
+    assert "Lee" not in shown and "ann " not in shown and "anon-" in shown
+
+
+def test_one_answer_answers_the_request_of_a_team(graded: School) -> None:
+    with Keeper.open(graded.results) as keeper:
+        keeper.set_facts(teams="yes")
+        with keeper.transaction():
+            for student, team in (("ann", "red"), ("bob", "red"), ("cem", "blue")):
+                keeper.keep_student(StudentInfo(id=student, ids={"team": team}))
+                keep_requests(keeper.book.store, student, {"task": "Look again."}, "", "test")
+        answered = answer(keeper, keeper.book.requests()[0], "Done.", "ben")
+        assert [each.student for each in answered] == ["ann", "bob"]
+        assert [each.student for each in open_requests(keeper.book.requests())] == ["cem"]
+
+
+def test_a_gradebook_of_an_earlier_grader_is_read_and_gets_the_tables(graded: School) -> None:
+    file = graded.results / "gradebook.sqlite"
+    with sqlite3.connect(file) as connection:
+        connection.executescript("DROP TABLE answers; DROP TABLE requests")
+    connection.close()
+    assert "No student asked for a regrade." in grade(graded).output
+    assert grade(graded, "--ask", "ann", "task", "Look again.").exit_code == 0
+    assert "Look again." in grade(graded).output
+
+
+def class_with(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+FILES = {
+    "ann/one/task.py": RIGHT,
+    "ann/one/task.request.txt": "\ufeffMy answer is right.\n".encode(),
+    "ann/notes.request.txt": b"about no exercise",
+    "bob/task.py": RIGHT,
+    "bob/Task.request (1).md": b"\xff\xfe broken",
+    "cem/task.py": RIGHT,
+    "cem/task.request.txt": b"x" * 300_000,
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folders", "archives"])
+def test_a_file_beside_the_work_is_a_request(school: School, tmp_path: Path, packed: bool) -> None:
+    download = class_with(tmp_path / "class", FILES)
+    if packed:
+        folders, download = download, tmp_path / "archives"
+        download.mkdir()
+        for student in folders.iterdir():
+            with zipfile.ZipFile(download / f"{student.name}.zip", "w") as archive:
+                for path in sorted(student.rglob("*.*")):
+                    archive.write(path, path.relative_to(student))
+    found = {each.student.id: each for each in find_class(download, school.course).attempts}
+    read = {name: read_attempt(each, school.course) for name, each in found.items()}
+    assert read["ann"].requests == {"task": "My answer is right."}
+    assert read["ann"].files["task"].source == RIGHT and not read["ann"].files["task"].problem
+    assert "broken" in read["bob"].requests["task"]
+    assert "The request cannot be read:" in read["cem"].requests["task"]
+    assert read["cem"].files["task"].source == RIGHT
+
+
+def test_canvas_names_a_request_in_its_own_way(school: School, tmp_path: Path) -> None:
+    files = {"doejane_12_34_task.py": RIGHT, "doejane_12_35_task.request-1.txt": b"Look again."}
+    (attempt,) = find_class(class_with(tmp_path / "class", files), school.course).attempts
+    assert read_attempt(attempt, school.course).requests == {"task": "Look again."}
+
+
+def test_a_blank_message_is_none() -> None:
+    assert message_of(" \n\t ") == ""
+
+
+def test_requests_are_those_of_the_exercises_that_count(graded: School) -> None:
+    with Keeper.open(graded.results) as keeper:
+        ask(keeper, "ann", "task", "Look again.", "test")
+        keeper.set_facts(exercises="other")
+        assert keeper.book.requests() == []
+
+
+def test_a_result_with_a_request_fits_the_schema(graded: School) -> None:
+    with Keeper.open(graded.results) as keeper:
+        ask(keeper, "ann", "task", "Look again.", "test")
+    result = entry(graded, "ann").result
+    assert msgspec.json.decode(msgspec.json.encode(result), type=type(result)) == result
