@@ -22,6 +22,7 @@ from grader.course.manifest import Course
 from grader.errors import GraderError
 from grader.gradebook import Gradebook, Keeper, queue
 from grader.judge.assignment import GradingOptions
+from grader.judge.pool import TaskJudges
 from grader.results import StudentInfo
 from grader.serve.api import Api, answered
 from grader.serve.class_summary import ClassSummaries
@@ -30,10 +31,11 @@ from grader.serve.github import GitHub
 from grader.serve.hand_in import HandInReader
 from grader.serve.hub import Hub
 from grader.serve.identity import Identity
-from grader.serve.judging import Judging
+from grader.serve.judging import Judging, TaskCompleter
 from grader.serve.observing import Metrics, Observed
 from grader.serve.pages import Pages
 from grader.serve.refusal import Refusal
+from grader.serve.requests import RequestPages
 from grader.serve.threads import BookThread
 from grader.serve.views import Views
 
@@ -44,13 +46,17 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server serves: a course and the class that hands in, by so many judges of this machine."""
+    """What a server serves: a course and the class that hands in, by so many judges at a time.
+
+    They are of this machine, or of the Dask cluster at the address `scheduler`.
+    """
 
     course: Course
     results: Path
     students: tuple[StudentInfo, ...]
     options: GradingOptions
     judges: int
+    scheduler: str = ""
     github: GitHub | None = None
 
 
@@ -77,8 +83,9 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
         timezone = books.ask(lambda book: book.policy.rules.timezone).result()
         judging = Judging(
-            settings.course, settings.options, settings.judges, desk, hub, metrics.judged
-        )
+            settings.course, settings.options, _judges(settings), settings.judges, desk, hub,
+            metrics.judged,
+        )  # fmt: skip
         identity = Identity(books, settings.students, settings.github)
         reader = HandInReader(settings.course, settings.options)
         views, summaries = Views(settings.course), ClassSummaries(of_class)
@@ -89,10 +96,11 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             settings.course, identity, api, books, views, hub, judging, summaries,
             reader.most_bytes, timezone,
         )  # fmt: skip
+        requests = RequestPages(settings.course, identity, desk, books, hub, timezone)
         operation = Operation(identity, books, judging, hub, metrics)
         judging.start()
         stack.callback(judging.close, STOP_SECONDS)
-        app = _application(api, pages, operation, hub)
+        app = _application(routes(api, pages, operation, requests), pages, hub)
         yield OpenServer(Observed(app, metrics), hub, judging, again)
 
 
@@ -100,6 +108,15 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
 def _desk(settings: Settings) -> Iterator[Desk]:
     with Keeper.open(settings.results) as keeper:
         yield Desk(keeper, settings.course, settings.options, settings.students)
+
+
+def _judges(settings: Settings) -> TaskCompleter:
+    if not settings.scheduler:
+        return TaskJudges(settings.course, settings.judges, settings.options)
+    # Dask is an extra of its own.
+    from grader.gradebook.cluster import ClusterJudges
+
+    return ClusterJudges(settings.course, settings.scheduler, settings.options)
 
 
 class Operation:
@@ -137,7 +154,7 @@ class Operation:
         return Response(generate_latest(self._metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def routes(api: Api, pages: Pages, operation: Operation) -> list[Route]:
+def routes(api: Api, pages: Pages, operation: Operation, requests: RequestPages) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -155,13 +172,15 @@ def routes(api: Api, pages: Pages, operation: Operation) -> list[Route]:
         Route("/metrics", operation.metrics),
         Route("/", pages.home),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
+        Route("/class/requests", requests.queue, methods=["GET", "POST"]),
+        Route("/requests", requests.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
         Route("/sign-out", pages.sign_out, methods=["POST"]),
         Route("/static/{name}", pages.static),
     ]
 
 
-def _application(api: Api, pages: Pages, operation: Operation, hub: Hub) -> Starlette:
+def _application(every: list[Route], pages: Pages, hub: Hub) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         hub.open()
@@ -193,7 +212,7 @@ def _application(api: Api, pages: Pages, operation: Operation, hub: Hub) -> Star
         Exception,
     )
     return Starlette(
-        routes=routes(api, pages, operation),
+        routes=every,
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(kinds, said),
     )

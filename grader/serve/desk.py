@@ -8,22 +8,28 @@ waits again when the server starts. Nothing here is safe for threads: one thread
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
+from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Keeper, queue
 from grader.gradebook.asking import Asking
 from grader.gradebook.belonging import refuse_other_course
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Handed, Job, JobState
+from grader.gradebook.requests import answer, ask, numbered
 from grader.gradebook.standing import needed
+from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed
@@ -32,6 +38,8 @@ from grader.serve.hand_in import HandInReader, Prepared
 from grader.serve.refusal import Refusal
 from grader.submissions import ClassAttempt, Submission
 from grader.text import counted
+
+log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
 # Where the policy sets no number. Each verdict tells a little of the hidden tests (docs/security.md).
@@ -46,6 +54,13 @@ class Taken(msgspec.Struct, frozen=True):
 
     job: Job
     file: Prepared
+
+
+class _Known(NamedTuple):
+    """What is known of a file that waits: the key of its verdict, and what is odd in it."""
+
+    key: VerdictKey
+    held: tuple[str, ...]
 
 
 class Desk:
@@ -65,6 +80,9 @@ class Desk:
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
         self._here, self._torch = environment_of("", ()), version_of("torch")
         self._policy = Policy()
+        self._unwritten: set[str] = set()
+        # What was found out of a file when it was handed in, which takes longer than to keep it.
+        self._known: dict[tuple[int, str], _Known] = {}
 
     def open(self) -> int:
         """Make the gradebook that of this course and roster; returns how many jobs wait again.
@@ -73,6 +91,8 @@ class Desk:
         """
         keeper = self._keeper
         refuse_other_course(self._book, self._course)
+        if self._course.assignment is not None:
+            keeper.assign(self._course)
         again = queue.prepare(self._store, [each.id for each in self._exercises])
         with keeper.transaction():
             for student in self._students:
@@ -112,17 +132,20 @@ class Desk:
                     student=student, submitted_at=_iso(now), origin=ORIGIN, path=Path(ORIGIN)
                 ),
                 Submission(student.id, {each.exercise.id: each.file for each in files}),
+                whole=False,
             )
             handed = queue.add_submission(store, student.id, attempt.id, retry_key, now)
-            is_judged = False
+            waiting = [each for each in files if not self._is_answered(attempt.id, each)]
             for each in files:
-                ended = self._is_answered(attempt.id, each)
-                state = JobState.DONE if ended else JobState.WAITING
+                state = JobState.WAITING if each in waiting else JobState.DONE
                 queue.queue_job(store, attempt.id, each.exercise.id, state, now)
-                is_judged |= ended
             self._replace_older(student, attempt, files, now)
-        if is_judged:
-            keeper.write_result(student.id)
+        # In memory alone, and not before all of it is on the disk.
+        self._known |= {
+            (attempt.id, each.exercise.id): _Known(each.key, each.held) for each in waiting
+        }
+        if len(waiting) < len(files):
+            self._write_result(student.id)
         return handed
 
     def _refuse_other_files(self, known: Handed, files: Sequence[Prepared]) -> None:
@@ -170,6 +193,7 @@ class Desk:
                 wanted = {a.id for a in needed(work, self._book.rules, exercise)}
                 for waiting in set(older) - wanted:
                     queue.replace_job(self._store, waiting, exercise, now)
+                    self._known.pop((waiting, exercise), None)
 
     def _is_answered(self, attempt: int, file: Prepared) -> bool:
         """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
@@ -191,6 +215,21 @@ class Desk:
             Attempt(attempt, "", 0), file.key, self._options.seed, result, environment
         )
 
+    # --- what is asked --------------------------------------------------------------------------
+
+    def ask(self, student: str, exercise: str, message: str) -> None:
+        """Keep a regrade request; raises Refusal for one that cannot be taken, and while one is open."""
+        of_student = self._store.requests_of(student)
+        if any(each.exercise == exercise and each.is_open for each in of_student):
+            raise Refusal(429, f"Your last request about {exercise} has no answer yet.")
+        with _refusing():
+            ask(self._keeper, student, exercise, message, ORIGIN)
+
+    def answer(self, number: int, text: str, author: str) -> None:
+        """Answer a regrade request; raises Refusal where there is none, or the answer is empty."""
+        with _refusing():
+            answer(self._keeper, numbered(self._book.requests(), number), text, author)
+
     # --- what is judged -------------------------------------------------------------------------
 
     def take(self) -> Taken | None:
@@ -203,14 +242,20 @@ class Desk:
                 if (job := queue.take_job(store, time.time())) is None:
                     return None
                 exercise = self._course.exercise(job.exercise)
-                file = self._reader.prepared(
-                    exercise, self._book.files_of(job.attempt)[job.exercise]
-                )
+                file = self._prepared(job, exercise)
                 # The same file may have been judged for another student since it was handed in.
                 if not self._is_answered(job.attempt, file):
                     return Taken(job, file)
                 queue.end_job(store, job, time.time())
-            keeper.write_result(job.student)
+            self._write_result(job.student)
+
+    def _prepared(self, job: Job, exercise: Exercise) -> Prepared:
+        """The file of a job, as it was handed in to this server or an earlier one."""
+        file = self._book.files_of(job.attempt)[job.exercise]
+        known = self._known.pop((job.attempt, job.exercise), None)
+        if known is None:
+            return self._reader.prepared(exercise, file)
+        return Prepared(exercise, file, known.key, None, known.held)
 
     def finish(self, taken: Taken, verdict: Completed) -> bool:
         """Keep a verdict; where there is none, the job waits again, at most so often: whether it ended."""
@@ -224,8 +269,19 @@ class Desk:
             )
             self._keep(job.attempt, taken.file, result, environment_of(self._torch, verdict.walls))
             queue.end_job(store, job, time.time())
-        keeper.write_result(job.student)
+        self._write_result(job.student)
         return True
+
+    def _write_result(self, student: str) -> None:
+        """Write what counts of a student as a file, or later, where there is no room: the gradebook has it."""
+        self._unwritten.add(student)
+        try:
+            for name in sorted(self._unwritten):
+                self._keeper.write_result(name)
+                self._unwritten.discard(name)
+        except GraderError as error:
+            # Its text names the student.
+            log.error("a result cannot be written", extra={"fault": str(error.__cause__)})
 
     def give_back(self, taken: Taken) -> None:
         """The server ends before the verdict: the job waits for the next one."""
@@ -269,6 +325,15 @@ class Desk:
                 )
                 count += 1
         return count
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Tell the client what is wrong with a request or an answer."""
+    try:
+        yield
+    except SubmissionError as error:
+        raise Refusal(422, str(error)) from error
 
 
 def _iso(seconds: float) -> str:

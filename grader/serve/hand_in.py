@@ -59,7 +59,7 @@ class HandInReader:
         self._course, self._options = course, options
         self._digests = {each.id: exercise_digest(course, each) for each in course.exercises}
         self._ordinary = {
-            each.id: ordinary_in(each, course.stub(each).read_bytes()) for each in course.exercises
+            each.id: ordinary_in(each, course.stub(each).source) for each in course.exercises
         }
 
     @property

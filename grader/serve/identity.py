@@ -24,10 +24,11 @@ _SAFE = ("GET", "HEAD")
 
 
 class Asker(NamedTuple):
-    """Who asks; `student` is None for staff."""
+    """Who asks; `student` is None for staff, of whom the `name` is that of the token."""
 
     role: Role
     student: StudentInfo | None = None
+    name: str = ""
 
 
 class Identity:
@@ -49,10 +50,12 @@ class Identity:
             raise Refusal(403, "This is for students, and this token is one of staff.")
         return person.student
 
-    async def staff(self, request: Request) -> None:
-        """Refuse anyone but staff."""
-        if (await self.person(request)).role is not Role.STAFF:
+    async def staff(self, request: Request) -> Asker:
+        """The member of staff who asks; raises Refusal for anyone else."""
+        person = await self.person(request)
+        if person.role is not Role.STAFF:
             raise Refusal(403, "This is for staff.")
+        return person
 
     async def person(self, request: Request) -> Asker:
         """Who asks; raises Refusal for a request without a token that holds."""
@@ -77,7 +80,7 @@ class Identity:
                 401, "This token does not hold: it is mistyped, or was replaced by another."
             )
         if found.role is Role.STAFF:
-            return Asker(Role.STAFF)
+            return Asker(Role.STAFF, name=found.name)
         if found.name not in self._students:
             raise Refusal(403, "You are not in the class list of this server: ask your instructor.")
         return Asker(Role.STUDENT, self._students[found.name])

@@ -7,13 +7,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from grader.course.manifest import Course
 from grader.course.suite import tests_of
 from grader.errors import GraderError
 from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Task, TaskJudges
+from grader.judge.pool import Completed, Task
 from grader.results import TestResult
 from grader.serve.desk import Desk, Taken
 from grader.serve.hub import CHANGED, CLASS, Event, Hub
@@ -36,6 +36,20 @@ class Dispatch(NamedTuple):
     places: dict[tuple[int, str], int]
 
 
+class TaskCompleter(Protocol):
+    """Has tasks judged, several at a time, on this machine or on others; see `TaskJudges`, `ClusterJudges`."""
+
+    def start(self) -> None:
+        """Be ready for the first task."""
+
+    def complete(self, task: Task, done: Callable[[TestResult], None] | None = None) -> Completed:
+        """Have a task judged; raises GraderError where nothing can be judged now."""
+        ...
+
+    def close(self) -> None:
+        """End, also in the middle of a task."""
+
+
 class Judging:
     """Judges what is in the queue, from `start` until `close`."""
 
@@ -43,15 +57,19 @@ class Judging:
         self,
         course: Course,
         options: GradingOptions,
+        completer: TaskCompleter,
         judges: int,
         desk: BookThread[Desk],
         hub: Hub,
         ended: Callable[[str, float], None],
     ) -> None:
-        """`ended` is called with the exercise and the seconds of every judgment, from any thread."""
+        """So many `judges` ask the completer at a time.
+
+        `ended` is called with the exercise and the seconds of every judgment, from any thread.
+        """
         self._course, self._options, self._desk, self._hub = course, options, desk, hub
         self._ended = ended
-        self._judges = TaskJudges(course, judges, options)
+        self._judges = completer
         self._tests = {
             each.id: len(tests_of(course, each, options.suites)) for each in course.exercises
         }
@@ -106,6 +124,7 @@ class Judging:
             self._judges.start()
         except GraderError as error:
             self._fault_of_judges = str(error)
+            log.error("nothing can be judged", extra={"fault": str(error)})
         while not self._closing.is_set():
             version = self._version
             order = self._kept_trying(_take)

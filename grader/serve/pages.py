@@ -26,11 +26,11 @@ from grader.serve.refusal import Refusal
 from grader.serve.threads import BookThread
 from grader.serve.views import HOUR, PIECE, Views
 
-_OWN = TEMPLATES.parents[2] / "serve" / "templates"
+OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
 _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
-    "serve.css": (_OWN, "text/css"),
-    "serve.js": (_OWN, "text/javascript"),
+    "serve.css": (OWN_TEMPLATES, "text/css"),
+    "serve.js": (OWN_TEMPLATES, "text/javascript"),
 }
 _FORM_BYTES = 4096
 
@@ -54,7 +54,7 @@ class Pages:
         self._course, self._identity, self._api = course, identity, api
         self._books, self._views, self._hub = books, views, hub
         self._judging, self._summaries, self._most_bytes = judging, summaries, most_bytes
-        self._renderer = Renderer(_OWN)
+        self._renderer = Renderer(OWN_TEMPLATES)
         self._renderer.timezone = timezone
 
     async def home(self, request: Request) -> Response:
@@ -97,7 +97,7 @@ class Pages:
                 return self._door(refusal.sentence if COOKIE in request.cookies else "", 401)
             raise
         if request.method == "POST":
-            form = await _form(request)
+            form = await form_of(request)
             route = {"pause": self._api.pause, "resume": self._api.resume}.get(form.get("do", ""))
             if route is None:
                 raise Refusal(400, "There is no such button.")
@@ -120,7 +120,7 @@ class Pages:
     async def sign_in(self, request: Request) -> Response:
         """Have the browser keep a token that holds."""
         same_origin(request)
-        token = (await _form(request)).get("token", "").strip()
+        token = (await form_of(request)).get("token", "").strip()
         try:
             person = await self._identity.holder(token)
         except Refusal as refusal:
@@ -168,6 +168,7 @@ def _without(entry: Entry, waiting: set[str]) -> Entry:
     return msgspec.structs.replace(entry, result=result)
 
 
-async def _form(request: Request) -> dict[str, str]:
-    body = await body_of(request, _FORM_BYTES)
+async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
+    """The fields of a form; raises Refusal for one that is too long, or comes too slowly."""
+    body = await body_of(request, most)
     return dict(urllib.parse.parse_qsl(body.decode("utf-8", "replace")))

@@ -16,6 +16,8 @@ from grader.errors import SubmissionError
 from grader.serve.app import OpenServer, Settings, opened
 from grader.serve.observing import JsonLines
 
+# Each client that listens is an open file, of which many systems allow 1,024 unless asked.
+_OPEN_FILES = 65_536
 # What still sends after its stream was ended is cut off then.
 _LAST_SECONDS = 1
 
@@ -43,6 +45,7 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], 
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # What it tells at its start is for those who write servers.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    _allow_open_files()
     # A signal before uvicorn has its handlers ends the process as an error would.
     signal.signal(signal.SIGTERM, _interrupt)
     with _listening(host, port) as listener, opened(settings) as server:
@@ -60,6 +63,16 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], 
         ready(f"http://{name}:{address[1]}/", server.waits_again)
         with contextlib.suppress(KeyboardInterrupt):
             _Uvicorn(config, server).run(sockets=[listener])
+
+
+def _allow_open_files() -> None:
+    """Allow as many as the system does; Windows counts none."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -15,7 +15,7 @@ from grader.exports.disclosure import disclosed, disclosed_result
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.policy import Policy
 from grader.gradebook.queue import Handed, JobState
-from grader.judge.scoring import sum_of
+from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import Entry, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS
 
@@ -150,7 +150,7 @@ class Views:
         rows = [row for row in judged if row is not None]
         if not rows:
             return None
-        exercises = tuple(row.result for row in rows)
+        exercises = with_extra_credit((row.result for row in rows), self._course.extra_credit)
         score, max_score = sum_of(exercises)
         # One that was settled without being run names no torch and no walls.
         shown = next((row for row in rows if row.environment.torch), rows[0])

@@ -15,6 +15,7 @@ from grader.serve.api import Api
 from grader.serve.app import Operation, routes
 from grader.serve.openapi import document
 from grader.serve.pages import Pages
+from grader.serve.requests import RequestPages
 from tests.grader.serve.conftest import SOLUTION, Answer, Served, in_json
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +34,8 @@ def test_the_document_is_written_anew_when_the_interface_changes() -> None:
 
 def test_every_route_for_programs_is_in_it_and_no_other() -> None:
     there: set[tuple[str, str]] = set()
-    for route in routes(Api.__new__(Api), Pages.__new__(Pages), Operation.__new__(Operation)):
+    kinds = (Api, Pages, Operation, RequestPages)
+    for route in routes(*(kind.__new__(kind) for kind in kinds)):  # type: ignore[arg-type]
         assert isinstance(route, Route)
         if route.path.startswith("/api/"):
             there |= {(route.path, m.lower()) for m in route.methods or () if m != "HEAD"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -33,6 +35,12 @@ from tests.grader.serve.conftest import (
 pytestmark = pytest.mark.thorough
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "serve"
+# Right, wrong, and one that ends in an error: each with other outcomes.
+ANSWERS = {
+    "ada": SOLUTION,
+    "bob": b"def greeting(name):\n    return name\n",
+    "eve": b"def greeting(name):\n    raise ValueError(name)\n",
+}
 STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes() + b"x = 1\n"
 Serving = Callable[..., Served]
 
@@ -43,6 +51,7 @@ class Client(threading.Thread):
     def __init__(self, served: Served, who: str, numbers: range) -> None:
         super().__init__()
         self.served, self.who, self.numbers = served, who, numbers
+        self.answer = ANSWERS[who]
         self.accepted: dict[int, str] = {}
 
     def run(self) -> None:
@@ -50,7 +59,7 @@ class Client(threading.Thread):
         for number in self.numbers:
             while number not in self.accepted and time.monotonic() < deadline:
                 try:
-                    files = {"greeting.py": marked(number)}
+                    files = {"greeting.py": self.answer + f"\n# {number}\n".encode()}
                     answer = self.served.hand_in(self.who, files, f"client-key-{number}")
                 except (OSError, http.client.HTTPException):
                     time.sleep(0.05)  # there is no server now, or half an answer
@@ -59,10 +68,49 @@ class Client(threading.Thread):
                 self.accepted[number] = answer.json["id"]
 
 
-def test_whenever_it_is_killed_each_accepted_submission_gets_exactly_one_verdict(
+def outcomes(judged: Any) -> list[str]:
+    """How the tests of a submission of one exercise ended."""
+    (exercise,) = judged["result"]["exercises"]
+    return [test["outcome"] for test in exercise["tests"]]
+
+
+def kill_something(served: Served, chance: random.Random) -> None:
+    """End the server, a judge or a fork server.
+
+    A sandbox is left alone: one that ends is the student's doing, and costs the test an error.
+    """
+    judging = [
+        process
+        for process in psutil.Process(served.pid).children(recursive=True)
+        if not is_sandbox(process)
+    ]
+    if judging and chance.random() < 0.6:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            chance.choice(judging).kill()
+    else:
+        served.kill()
+        served.start("--jobs", "2")
+
+
+def is_sandbox(process: psutil.Process) -> bool:
+    """Whether this process was forked by a fork server; bubblewrap, which starts one, has it as an argument."""
+    try:
+        parent = process.parent()
+        words = parent.cmdline() if parent else []
+        return "grader.sandbox.forkserver" in words and not words[0].endswith("bwrap")
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_whatever_is_killed_each_accepted_submission_gets_exactly_one_verdict_its_own(
     serving: Serving,
 ) -> None:
-    served = serving(policy='attempts = "best"\n').start()
+    served = serving(policy='attempts = "best"\n').start("--jobs", "2")
+    calm = {
+        who: outcomes(served.judged(who, served.hand_in(who, {"greeting.py": answer}).json["id"]))
+        for who, answer in ANSWERS.items()
+    }
+    assert len(set(map(tuple, calm.values()))) == len(STUDENTS)
     chance = random.Random(1)
     clients = [
         Client(served, who, range(100 * place, 100 * place + 8))
@@ -70,30 +118,30 @@ def test_whenever_it_is_killed_each_accepted_submission_gets_exactly_one_verdict
     ]
     for client in clients:
         client.start()
-    for _ in range(4):
-        time.sleep(chance.uniform(0.1, 1.5))
-        served.kill()
-        served.start()
+    for _ in range(12):
+        time.sleep(chance.uniform(0.05, 1.0))
+        kill_something(served, chance)
     for client in clients:
         client.join()
     for client in clients:
         assert set(client.accepted) == set(client.numbers)
         assert len(set(client.accepted.values())) == len(client.numbers)
         for number, id_ in client.accepted.items():
-            result = served.judged(client.who, id_)["result"]
-            assert result["score"] == 2.5 and result["submission"]["name"] == client.who, number
+            judged = served.judged(client.who, id_)
+            assert judged["result"]["submission"]["name"] == client.who, number
+            assert outcomes(judged) == calm[client.who], number
     rows = sql(
         served,
-        "SELECT submissions.student, attempts.student, count(*), min(grades.status) FROM submissions"
+        "SELECT submissions.student, attempts.student, count(*) FROM submissions"
         " JOIN attempts ON attempts.id = attempt JOIN grades USING (attempt) GROUP BY submissions.number",
     )
-    assert len(rows) == sum(len(client.numbers) for client in clients)
-    assert all(row[0] == row[1] and row[2:] == (1, "passed") for row in rows)
+    assert len(rows) == sum(len(client.numbers) + 1 for client in clients)
+    assert all(row[0] == row[1] and row[2] == 1 for row in rows)
     # Each file is its own student's, and stands in the gradebook as it was sent.
     with Gradebook.open(served.results) as book:
         for attempt in book.attempts():
-            number = int(book.files_of(attempt.id)["greeting"].source.split(b"#")[1])  # type: ignore[union-attr]
-            assert STUDENTS[number // 100] == attempt.student
+            source = book.files_of(attempt.id)["greeting"].source
+            assert source is not None and source.startswith(ANSWERS[attempt.student])
     times = [time for (time,) in sql(served, "SELECT accepted_at FROM submissions ORDER BY number")]
     assert times == sorted(times)
 

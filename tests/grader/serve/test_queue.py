@@ -117,6 +117,18 @@ def test_a_fault_is_counted_and_a_stop_is_not(keeper: Keeper) -> None:
     assert job is not None and job.faults == 2
 
 
+def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(keeper: Keeper) -> None:
+    # Within one second, as a script hands in: the time alone does not tell the two apart.
+    when = "2026-03-01T10:00:00+00:00"
+    found = ClassAttempt(student=StudentInfo(id="ada"), path=Path("ada"), submitted_at=when)
+    file = ExerciseFile(b"a = 1\n")
+    with keeper.transaction():
+        both = keeper.register(found, Submission("ada", {"one": file, "two": file}), whole=False)
+        one = keeper.register(found, Submission("ada", {"one": file}), whole=False)
+    assert one.id != both.id
+    assert [set(keeper.book.files_of(each.id)) for each in (both, one)] == [{"one", "two"}, {"one"}]
+
+
 def test_a_token_is_kept_as_a_hash_and_holds_until_it_is_revoked(tmp_path: Path) -> None:
     with queue.token_table(tmp_path) as store:
         token = queue.make_token(store, Role.STUDENT, "ada", 1.0)

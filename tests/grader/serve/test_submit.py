@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from grader.cli import main
+from tests.grader.cli.test_watch import Terminal
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked
 
 COUNTING = PLAIN / "solutions" / "text" / "word_count.py"
@@ -72,6 +73,8 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     # Points are given by the hidden tests too, which are not here.
     assert "Total:" in done.output and "of 12.5" in done.output
     assert "public tests" not in done.output
+    assert "then run `grade submit word_count`" in " ".join(done.output.split())
+    assert "Full marks: 1 of 3 exercises" in grade("list").output
     shutil.copy(COUNTING, work / "exercises" / "text" / "word_count.py")
     done = grade("submit", "--json", "-")
     assert done.exit_code == 0
@@ -79,8 +82,13 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     assert [each["name"] for each in result["exercises"]] == ["word_count"], "what changed, alone"
     assert any(test["visibility"] == "hidden" for test in result["exercises"][0]["tests"])
     assert grade("submit").exit_code == 2, "nothing is new"
-    assert grade("submit", "greeting").exit_code == 0
+    done = grade("submit", "greeting")
+    assert done.exit_code == 0
+    assert "Full marks: 2 of 3 exercises" in done.output and "public tests" not in done.output
+    shutil.rmtree(work / ".grade")
     assert grade("submit", "--status").exit_code == 0
+    listed = grade("list").output
+    assert "full marks" in listed and "2.5 / 2.5" in listed, "what the server said is kept again"
     assert grade("submit", "--all", "--fail-under", "50").exit_code == 0
     assert grade("submit", "nothing").exit_code == 2
     assert grade("submit", "glu", "--all").exit_code == 2
@@ -161,3 +169,29 @@ def test_a_server_that_comes_back_is_waited_for(
     done = grade("submit", "greeting")
     thread.join()
     assert done.exit_code == 0, done.output
+
+
+def test_a_key_of_grade_watch_hands_in_and_shows_the_verdict_of_all_tests(
+    served: Served, work: Path
+) -> None:
+    assert grade("watch", "--submit").exit_code == 2, "not signed in"
+    signed_in(served, "eve")
+    assert grade("watch", "--submit", "--errors").exit_code == 2
+    done = grade("watch", "--submit")
+    assert done.exit_code == 2 and "needs a terminal" in done.output
+    shutil.copy(WRONG, work / "exercises" / "text" / "word_count.py")
+    running = Terminal(work, "word_count", "--submit")
+    try:
+        running.until("s submit.*judged in")
+        running.press("s")
+        shown = running.until("points from the server")
+        assert "Full marks: 0 of 3 exercises" in shown and "public tests" not in shown
+        shutil.copy(COUNTING, work / "exercises" / "text" / "word_count.py")
+        assert "Press s to hand it in." in running.until("judged in")
+        running.press("s")
+        shown = running.until("10 of 10 points from the server")
+        assert "Full marks: 1 of 3 exercises" in shown and "Full marks. Press n" in shown
+        running.press("q")
+        assert running.ended() == 0
+    finally:
+        running.close()

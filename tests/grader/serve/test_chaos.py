@@ -1,0 +1,277 @@
+"""A server at the wrong moment: killed at every statement, a thousand listeners, slow and vanishing clients."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from grader.course.manifest import Course, load_course
+from grader.gradebook import Keeper
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import Completed
+from grader.results import StudentInfo
+from grader.serve.desk import Desk
+from grader.serve.hand_in import HandInReader
+from grader.student.progress import digest_of
+from tests.grader.builders import checked, exercise
+from tests.grader.gradebook.test_durability import in_a_child
+from tests.grader.serve.conftest import PLAIN, STUDENTS, Served, in_json, marked, sql
+
+pytestmark = [pytest.mark.skipif(os.name != "posix", reason="forks"), pytest.mark.thorough]
+
+COUNTING = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
+WRITES = ("BEGIN", "COMMIT", "INSERT", "UPDATE", "DELETE", "CREATE")
+Serving = Callable[..., Served]
+
+
+# --- killed at every statement --------------------------------------------------------------------
+
+
+class Sent(NamedTuple):
+    """What a client sends: its key, its files."""
+
+    who: str
+    key: str
+    files: dict[str, bytes]
+
+
+# The second of Ada's takes the place of the first while that waits; Eve's was judged for Bob.
+FIRST = (
+    Sent("ada", "key-ada-1", {"greeting.py": marked(1)}),
+    Sent("bob", "key-bob-1", {"greeting.py": marked(2), "word_count.py": COUNTING}),
+    Sent("ada", "key-ada-2", {"greeting.py": marked(3)}),
+)
+SECOND = (
+    Sent("eve", "key-eve-1", {"greeting.py": marked(2)}),
+    Sent("ada", "key-ada-3", {"greeting.py": marked(4)}),
+)
+
+
+@contextlib.contextmanager
+def a_desk(course: Course, results: Path) -> Iterator[tuple[Desk, Keeper]]:
+    with Keeper.open(results) as keeper:
+        students = [StudentInfo(id=name) for name in STUDENTS]
+        yield Desk(keeper, course, GradingOptions(), students), keeper
+
+
+def accept(desk: Desk, course: Course, sent: Sent) -> str:
+    student = StudentInfo(id=sent.who)
+    files = HandInReader(course, GradingOptions()).read(student, in_json(sent.files)).files
+    return desk.accept(student, files, sent.key).id
+
+
+def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
+    """Judge what waits; a verdict names the file that it is about. The first one is given back once."""
+    for turn in itertools.count():
+        if (taken := desk.take()) is None:
+            return
+        if turn == 0:
+            desk.give_back(taken)
+            taken = desk.take()
+            assert taken is not None
+        result = exercise(
+            checked(), name=taken.job.exercise, output=digest_of(taken.file.file.source)
+        )
+        assert desk.finish(taken, Completed(0, result))
+        done()
+
+
+def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
+    tmp_path: Path,
+) -> None:
+    """Every statement that writes is the last one of some child; its clients try again."""
+    course, results = load_course(PLAIN), tmp_path / "results"
+    accepted_before = set()
+    for number in itertools.count(1):
+        shutil.rmtree(results, ignore_errors=True)
+        reader, writer = os.pipe()
+
+        def act(deadly: int = number, writer: int = writer) -> None:
+            left = deadly
+
+            def count(statement: str) -> None:
+                nonlocal left
+                left -= statement.startswith(WRITES)
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            with a_desk(course, results) as (desk, keeper):
+                keeper.book.store.connection.set_trace_callback(count)
+                desk.open()
+                for part in (FIRST, SECOND):
+                    for sent in part:
+                        line = json.dumps([sent.key, accept(desk, course, sent)]) + "\n"
+                        os.write(writer, line.encode())
+                    judge_all(desk)
+
+        status = in_a_child(act)
+        os.close(writer)
+        with os.fdopen(reader) as lines:
+            answered = dict(json.loads(line) for line in lines)
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        accepted_before.add(len(answered))
+        check_after_a_restart(course, results, answered)
+    assert accepted_before == set(range(len(FIRST) + len(SECOND) + 1))
+    assert number > 60
+
+
+def check_after_a_restart(course: Course, results: Path, answered: dict[str, str]) -> None:
+    """Clients try again with what they got no answer to, or got one: all is there once, and judged once."""
+    with a_desk(course, results) as (desk, keeper):
+        desk.open()
+        ids: dict[str, str] = {}
+        for part in (FIRST, SECOND):
+            ids |= {sent.key: accept(desk, course, sent) for sent in part}
+            judge_all(desk)
+        assert {key: ids[key] for key in answered} == answered
+        rows = keeper.book.store.connection.execute(
+            "SELECT retry_key, submissions.student, jobs.exercise, jobs.state, count(grades.key)"
+            " FROM submissions JOIN jobs USING (attempt) LEFT JOIN grades USING (attempt, exercise)"
+            " GROUP BY submissions.number, jobs.exercise"
+        ).fetchall()
+        assert len(rows) == sum(len(sent.files) for sent in (*FIRST, *SECOND))
+        for sent in (*FIRST, *SECOND):
+            for name, source in sent.files.items():
+                (row,) = (r for r in rows if r[0] == sent.key and f"{r[2]}.py" == name)
+                assert row[1] == sent.who
+                # What waited while a newer one came was replaced; what was judged before that, was not.
+                assert row[3:] == ("done", 1) or (sent.key, *row[3:]) == (
+                    "key-ada-1",
+                    "replaced",
+                    0,
+                )
+                verdicts = keeper.book.store.verdicts_of(sent.who)[row[2]]
+                outputs = {verdict.result.output for verdict in verdicts.values()}
+                assert row[3] == "replaced" or digest_of(source) in outputs
+        for student in STUDENTS:
+            files = {
+                digest_of(s)
+                for sent in (*FIRST, *SECOND)
+                for s in sent.files.values()
+                if sent.who == student
+            }
+            for verdicts in keeper.book.store.verdicts_of(student).values():
+                assert {verdict.result.output for verdict in verdicts.values()} <= files
+            assert (results / "results" / f"{student}.json").is_file()
+
+
+def test_a_result_that_finds_no_room_is_written_later_and_its_verdict_is_kept(
+    tmp_path: Path,
+) -> None:
+    course, results = load_course(PLAIN), tmp_path / "results"
+    with a_desk(course, results) as (desk, _):
+        desk.open()
+        accept(desk, course, FIRST[0])
+        # As where there is no room: nothing can be written there.
+        (results / "results").rename(results / "elsewhere")
+        (results / "results").write_bytes(b"")
+        judge_all(desk)
+        (results / "results").unlink()
+        (results / "elsewhere").rename(results / "results")
+        before = (results / "results" / "ada.json").read_bytes()
+        accept(desk, course, FIRST[1])
+        judge_all(desk)
+        assert (results / "results" / "ada.json").read_bytes() != before
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many_sockets() -> Iterator[None]:
+    """As many open files for this test as the system allows."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    if 0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 4096:
+        pytest.skip("this system allows fewer open files")
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def connected(served: Served, request: bytes) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", served.port), timeout=240)
+    client.sendall(request)
+    return client
+
+
+def head(served: Served, who: str, line: str, *more: str) -> bytes:
+    token = f"Authorization: Bearer {served.tokens[who]}"
+    return "\r\n".join((f"{line} HTTP/1.1", "Host: x", token, *more, "", "")).encode()
+
+
+@pytest.mark.usefixtures("many_sockets")
+def test_over_a_thousand_listeners_who_read_nothing_keep_no_one_waiting(serving: Serving) -> None:
+    served = serving().start(open_files=1024)
+    served.pause()
+    handed = served.hand_in("eve", {"greeting.py": marked(10)}).json
+    request = head(served, "eve", f"GET /api/submissions/{handed['id']}/events")
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connected(served, request)) for _ in range(1200)]
+        # All of them are listened to.
+        for client in clients:
+            assert client.recv(15) == b"HTTP/1.1 200 OK"
+        metrics = served.ask("GET", "/metrics", "staff").body.decode()
+        assert "lab_bench_streams 1200.0" in metrics
+        served.resume()
+        assert served.judged("eve", handed["id"])["result"]["score"] == 2.5
+        other = served.hand_in("bob", {"greeting.py": marked(11)})
+        assert served.judged("bob", other.json["id"])["result"]["score"] == 2.5
+        # The verdict came to the last of them, too.
+        text = b""
+        while b'"state":"done"' not in text:
+            part = clients[-1].recv(65_536)
+            assert part, text
+            text += part
+    # And half of a request, and listeners, keep it from no end.
+    again = served.hand_in("eve", {"word_count.py": COUNTING}).json["id"]
+    with contextlib.ExitStack() as stack:
+        for part in (
+            head(served, "eve", f"GET /api/submissions/{again}/events"),
+            head(served, "bob", "POST /api/submissions", "Content-Length: 5000") + b"{",
+            b"GET / HTTP/1.1\r\nHost",
+        ):
+            stack.enter_context(connected(served, part))
+        assert served.stop() == 0
+
+
+def test_a_client_that_vanishes_before_its_answer_has_handed_in_once(serving: Serving) -> None:
+    served = serving().start()
+    body = in_json({"greeting.py": marked(12)})
+    more = (f"Content-Length: {len(body)}", "Idempotency-Key: key-of-eve")
+    for _ in range(5):
+        connected(served, head(served, "eve", "POST /api/submissions", *more) + body).close()
+    answer = served.hand_in("eve", {"greeting.py": marked(12)}, "key-of-eve")
+    assert answer.status == 202
+    assert served.judged("eve", answer.json["id"])["result"]["score"] == 2.5
+    assert sql(served, "SELECT count(*) FROM submissions") == [(1,)]
+
+
+def test_a_body_that_comes_too_slowly_is_refused_and_keeps_no_other_waiting(
+    serving: Serving,
+) -> None:
+    served = serving().start()
+    request = head(served, "ada", "POST /api/submissions", "Content-Length: 500") + b'{"files'
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connected(served, request)) for _ in range(2)]
+        # Of one student two are read at a time, which is none of another's business.
+        while (third := served.hand_in("ada", {"greeting.py": marked(13)})).status == 202:
+            continue  # the two have only just connected
+        assert third.status == 429 and third.headers["Retry-After"] == "1"
+        assert served.hand_in("bob", {"greeting.py": marked(13)}).status == 202
+        for client in clients:
+            assert client.recv(12) == b"HTTP/1.1 408"
+    assert served.hand_in("ada", {"greeting.py": marked(13)}).status == 202
