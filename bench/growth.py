@@ -33,14 +33,14 @@ def write_class(folder: Path, students: int, course: Course) -> None:
     kinds = itertools.chain(
         itertools.repeat(itertools.cycle(rights), 4),
         itertools.repeat(itertools.cycle(wrongs), 3),
-        itertools.repeat(itertools.cycle([course.stub(glu).read_bytes()]), 3),
+        itertools.repeat(itertools.cycle([course.stub(glu).source]), 3),
     )
     sources = itertools.cycle(list(kinds))
     for number, source in zip(range(students), sources, strict=False):
         for exercise in course.exercises:
             path = folder / f"student{number:05}" / exercise.file
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(course.stub(exercise).read_bytes())
+            path.write_bytes(course.stub(exercise).source)
         path = folder / f"student{number:05}" / glu.file
         path.write_bytes(next(source) + b"\n# %d\n" % number)
 

@@ -2,7 +2,8 @@
 
 Each figure stands beside its peer, measured in the same run: `grade batch` of the same files, a save under
 `grade watch`. Clients are threads of this process; on a machine of two processors they take from the judges,
-as a proxy would.
+as a proxy would. Seconds of a processor are counted, too: they say what a submission costs on a machine that
+others use.
 """
 
 from __future__ import annotations
@@ -118,6 +119,7 @@ def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: in
                 taken[number] = time.perf_counter() - begin
 
             threads = [threading.Thread(target=client, args=(n,)) for n in range(students)]
+            alone, work = _processor_seconds(server.pid, alone=True), _processor_seconds(server.pid)
             begin = time.perf_counter()
             for thread in threads:
                 thread.start()
@@ -126,6 +128,8 @@ def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: in
             while server.waiting():
                 time.sleep(0.5)
             served = time.perf_counter() - begin
+            alone = _processor_seconds(server.pid, alone=True) - alone
+            work = _processor_seconds(server.pid) - work
         refused = sum(status != 202 for status in statuses)
         taken.sort()
         print(f"{students} students within {seconds:g} s, {jobs} judges: {refused} refused")
@@ -143,10 +147,34 @@ def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: in
             *("-o", str(folder / "batch"), "--course", str(course.root)),
             *("--exercise", "glu", "--jobs", str(jobs)),
         ]
-        begin = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True)
+        begin, of_batch = time.perf_counter(), 0.0
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+            while run.poll() is None:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    of_batch = max(of_batch, _processor_seconds(run.pid))
+                time.sleep(0.2)
         batch = time.perf_counter() - begin
+        assert run.returncode == 0
     rows.add("deadline: all verdicts", served, "grade batch", batch, "≤ 1.15")
+    rows.add(
+        "of a processor, a submission",
+        work / students,
+        "grade batch",
+        of_batch / students,
+        "≤ 1.15",
+    )
+    print(f"{1000 * alone / students:.0f} ms of a processor a submission are the server's own")
+
+
+def _processor_seconds(pid: int, *, alone: bool = False) -> float:
+    """What a process has used, unless `alone` with all that it started."""
+    process = psutil.Process(pid)
+    times = process.cpu_times()
+    own = float(times.user + times.system)
+    if alone:
+        return own
+    ended = float(times.children_user + times.children_system)
+    return own + ended + sum(_processor_seconds(child.pid) for child in process.children())
 
 
 def _p99(times: Sequence[float]) -> float:

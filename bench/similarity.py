@@ -105,7 +105,7 @@ def small_class(honest: Mapping[str, str], stub: str, label: str, seed: str) -> 
 def small_classes(course: Course, threshold: float | None, table: Table) -> None:
     """A row a disguise: in how many classes the copy was found, and how many other pairs were told."""
     hands = {e.id: authors(course, e) for e in course.exercises}
-    stubs = {e.id: course.stub(e).read_text(encoding="utf-8") for e in course.exercises}
+    stubs = {e.id: course.stub(e).source.decode() for e in course.exercises}
     for label in DISGUISES:
         found = alarms = pairs = 0
         for exercise, honest in hands.items():
@@ -146,7 +146,7 @@ def large_class(
     """A class of mixed answers; some of its pairs share a few exercises, each copy in its own disguise."""
     chance = random.Random(seed)
     hands = {e.id: list(authors(course, e).values()) for e in course.exercises}
-    stubs = {e.id: course.stub(e).read_text(encoding="utf-8") for e in course.exercises}
+    stubs = {e.id: course.stub(e).source.decode() for e in course.exercises}
     files = {
         f"s{number:04}": {exercise: mixed(answers, chance) for exercise, answers in hands.items()}
         for number in range(students)

@@ -34,6 +34,7 @@ COMMANDS = {
         "policy": "policy",
         "adjust": "adjust",
         "mark": "mark",
+        "requests": "requests",
         "show": "show",
         "report": "report",
         "mistakes": "mistakes",

@@ -156,12 +156,10 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
 
     from grader.gradebook.corrections import Correction, refuse_pointless
     from grader.judge.scoring import rounded
-    from grader.text import clean
 
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
-    texts = {"reason": options["reason"], "comment": options["comment"], "author": author}
     correction = Correction(
         student=student,
         exercise=exercise.name,
@@ -172,12 +170,21 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
         release=_held_file(keeper.book, student, exercise.name) if options["release"] else "",
         time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
         judged=_judged(keeper.book, student, exercise.name),
-        **{name: clean(" ".join(text.split()), _LONGEST) for name, text in texts.items()},
+        reason=_line(options["reason"]),
+        comment=_line(options["comment"]),
+        author=_line(author),
     )
     refuse_pointless(correction, exercise, keeper.book.corrections())
     effect = _show_change(keeper.book, correction, lambda: keeper.correct(correction))
     if correction.drop and effect.lost:
         click.echo("--give in its place would take points from no student.", err=True)
+
+
+def _line(text: str) -> str:
+    """A text of the command line on one line, harmless to show."""
+    from grader.text import clean
+
+    return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:

@@ -185,8 +185,8 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
 def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool) -> None:
     """Make the stub from the solution, by its `# begin solution` and `# end solution` markers.
 
-    Writes it to exercises/ and to tests/stubs/. Without the name of an exercise, of all whose
-    solutions have markers. With --check it exits with 1 if one has drifted.
+    Writes it to exercises/. Without the name of an exercise, of all whose solutions have markers. With
+    --check it exits with 1 if one has drifted.
 
     \b
     Examples:
@@ -214,7 +214,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
 
 
 def _is_marked(course: Course, exercise: Exercise) -> bool:
-    from grader.authoring.stub import has_markers
+    from grader.course.stub import has_markers
 
     path = course.solution(exercise)
     return path.is_file() and has_markers(path.read_text(encoding="utf-8", errors="replace"))

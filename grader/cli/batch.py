@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,13 @@ from grader.cli.options import (
     assignment_option,
     course_option,
     isolation_option,
+    jobs_option,
     known_exercises,
     open_course,
+    output_option,
     results_argument,
+    roster_option,
+    scheduler_option,
     seed_option,
     suite_option,
     was_given,
@@ -44,21 +47,11 @@ def _pool_options(command: Any) -> Any:
     """The options of commands that have many exercises judged."""
     for option in (
         anonymous_option,
-        click.option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Judge on the Dask cluster at this address instead of here; see docs/cluster.md.",
-        ),
+        scheduler_option,
         isolation_option,
         seed_option,
         suite_option,
-        click.option(
-            "--jobs",
-            metavar="N",
-            type=click.IntRange(1),
-            default=os.cpu_count() or 1,
-            help="How many to judge at a time; by default as many as there are processors.",
-        ),
+        jobs_option,
     ):
         command = option(command)
     return command
@@ -72,23 +65,9 @@ def _pool_options(command: Any) -> Any:
     required=True,
     type=click.Path(exists=True, path_type=Path),
 )
-@click.option(
-    "-o",
-    "--output",
-    "results",
-    metavar="RESULTS",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of the gradebook; made if it is not there, continued if it is.",
-)
+@output_option
 @course_option
-@click.option(
-    "--roster",
-    "roster_file",
-    metavar="CSV",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
-)
+@roster_option
 @click.option(
     "--times",
     "given_times",
@@ -392,7 +371,8 @@ def _show(
     from grader.cli.terminal.corrections import show_outdated
     from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.policy_file import unknown_students
-    from grader.text import clean
+    from grader.gradebook.requests import open_requests
+    from grader.text import clean, counted
 
     console = open_console(sys.stdout)
     whole = book.book if isinstance(book, AnonymousBook) else book
@@ -405,6 +385,9 @@ def _show(
         named = f" of {file}, which --policy or `grade policy --file` named" if file else ""
         shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT what it did."
         click.echo(f"By its policy{named}: {shows}")
+    if waiting := open_requests(whole.requests()):
+        listing = f"`grade requests {whole.folder}` lists them"
+        click.echo(f"{counted(len(waiting), 'regrade request')} without an answer: {listing}.")
     if isinstance(book, AnonymousBook):  # both name students
         return
     show_outdated(console, whole)

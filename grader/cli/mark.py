@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,9 +59,10 @@ def mark(
     """Read the files of an exercise one after the other, and give points by a rubric.
 
     Press an item's key to say that it holds, and once more to take it back; c to write a comment, n to keep
-    the mark and go on, s to skip the file, q to stop. What is kept is a correction of the gradebook: it stands
-    beside the judge's points in every output, and stays when the class is judged again. Files that are marked
-    are not shown again. Of a team with one file all members get the mark.
+    the mark and go on, s to skip the file, q to stop. Each answer is on the disk before the next key: a file
+    that was left without n is shown again, with what was answered. What is kept is a correction of the
+    gradebook: it stands beside the judge's points in every output, and stays when the class is judged again.
+    Files that are marked are not shown again. Of a team with one file all members get the mark.
 
     \b
     Examples:
@@ -72,9 +74,18 @@ def mark(
     from grader.gradebook import Gradebook, Keeper
     from grader.gradebook.anonymous import Pseudonyms
     from grader.gradebook.belonging import refuse_other_course
-    from grader.gradebook.marking import answers, marks_of, read_rubric, rubric_of
+    from grader.gradebook.marking import (
+        answers,
+        draft_name,
+        drafts,
+        is_marked,
+        keep_mark,
+        read_rubric,
+        rubric_of,
+    )
 
-    items = read_rubric(rubric or rubric_of(course, chosen))
+    read = read_rubric(rubric or rubric_of(course, chosen), chosen.points)
+    items = read.item
     author = author.strip() or login_name()
     # A folder without a gradebook must not get one.
     with Gradebook.open(results) as book:
@@ -84,17 +95,21 @@ def mark(
         tell_unfinished(book)
         shown = Pseudonyms.kept_in(book).of if anonymous else str
         every = sorted(answers(book, chosen.id), key=lambda each: shown(each.students[0]))
-        corrections = book.corrections()
-        waiting = [each for each in every if again or not marks_of(corrections, each)]
+        corrections, begun = book.corrections(), drafts(book)
+        waiting = [
+            each
+            for each in every
+            if again or draft_name(each) in begun or not is_marked(corrections, each)
+        ]
         kept = 0
         for number, answer in enumerate(waiting, 1):
             names = ", ".join(map(shown, answer.students))
             _show(answer, f"{names}  {number} of {len(waiting)}", items)
-            decided = _ask(items)
+            decided = _ask(keeper, answer, items)
             if decided is _End.STOP:
                 break
             if not isinstance(decided, _End):
-                _keep(keeper, answer, *decided, author)
+                keep_mark(keeper, answer, *decided, author, beyond=read.beyond)
                 kept += 1
     left = len(waiting) - kept
     click.echo(f"{kept} marked, {left} of {len(every)} left.")
@@ -121,15 +136,21 @@ def _show(answer: FileToMark, head: str, items: Sequence[RubricItem]) -> None:
     click.echo("  n keep and go on, s skip, c comment, q stop")
 
 
-def _ask(items: Sequence[RubricItem]) -> tuple[list[RubricItem], str] | _End:
-    """The items that hold and the comment, or how the file is left."""
-    from grader.text import number
+def _ask(
+    keeper: Keeper, answer: FileToMark, items: Sequence[RubricItem]
+) -> tuple[list[RubricItem], str] | _End:
+    """The items that hold and the comment, or how the file is left; each answer is kept at once."""
+    from grader.gradebook.marking import Draft, draft_name, drafts, keep_draft
 
     by_key = {item.key: item for item in items}
-    chosen: dict[str, RubricItem] = {}
-    comments: list[str] = []
+    begun = drafts(keeper.book).get(draft_name(answer), Draft())
+    # The rubric may have lost an item since then.
+    chosen = {key: by_key[key] for key in begun.keys if key in by_key}
+    comments = list(begun.comments)
+    if chosen or comments:
+        _tell(chosen, comments)
     while True:
-        key = click.getchar()
+        key = _pressed()
         if key in ("q", "\x03", "\x04", ""):
             return _End.STOP
         if key == "s":
@@ -140,22 +161,46 @@ def _ask(items: Sequence[RubricItem]) -> tuple[list[RubricItem], str] | _End:
             line = click.prompt("Line, or nothing", default="", show_default=False)
             text = click.prompt("Comment")
             comments.append(f"Line {line}: {text}" if line else text)
-        elif key in by_key:
-            if chosen.pop(key, None) is None:
-                chosen[key] = by_key[key]
-            points = sum(item.points for item in chosen.values())
-            click.echo(f"  {' '.join(chosen) or 'nothing'}: {number(points)} points")
+        elif key not in by_key:
+            continue
+        elif chosen.pop(key, None) is None:
+            chosen[key] = by_key[key]
+        draft = Draft(tuple(chosen), tuple(comments))
+        keep_draft(keeper, answer, draft if chosen or comments else None)
+        _tell(chosen, comments)
 
 
-def _keep(
-    keeper: Keeper, answer: FileToMark, items: list[RubricItem], comment: str, author: str
-) -> None:
-    """Replace the marks of a file; the new ones are on the disk before the old ones go."""
-    from grader.gradebook.marking import mark as marks_for
-    from grader.gradebook.marking import marks_of
+def _pressed() -> str:
+    """One key; what was typed ahead of it stays for the next one. Empty where there are no more.
 
-    before = marks_of(keeper.book.corrections(), answer)
-    for correction in marks_for(answer, items, comment, author):
-        keeper.correct(correction)
-    for place in reversed(before):
-        keeper.undo(place)
+    `click.getchar` discards what was typed while a mark went to the disk, or gives two keys as one.
+    """
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        return click.getchar()
+    import os
+    import select
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSADRAIN)
+        key = os.read(terminal, 1).decode("ascii", "replace")
+        # An arrow is an escape and letters, none of which was meant.
+        while key == "\x1b" and select.select([terminal], [], [], 0)[0]:
+            os.read(terminal, 32)
+        return key
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _tell(chosen: dict[str, RubricItem], comments: Sequence[str]) -> None:
+    """Print what is kept of a file so far."""
+    from grader.text import clean, counted, number
+
+    points = sum(item.points for item in chosen.values())
+    words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"
+    if comments:
+        words += f", {counted(len(comments), 'comment')}: {' '.join(comments)}"
+    click.echo(clean(words, _LONGEST_LINE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +82,59 @@ anonymous_option = click.option(
     "--anonymous",
     is_flag=True,
     help="Show pseudonyms and no ids, names, addresses or origins; see docs/instructors.md.",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    "results",
+    metavar="RESULTS",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of the gradebook; made if it is not there, continued if it is.",
+)
+roster_option = click.option(
+    "--roster",
+    "roster_file",
+    metavar="CSV",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
+)
+jobs_option = click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="How many to judge at a time; by default as many as there are processors.",
+)
+scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Judge on the Dask cluster at this address instead of here; see docs/cluster.md.",
+)
+STDOUT = Path("-")
+
+
+def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse before the grading, not after it, a file that cannot be made."""
+    if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
+    return path
+
+
+json_option = click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+    callback=writable,
+    help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
+)
+fail_under_option = click.option(
+    "--fail-under",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    default=100.0,
+    help="Exit with 0 from this percentage of the points on; by default 100.",
 )
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 

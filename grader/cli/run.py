@@ -11,11 +11,14 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     DISCLOSURES,
+    STDOUT,
     assignment_option,
     course_option,
     disclosure,
     exercises_argument,
+    fail_under_option,
     isolation_option,
+    json_option,
     known_exercises,
     open_course,
     open_workspace,
@@ -24,6 +27,7 @@ from grader.cli.options import (
     suite_option,
     tell_notices,
     was_given,
+    writable,
 )
 from grader.errors import GraderError
 
@@ -34,16 +38,8 @@ if TYPE_CHECKING:
     from grader.student.progress import Standing
     from grader.student.workspace import Workspace
 
-_STDOUT = Path("-")
 _OF_COURSE = "course"
 _LONGEST_LINE = 1000
-
-
-def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse before the grading, not after it, a file that cannot be made."""
-    if path is not None and path != _STDOUT and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
-    return path
 
 
 @click.command(cls=Command, short_help="Judge the first exercise that is not done, or some.")
@@ -58,14 +54,7 @@ def writable(context: click.Context, parameter: click.Parameter, path: Path | No
     help="A folder, or the file of one exercise. By default the course's own exercises folder. A file may have "
     "any name if you name one exercise.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    callback=writable,
-    help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
-)
+@json_option
 @click.option(
     "--pytest-report",
     metavar="FILE",
@@ -82,13 +71,7 @@ def writable(context: click.Context, parameter: click.Parameter, path: Path | No
 )
 @suite_option
 @seed_option
-@click.option(
-    "--fail-under",
-    metavar="PERCENT",
-    type=click.FloatRange(0, 100),
-    default=100.0,
-    help="Exit with 0 from this percentage of the points on; by default 100.",
-)
+@fail_under_option
 @click.option(
     "--disclose",
     metavar="LEVEL",
@@ -145,7 +128,7 @@ def run(
       grade run --json result.json       everything, and the result for a program
       grade run glu --errors             for an editor's list of problems
     """
-    if as_errors and json_file == _STDOUT:
+    if as_errors and json_file == STDOUT:
         raise click.UsageError("--errors and --json - both write to stdout: give --json a file.")
     if everything and exercises:
         raise click.UsageError("Name exercises, or ask for --all of them, not both.")
@@ -195,7 +178,7 @@ def run(
         write_json(json_file, result)
     if pytest_report is not None:
         _write_pytest_report(pytest_report, result, course)
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         standings = workspace.standings() if workspace is not None else {}
         guide = _guide(course, submission, bare, standings)
         if as_errors:
@@ -219,7 +202,7 @@ def write_json(path: Path, result: Result) -> None:
     """Write a result as JSON, to stdout where the path is `-`."""
     from grader.results import to_json
 
-    if path == _STDOUT:
+    if path == STDOUT:
         click.echo(to_json(result), nl=False)
         return
     _write_bytes(path, to_json(result))

@@ -11,10 +11,16 @@ import click
 from grader.cli.batch import assigned_course, grading_options_of
 from grader.cli.border import Command
 from grader.cli.options import (
+    assignment_option,
     isolation_option,
+    jobs_option,
     open_course,
+    output_option,
+    roster_option,
+    scheduler_option,
     seed_option,
     suite_option,
+    was_given,
 )
 
 if TYPE_CHECKING:
@@ -24,13 +30,8 @@ if TYPE_CHECKING:
 
 # What the extra `serve` brings.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
-_roster_option = click.option(
-    "--roster",
-    "roster_file",
-    metavar="CSV",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Who belongs to the class: ids, names, addresses; a column `repository` for workflows of GitHub.",
-)
+# So many files are with the workers of a cluster at a time, unless --jobs says another number.
+_AT_A_CLUSTER = 16
 
 
 @click.command(cls=Command, short_help="Judge what a class hands in, as it comes in.")
@@ -40,16 +41,8 @@ _roster_option = click.option(
     default=Path(),
     type=click.Path(exists=True, path_type=Path),
 )
-@click.option(
-    "-o",
-    "--output",
-    "results",
-    metavar="RESULTS",
-    required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of the gradebook; made if it is not there, continued if it is.",
-)
-@_roster_option
+@output_option
+@roster_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--port",
@@ -69,43 +62,44 @@ _roster_option = click.option(
     default="https://token.actions.githubusercontent.com",
     help="Who signs the tokens of workflows; by default GitHub.",
 )
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    help="How many to judge at a time; by default as many as there are processors.",
-)
+@jobs_option
+@scheduler_option
 @click.option(
     "--backup",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Serve nothing: copy the gradebook to FILE, also while a server writes to it.",
 )
+@assignment_option
 @suite_option
 @seed_option
 @isolation_option
 def serve(
     course_path: Path,
     results: Path,
+    assignment: str | None,
     roster_file: Path | None,
     host: str,
     port: int,
     address: str | None,
     issuer: str,
     backup: Path | None,
+    scheduler: str | None,
     **options: Any,
 ) -> None:
     """Take in what students hand in with `grade submit` or in the browser, and judge it with all suites.
 
     The suites stay here; students read of hidden tests what the course discloses. Every verdict is kept in
     the gradebook in RESULTS, as `grade batch` keeps it: `grade report` and `grade export` read it at any
-    time. `grade tokens` makes what students and staff sign in with. docs/serve.md has the whole way.
+    time. With --assignment, which RESULTS remembers, they hand in its exercises alone. `grade tokens` makes
+    what students and staff sign in with. docs/serve.md has the whole way.
 
     \b
     Examples:
       grade serve -o results --roster class.csv
+      grade serve -o week1 --roster class.csv --assignment week1
       grade serve course/ -o results --roster class.csv --jobs 8 --require-isolation full
+      grade serve -o results --roster class.csv --scheduler tcp://10.0.0.1:8786 --jobs 40
       grade serve -o results --backup gradebook-today.sqlite
     """
     if backup is not None:
@@ -114,7 +108,12 @@ def serve(
     if roster_file is None:
         raise click.UsageError("Name the class list: --roster CSV.")
     _need_extra()
-    course = assigned_course(open_course(course_path), results)
+    course = assigned_course(open_course(course_path), results, (), assignment)
+    if course.assignment is not None and course.assignment.teams:
+        raise click.UsageError(
+            f"{course.assignment.id} is for teams, and what is handed in to a server counts for one student: "
+            "take it in as files, and grade them with `grade batch`."
+        )
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
     from grader.serve.github import GitHub
@@ -131,7 +130,8 @@ def serve(
         results=results,
         students=students,
         options=grading_options_of(results, course, options),
-        judges=options["jobs"],
+        judges=_AT_A_CLUSTER if scheduler and not was_given("jobs") else options["jobs"],
+        scheduler=scheduler or "",
         github=github,
     )
 
@@ -166,7 +166,7 @@ def _back_up(results: Path, target: Path) -> None:
 
 @click.command(cls=Command, short_help="Make, replace and revoke the tokens of a server.")
 @click.argument("results", metavar="RESULTS", type=click.Path(file_okay=False, path_type=Path))
-@_roster_option
+@roster_option
 @click.option(
     "-o",
     "--output",

@@ -40,6 +40,13 @@ from grader.cli.options import (
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the compared files into a new folder, too, as Dolos and JPlag read them.",
 )
+@click.option(
+    "--corpus",
+    metavar="FOLDER",
+    type=click.Path(exists=True, path_type=Path, file_okay=False),
+    multiple=True,
+    help="Compare with what lies there, too: RESULTS of former classes, published answers. May be repeated.",
+)
 @assignment_of_results_option
 @anonymous_option
 def similar(
@@ -48,6 +55,7 @@ def similar(
     threshold: float | None,
     most: int,
     files: Path | None,
+    corpus: tuple[Path, ...],
     assignment: str | None,
     anonymous: bool,
 ) -> None:
@@ -59,6 +67,9 @@ def similar(
     there is nothing to learn from, and pairs are reported from 60 percent on. Writes RESULTS/similar.json, with
     groups and pairs, which `grade report` shows side by side.
 
+    With --corpus it says of each student's file, too, which one of the corpus is the most alike, if it is
+    unusually so. What lies in the corpus is named by its digest alone.
+
     Alike is not copied, and is no proof of anything: short exercises are alike by nature, and so is the work of
     people who learn together. Look at the code before you draw a conclusion.
 
@@ -67,17 +78,27 @@ def similar(
       grade similar results/
       grade similar results/ --threshold 80
       grade similar results/ --files compared/
+      grade similar results/ --corpus last-year/results --corpus published/
     """
     course = open_course(course_path)
+    import msgspec
+
     from grader.cli.terminal.alike import show_similarity
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
     from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.belonging import refuse_other_course
-    from grader.gradebook.similarity import find_similar, write_files, write_similar
+    from grader.gradebook.similarity import (
+        find_in_corpus,
+        find_similar,
+        read_corpus,
+        write_files,
+        write_similar,
+    )
 
-    stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
+    stubs = {e.id: course.stub(e).source for e in course.exercises}
+    least = None if threshold is None else threshold / 100
     with Gradebook.open(results, assignment) as book:
         refuse_other_course(book, course)
         tell_unfinished(book)
@@ -85,10 +106,17 @@ def similar(
             with_progress(book, "Reading"),
             book.sources,
             stubs,
-            threshold=None if threshold is None else threshold / 100,
+            threshold=least,
             most_pairs=most,
             teams=bool(book.fact("teams")),
         )
+        if corpus:
+            graded = {name: stub for name, stub in stubs.items() if name in book.exercises}
+            others = read_corpus(corpus, graded, results)
+            found, surveys = find_in_corpus(book.entries(), book.sources, graded, others, least)
+            similarity = msgspec.structs.replace(
+                similarity, corpus=tuple(found), corpus_surveys=tuple(surveys)
+            )
         names = book.names()
         # The file is the gradebook's own, as it is: the report reads it.
         path = write_similar(results, similarity)

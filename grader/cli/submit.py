@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from grader.cli.border import Command
 from grader.cli.options import (
+    STDOUT,
     course_option,
     exercises_argument,
+    fail_under_option,
+    json_option,
     known_exercises,
     open_course,
     open_workspace,
     repeated,
+    tell_notices,
 )
-from grader.cli.run import exit_code, writable, write_json
+from grader.cli.run import exit_code, write_json
 from grader.errors import SubmissionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from grader.course.manifest import Course, Exercise
     from grader.student.server import Server, ServerAnswer
     from grader.student.workspace import Workspace
-
-_STDOUT = Path("-")
 
 
 @click.command(cls=Command, short_help="Sign in at the server of your course.")
@@ -79,21 +82,8 @@ def login(address: str) -> None:
     metavar="ADDRESS",
     help="Another server than that of `grade login`; in a workflow of GitHub, which needs no token.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    callback=writable,
-    help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
-)
-@click.option(
-    "--fail-under",
-    metavar="PERCENT",
-    type=click.FloatRange(0, 100),
-    default=100.0,
-    help="Exit with 0 from this percentage of the points on; by default 100.",
-)
+@json_option
+@fail_under_option
 @click.option(
     "--status", is_flag=True, help="Hand in nothing: show the newest verdict, or wait for it."
 )
@@ -129,25 +119,31 @@ def submit(
     course = open_course(course_path)
     chosen = known_exercises(course, exercises) if exercises or everything else ()
     workspace = open_workspace(course)
-    import secrets
-
     from grader.student import server as remote
+    from grader.student.progress import digest_of
 
-    server = _server(address)
+    server = signed_in_server(address)
     if status:
-        handed = _newest(server)
+        handed, digests = _newest(server)
     else:
-        handed = remote.hand_in(server, _files(workspace, server, chosen), secrets.token_hex(16))
+        files = _files(workspace, server, chosen)
+        sources = {exercise.file: source for exercise, source in files}
+        handed = remote.hand_in(server, sources)
+        digests = {exercise.id: digest_of(source) for exercise, source in files}
         for problem in handed.problems.values():
             _tell(problem)
-    handed = remote.wait_for(server, handed, _Progress().told)
-    if (result := handed.result) is None:
-        raise SubmissionError(
-            "A newer file took the place of this one before it was judged: `grade submit --status`."
-        )
+    with _status_line() as tell:
+        result = remote.wait_for(server, handed, tell)
+    workspace.record_served(result, digests)
+    tell_notices(workspace)
     if json_file is not None:
         write_json(json_file, result)
-    if json_file != _STDOUT:
+    here = {exercise.id for exercise in course.exercises}
+    if elsewhere := [each.name for each in result.exercises if each.name not in here]:
+        _tell(f"Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
+    if json_file != STDOUT and len(elsewhere) < len(result.exercises):
+        import msgspec
+
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.result import show_result
         from grader.student.advice import Guide
@@ -157,11 +153,14 @@ def submit(
         guide = Guide(
             course, course.folder, options, options, standings=standings, by_all_tests=True
         )
-        show_result(open_console(sys.stdout), result, guide, verbose=verbose)
+        known = tuple(each for each in result.exercises if each.name in here)
+        shown = msgspec.structs.replace(result, exercises=known)
+        show_result(open_console(sys.stdout), shown, guide, verbose=verbose)
     click.get_current_context().exit(exit_code(result, fail_under))
 
 
-def _server(address: str | None) -> Server:
+def signed_in_server(address: str | None = None) -> Server:
+    """The server at an address, or that of `grade login`; raises UsageError where there is no token for it."""
     from grader.student.server import checked_address, kept_server, server_of_workflow
 
     kept = kept_server()
@@ -178,7 +177,9 @@ def _server(address: str | None) -> Server:
     return server
 
 
-def _files(workspace: Workspace, server: Server, chosen: Sequence[Exercise]) -> dict[str, bytes]:
+def _files(
+    workspace: Workspace, server: Server, chosen: Sequence[Exercise]
+) -> list[tuple[Exercise, bytes]]:
     """The files to hand in: those that were named, or all that the server does not have."""
     course = workspace.course
     if not chosen:
@@ -187,19 +188,18 @@ def _files(workspace: Workspace, server: Server, chosen: Sequence[Exercise]) -> 
             raise click.UsageError(
                 "There is nothing new: name an exercise to hand it in all the same."
             )
-    files = {}
+    files = []
     for exercise in chosen:
         file = workspace.handed(exercise)
         if file.source is None:
             raise SubmissionError(file.problem or f"{exercise.file} is missing.")
-        files[exercise.file] = file.source
+        files.append((exercise, file.source))
     _tell(f"Handing in {', '.join(each.id for each in chosen)} for {course.title}.")
     return files
 
 
 def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
-    import hashlib
-
+    from grader.student.progress import digest_of
     from grader.student.server import standing
     from grader.submissions import State
 
@@ -211,46 +211,39 @@ def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
         if file.source is None or exercise.id not in there:
             continue
         begun = file.state(course.stub(exercise)) in (State.EDITED, State.INVALID)
-        if begun and there[exercise.id] != hashlib.sha256(file.source).hexdigest():
+        if begun and there[exercise.id] != digest_of(file.source):
             changed.append(exercise)
     return changed
 
 
-def _newest(server: Server) -> ServerAnswer:
+def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
+    """The newest submission, and the SHA-256 of the newest file of each exercise, which it has of its own."""
     from grader.student.server import standing, submission
 
-    handed = standing(server)["submissions"]
-    if not handed:
+    found = standing(server)
+    if not found["submissions"]:
         raise click.UsageError("You have handed in nothing yet.")
-    return submission(server, handed[0]["id"])
+    digests = {each["name"]: each["file"] for each in found["exercises"]}
+    return submission(server, found["submissions"][0]["id"]), digests
 
 
-class _Progress:
-    """Says on stderr where each exercise is; in a terminal, test by test in one line."""
+@contextlib.contextmanager
+def _status_line() -> Iterator[Callable[[str, str], None]]:
+    """Says on stderr where a submission is; in a terminal test by test, in a line that is gone in the end."""
+    in_place, last = sys.stderr.isatty(), ""
 
-    def __init__(self) -> None:
-        self._states: dict[str, str] = {}
-        self._said = ""
-
-    def told(self, name: str, data: dict[str, Any]) -> None:
-        """Take in an event of the server."""
-        if name == "state":
-            for exercise, state in data["exercises"].items():
-                place = state.get("place")
-                self._states[exercise] = f"place {place} in the queue" if place else state["state"]
-        elif name == "place":
-            self._states[data["exercise"]] = f"place {data['place']} in the queue"
-        elif name == "test" and sys.stderr.isatty():
-            self._states[data["exercise"]] = f"{data['ended']} of {data['of']} tests"
-        text = ", ".join(f"{exercise}: {state}" for exercise, state in self._states.items())
-        if text == self._said:
+    def tell(event: str, text: str) -> None:
+        nonlocal last
+        if text == last or (event == "test" and not in_place):
             return
-        self._said = text
-        if sys.stderr.isatty():
-            is_over = name == "state" and data["state"] not in ("waiting", "running")
-            click.echo(f"\r\x1b[K{'' if is_over else text}", err=True, nl=False)
-        else:
-            click.echo(text, err=True)
+        last = text
+        click.echo(f"\r\x1b[K{text}" if in_place else text, err=True, nl=not in_place)
+
+    try:
+        yield tell
+    finally:
+        if in_place:
+            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def _tell(text: str) -> None:

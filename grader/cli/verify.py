@@ -47,6 +47,11 @@ class _VerifyCommand(Command):
     help="Under how many seeds a right answer must earn everything.",
 )
 @click.option(
+    "--write",
+    is_flag=True,
+    help="Write which tests catch each wrong answer (caught_by) into tests/wrong first.",
+)
+@click.option(
     "--told", is_flag=True, help="Print what the student of each wrong answer would read, too."
 )
 @click.option(
@@ -77,6 +82,7 @@ def verify(
     course_path: Path,
     jobs: int,
     seeds: int,
+    write: bool,
     told: bool,
     points: bool,
     worth: bool,
@@ -86,12 +92,13 @@ def verify(
     """Prove a course, as its author: stubs earn nothing, right answers everything.
 
     Every wrong answer must be caught, by the tests and in the words that it names; and every test
-    must catch one. Exits with 1 if there is a complaint. With --told it prints each wrong answer
-    with the tests that fail and their messages, in the order in which its student reads them. With
-    --points it prints what each one keeps of the points, and marks those where one mistake that is
-    not marked as central costs more than a third. With --worth it prints of each test how many wrong answers
-    fail it, how many of them fail no other, and what it costs, in milliseconds: one that catches nothing of
-    its own and guards no sentence of the stub may go.
+    must catch one. Exits with 1 if there is a complaint. With --write the tests that catch each wrong answer
+    under every seed are written into tests/wrong first, and nothing else there is changed. With --told it
+    prints each wrong answer with the tests that fail and their messages, in the order in which its student
+    reads them. With --points it prints what each one keeps of the points, and marks those where one mistake
+    that is not marked as central costs more than a third. With --worth it prints of each test how many wrong
+    answers fail it, how many of them fail no other, and what it costs, in milliseconds: one that catches
+    nothing of its own and guards no sentence of the stub may go.
 
     With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
     lists the changes that no test sees. Exits with 1 if there is one that is not marked as equivalent.
@@ -104,6 +111,7 @@ def verify(
     Examples:
       grade verify                 the whole course
       grade verify glu --seeds 1   one exercise, quickly
+      grade verify glu --write     write which tests catch each of its wrong answers
       grade verify glu --told      what the students of its wrong answers read
       grade verify glu --points    what each wrong answer keeps of the points
       grade verify glu --worth     which of its tests catch something that no other does
@@ -119,8 +127,8 @@ def verify(
     from grader.authoring.verify import verify as prove
     from grader.cli.terminal.progress import VerifyDisplay
 
-    with VerifyDisplay(course, seeds) as display:
-        proofs = prove(course, selected, jobs=jobs, seeds=seeds, done=display.judged)
+    with VerifyDisplay(course, seeds, write=write) as display:
+        proofs = prove(course, selected, jobs=jobs, seeds=seeds, write=write, done=display.judged)
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.proofs import show_proofs
 

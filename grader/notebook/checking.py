@@ -56,7 +56,7 @@ def check(
         raise ValueError('Name one exercise: check("glu", GatedLinearUnit).')
     loaded = load_course(course)
     exercise = loaded.exercise(ids[0])
-    stub = loaded.stub(exercise).read_text(encoding="utf-8")
+    stub = loaded.stub(exercise).source.decode()
     names = [name for name in definitions(parse(stub.encode())) if "." not in name]
     namespace = _namespace_of(given)
     objects = [_checked(part, exercise, names) for part in given]
@@ -84,7 +84,7 @@ def judge_cell(
     """Judge the text of a cell, with what it names of the notebook's own."""
     loaded = load_course(course)
     exercise = loaded.exercise(exercise_id)
-    stub = loaded.stub(exercise).read_text(encoding="utf-8")
+    stub = loaded.stub(exercise).source.decode()
     gathering = Gathering(namespace, _defined(stub))
     gathering.add_piece(cell)
     return _judge(loaded, exercise, gathering.composed(stub), grading_options(0, suite))

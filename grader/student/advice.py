@@ -52,7 +52,8 @@ class Guide(msgspec.Struct, frozen=True):
 
     `standings`, how far every exercise of the course is, are those of the student's own folder;
     another student's submission has none. `by_all_tests` where a server judged that has the hidden suites
-    which this copy of the course lacks.
+    which this copy of the course lacks: then an exercise is done with full marks from there. `submit_key` is
+    the key that hands in, where there is one.
     """
 
     course: Course
@@ -62,6 +63,7 @@ class Guide(msgspec.Struct, frozen=True):
     asked: Asked = Asked.BY_NAME
     standings: dict[str, Standing] = {}
     by_all_tests: bool = False
+    submit_key: str = ""
 
     @property
     def is_public(self) -> bool:
@@ -69,19 +71,28 @@ class Guide(msgspec.Struct, frozen=True):
         return self.course.is_public and not self.by_all_tests
 
     @property
-    def done(self) -> int:
-        """The number of exercises that are done."""
-        return list(self.standings.values()).count(Standing.DONE)
+    def done(self) -> set[str]:
+        """The exercises that are done."""
+        return {e for e, standing in self.standings.items() if self._is_done(standing)}
+
+    def _is_done(self, standing: Standing) -> bool:
+        if self.by_all_tests or self.submit_key:
+            return standing is Standing.FULL_MARKS
+        return standing.is_done
 
     @property
     def all_done(self) -> str:
         """The sentence that every exercise is done, or with public tests alone, what is."""
+        if self.by_all_tests:
+            return "Full marks for every exercise"
         if self.is_public:
             return "Every exercise passes its public tests"
         return "Every exercise is done"
 
     @property
     def _done(self) -> str:
+        if self.by_all_tests:
+            return "Full marks"
         return "Public tests passed" if self.is_public else "Done"
 
     def where(self, exercise_id: str, place: Place | None = None) -> str:
@@ -101,17 +112,24 @@ class Guide(msgspec.Struct, frozen=True):
         stub = _command(f"grade reset {exercise.name}{self.hint_options}")
         return f"{file} is missing: {stub} puts the stub there."
 
-    def judge(self, exercise_id: str, more: str = "") -> str:
+    def judge(self, exercise_id: str) -> str:
         """The command that judges an exercise again."""
-        return _command(f"grade run {exercise_id}{self.run_options}{more}")
+        verb = "submit" if self.by_all_tests else "run"
+        return _command(f"grade {verb} {exercise_id}{self.run_options}")
+
+    def show_all(self, exercise_id: str, *, alone: bool) -> str:
+        """The command that shows every test of an exercise; what a server judged is not handed in again."""
+        if self.by_all_tests:
+            return _command(f"grade submit --status{self.run_options} -v")
+        return _command(f"grade run {exercise_id}{self.run_options}{' -v' if alone else ''}")
 
     def begun_elsewhere(self, exercise_id: str) -> list[str]:
         """The exercises that were begun and are not done, besides this one."""
-        ended = (Standing.DONE, Standing.OPEN, Standing.MISSING)
+        ended = (Standing.OPEN, Standing.MISSING)
         return [
             e
             for e, standing in self.standings.items()
-            if standing not in ended and e != exercise_id
+            if not standing.is_done and standing not in ended and e != exercise_id
         ]
 
     def next_step(self, exercises: Sequence[ExerciseResult]) -> str:
@@ -126,6 +144,8 @@ class Guide(msgspec.Struct, frozen=True):
             return self._start(unfinished[0].name, "Start" if first else "Next")
         if any(exercise.status is Status.UNJUDGED for exercise in exercises):
             return f"Not everything was judged, by a fault of the grader: {_command('grade doctor')} may help."
+        if self.submit_key and self.standings.get(exercises[0].name) is Standing.DONE:
+            return f"{self._done}. Press {self.submit_key} to hand it in."
         if len(exercises) == len(self.course.exercises):
             if self.is_public:
                 return f"{self.all_done}. Well done! Other tests decide about marks."
@@ -134,8 +154,10 @@ class Guide(msgspec.Struct, frozen=True):
             return self._go_on(further)
         if self.submission.suffix == ".py":  # one file, and it is judged
             return f"{self._done}: everything that was judged passes."
+        if self.by_all_tests:
+            return f"{self.all_done}. Well done!"
         whole = _command(f"grade run --all{self.run_options}")
-        if self.standings and self.done == len(self.standings):
+        if self.standings and len(self.done) == len(self.standings):
             return f"{self.all_done}. Well done! {whole} judges them together."
         return f"{self._done}: everything that was judged passes. {whole} judges the whole course."
 
@@ -170,25 +192,28 @@ class Guide(msgspec.Struct, frozen=True):
         """After an exercise is done: to the next one that is not."""
         if self.asked is Asked.WATCHING:
             return f"{self._done}. Press n for the next one: {self.course.exercise(exercise_id).title}."
+        if self.by_all_tests and self.standings.get(exercise_id) is Standing.DONE:
+            what = "passes the public tests: hand it in with"
+            return f"{self._done}. Next: {exercise_id} {what} {self.judge(exercise_id)}."
         if self.asked.by_saving or self.standings.get(exercise_id) in (None, Standing.OPEN):
             return self._start(exercise_id, f"{self._done}. Next")
-        named = self._named(exercise_id)
+        named = self.by_all_tests or self._named(exercise_id)
         again = self.judge(exercise_id) if named else _command(f"grade{self.hint_options}")
         return f"{self._done}. Next: go on with {self.where(exercise_id)}, then run {again}."
 
     def _named(self, exercise_id: str) -> str:
         """The id where it must be given: a bare command takes the first that is not done."""
-        opened = [e for e, standing in self.standings.items() if standing is not Standing.DONE]
+        opened = [e for e, standing in self.standings.items() if not standing.is_done]
         return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
 
     def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
         """The exercise to go on with: one that was not judged and is not done."""
         judged = {exercise.name for exercise in exercises}
         if self.standings:
-            standings = self.standings | dict.fromkeys(judged, Standing.DONE)
             # The key n walks through all of them.
             in_turn = self.asked is Asked.WATCHING
-            following = next_open(self.course, standings, exercises[-1].name, in_turn=in_turn)
+            done = self.done | judged
+            following = next_open(self.course, done, exercises[-1].name, in_turn=in_turn)
             return None if following is None else following.id
         only = self.course.exercise(exercises[0].name)
         read = read_submission(self.submission, self.course, only=only, allow_empty=True)

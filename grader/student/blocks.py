@@ -253,7 +253,17 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
         if exercise.score != mark.judged:
             notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))
         notes += [Note(text) for text in (*mark.reasons, mark.comment) if text]
+    notes += map(Note, on_requests(exercise))
     return (Section(tuple(notes)),) if notes else ()
+
+
+def on_requests(exercise: ExerciseResult) -> list[str]:
+    """The student's requests to look at the exercise again, each followed by its answer."""
+    lines = []
+    for each in exercise.requests:
+        lines.append(f"Regrade request: “{each.message}”")
+        lines.append(f"Answer: {each.answer}" if each.answer else "It is not answered yet.")
+    return lines
 
 
 def remarks(exercise: ExerciseResult) -> str:

@@ -2,8 +2,9 @@
 
 `.grade/state.json` beside `exercises/` belongs to the student: plain text, read by no other program and never
 sent anywhere, left alone by git (the folder ignores itself), and worth nothing to a grader. It ties each
-verdict to the digests of the file and of the tests that it was about: an exercise is done while both are
-what they were, so that an edited file is not, and one that is put back is done again.
+verdict, of the tests that are here and of the server's, to the digests of the file and of the tests: an
+exercise is done while both are what they were, so that an edited file is not, and one that is put back is
+done again.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import datetime
 import enum
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.results import ExerciseResult, Status
 from grader.submissions import ExerciseFile, State
+from grader.text import counted
 
 FOLDER = ".grade"
 FILE = "state.json"
@@ -31,6 +34,7 @@ _MAX_BYTES = 2_000_000
 class Standing(enum.Enum):
     """How far an exercise is, in the words of a list."""
 
+    FULL_MARKS = "full marks"
     DONE = "done"
     EDITED_SINCE = "edited since"
     TESTS_CHANGED = "tests changed"
@@ -40,6 +44,11 @@ class Standing(enum.Enum):
     MISSING = "missing"
     UNREADABLE = "unreadable"
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the tests that are here pass, or the server's do."""
+        return self in (Standing.DONE, Standing.FULL_MARKS)
+
 
 def standing_words(standing: Standing, course: Course) -> str:
     """A standing in words: with public tests alone nothing is done, for others decide about marks."""
@@ -48,15 +57,38 @@ def standing_words(standing: Standing, course: Course) -> str:
     return standing.value
 
 
-def progress_words(done: int, count: int, course: Course) -> str:
-    """How many exercises are done: `3 of 6 done`."""
-    if course.is_public:
-        return f"Exercises that pass all public tests: {done} of {count}"
-    return f"{done} of {count} done"
+class Completion(NamedTuple):
+    """How far a student is: `done` of `whole`, in exercises, and that in words."""
+
+    done: int
+    whole: int
+    words: str
+
+
+def progress_of(
+    standings: Collection[Standing], course: Course, *, by_all_tests: bool = False
+) -> Completion:
+    """How many of these exercises are done: `3 of 6 done`.
+
+    With public tests alone, those with full marks from the server are counted once there is one, or where
+    a verdict of the server is shown.
+    """
+    count, done = len(standings), sum(standing.is_done for standing in standings)
+    if not course.is_public:
+        return Completion(done, count, f"{done} of {count} done")
+    full = list(standings).count(Standing.FULL_MARKS)
+    if not full and not by_all_tests:
+        return Completion(done, count, f"Exercises that pass all public tests: {done} of {count}")
+    words = f"Full marks: {full} of {counted(count, 'exercise')}"
+    if more := done - full:
+        words += (
+            f", {more}{' more' * bool(full)} {'passes' if more == 1 else 'pass'} the public tests"
+        )
+    return Completion(full, count, words)
 
 
 def next_open(
-    course: Course, standings: Mapping[str, Standing], after: str, *, in_turn: bool = False
+    course: Course, done: Container[str], after: str, *, in_turn: bool = False
 ) -> Exercise | None:
     """The exercise to go on with after this one: in the order of the course, then from its beginning.
 
@@ -65,14 +97,14 @@ def next_open(
     """
     place = course.exercises.index(course.exercise(after))
     around = (*course.exercises[place + 1 :], *course.exercises[:place])
-    candidates = [e for e in around if standings[e.id] is not Standing.DONE]
+    candidates = [e for e in around if e.id not in done]
     if not in_turn:
         urgent = course.urgencies()
         # Stable: of those that are ready, and of those that are not, the order stays.
         candidates.sort(
             key=lambda e: (
                 urgent[e.id],
-                any(standings[p] is not Standing.DONE for p in e.prerequisites),
+                any(p not in done for p in e.prerequisites),
             )
         )
     return candidates[0] if candidates else None
@@ -99,10 +131,11 @@ class KeptScore(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One exercise: the last verdict, the last full one, and the hints seen, the last one last."""
+    """One exercise: the last verdict, the last full one, the server's last one, and the hints seen in order."""
 
     judged: KeptScore | None = None
     passed: KeptScore | None = None
+    served: KeptScore | None = None
     hints: tuple[int, ...] = ()
 
 
@@ -142,13 +175,24 @@ class Logbook:
     def standing(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
         """How far the exercise is, as its file is now."""
         page = self.page(exercise)
-        same = page.passed is not None and page.passed.file == _digest(handed.source)
-        if same and page.passed is not None and page.passed.tests == self._tests(exercise):
+        served = self._current(page.served, exercise, handed)
+        if served is not None and served.score >= served.max_score:
+            return Standing.FULL_MARKS
+        if self._current(page.passed, exercise, handed) is not None:
             return Standing.DONE
         standing = self._by_file(exercise, handed)
         if standing is Standing.BEGUN and page.passed is not None:
+            same = page.passed.file == digest_of(handed.source)
             return Standing.TESTS_CHANGED if same else Standing.EDITED_SINCE
         return standing
+
+    def _current(
+        self, kept: KeptScore | None, exercise: Exercise, handed: ExerciseFile
+    ) -> KeptScore | None:
+        """A kept score, if it is about the file and the tests as they are now."""
+        if kept is None or kept.file != digest_of(handed.source):
+            return None
+        return kept if kept.tests == self._tests(exercise) else None
 
     def _by_file(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
         """The standing by the file alone, kept: `grade watch` asks at every save, of every exercise."""
@@ -166,16 +210,23 @@ class Logbook:
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
         """The first exercise that is not done, of those that are proposed; None if every one is done."""
         for exercise in self._course.by_urgency():
-            if self.standing(exercise, files[exercise.id]) is not Standing.DONE:
+            if not self.standing(exercise, files[exercise.id]).is_done:
                 return exercise
         return None
 
-    def points(self, exercise: Exercise, handed: ExerciseFile) -> float | None:
-        """The points of the file as it is now; None if it was not judged like this."""
-        judged = self.page(exercise).judged
-        if judged is None or judged.file != _digest(handed.source):
-            return None
-        return judged.score if judged.tests == self._tests(exercise) else None
+    @property
+    def is_served(self) -> bool:
+        """Whether a server has judged a file of this folder."""
+        return any(page.served is not None for page in self._book.exercises.values())
+
+    def score(self, exercise: Exercise, handed: ExerciseFile) -> KeptScore | None:
+        """The points of the file as it is now; None if it was not judged like this.
+
+        With public tests alone they are those of the server.
+        """
+        page = self.page(exercise)
+        kept = page.served if self._course.is_public else page.judged
+        return self._current(kept, exercise, handed)
 
     def unseen_hints(self, exercise: Exercise) -> list[int]:
         """The numbers of the hints that were not seen yet."""
@@ -195,14 +246,22 @@ class Logbook:
 
         A missing file, one in which nothing is written yet and a fault of the grader are no verdicts.
         """
-        if source is None or result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
+        if source is not None:
+            self._record(exercise, digest_of(source), result, "judged")
+
+    def record_served(self, exercise: Exercise, digest: str, result: ExerciseResult) -> None:
+        """Remember the server's verdict, of all tests, on the file with this SHA-256."""
+        self._record(exercise, digest, result, "served")
+
+    def _record(self, exercise: Exercise, digest: str, result: ExerciseResult, field: str) -> None:
+        if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
             return
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        verdict = KeptScore(
-            _digest(source), self._tests(exercise), result.score, result.max_score, now
-        )
-        passed = {"passed": verdict} if result.status is Status.PASSED else {}
-        self._change(exercise, lambda page: msgspec.structs.replace(page, judged=verdict, **passed))
+        verdict = KeptScore(digest, self._tests(exercise), result.score, result.max_score, now)
+        kept = {field: verdict}
+        if result.status is Status.PASSED:
+            kept["passed"] = verdict
+        self._change(exercise, lambda page: msgspec.structs.replace(page, **kept))
 
     def see_hint(self, exercise: Exercise, number: int) -> None:
         """Remember that a hint was shown, and that it was the last one."""
@@ -294,7 +353,8 @@ def make_folder(folder: Path) -> None:
         ignore.write_text("*\n", encoding="ascii")
 
 
-def _digest(source: bytes | None) -> str:
+def digest_of(source: bytes | None) -> str:
+    """The SHA-256 of a file, by which a verdict is of it; empty where there is none."""
     return "" if source is None else hashlib.sha256(source).hexdigest()
 
 

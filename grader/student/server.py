@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import secrets
 import time
 import urllib.error
 import urllib.parse
@@ -140,7 +141,7 @@ def standing(server: Server) -> dict[str, Any]:
     return msgspec.json.decode(answer, type=dict[str, Any])
 
 
-def hand_in(server: Server, files: Mapping[str, bytes], retry_key: str) -> ServerAnswer:
+def hand_in(server: Server, files: Mapping[str, bytes]) -> ServerAnswer:
     """Hand files in; where an answer is lost it is tried again, and is still one submission.
 
     Raises SubmissionError for what is wrong with the files, ServerError for anything else.
@@ -148,20 +149,21 @@ def hand_in(server: Server, files: Mapping[str, bytes], retry_key: str) -> Serve
     body = json.dumps(
         {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
     )
-    answer = _asked(server, "POST", "/api/submissions", body.encode(), retry_key)
+    answer = _asked(server, "POST", "/api/submissions", body.encode(), secrets.token_hex(16))
     return _decoded(answer)
 
 
-def wait_for(
-    server: Server, handed: ServerAnswer, told: Callable[[str, dict[str, Any]], None]
-) -> ServerAnswer:
-    """The submission once it is judged; `told` gets the server's events on the way. Raises ServerError."""
-    failures = 0
+def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], None]) -> Result:
+    """The result of a submission once it is judged; `tell` gets each event's name, and where it is, in words.
+
+    Raises ServerError, and SubmissionError where it is not going to be judged.
+    """
+    failures, places = 0, _Places()
     while handed.is_open:
         try:
             for name, data in _events(server, handed.id):
                 failures = 0
-                told(name, data)
+                tell(name, places.after(name, data))
                 if name == "state":
                     handed = msgspec.convert(data, ServerAnswer)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -172,7 +174,30 @@ def wait_for(
                     "are going to be judged: `grade submit --status` shows it, or the page of the server."
                 ) from error
             time.sleep(_PAUSES_SECONDS[failures - 1])
-    return handed
+    if handed.result is None:
+        raise SubmissionError(
+            "A newer file took the place of this one before it was judged: `grade submit --status`."
+        )
+    return handed.result
+
+
+class _Places:
+    """Where each exercise of a submission is, in words: `glu: place 3 in the queue`."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+
+    def after(self, name: str, data: Mapping[str, Any]) -> str:
+        """Take in an event of the server."""
+        if name == "state":
+            for exercise, state in data["exercises"].items():
+                place = state.get("place")
+                self._states[exercise] = f"place {place} in the queue" if place else state["state"]
+        elif name == "place":
+            self._states[data["exercise"]] = f"place {data['place']} in the queue"
+        elif name == "test":
+            self._states[data["exercise"]] = f"{data['ended']} of {data['of']} tests"
+        return ", ".join(f"{exercise}: {state}" for exercise, state in self._states.items())
 
 
 def submission(server: Server, id_: str) -> ServerAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -53,6 +54,13 @@ class Workspace:
             if set(self.course.suites(exercise)) <= set(grading_options(suite=suite).suites):
                 self.logbook.record(exercise, self.handed(exercise).source, judged)
 
+    def record_served(self, result: Result, digests: Mapping[str, str]) -> None:
+        """Keep a server's verdicts, by exercise on the file with this SHA-256."""
+        verdicts = {judged.name: judged for judged in result.exercises}
+        for exercise in self.course.exercises:
+            if exercise.id in verdicts:
+                self.logbook.record_served(exercise, digests[exercise.id], verdicts[exercise.id])
+
 
 def _read(course: Course, allow_empty: bool = False) -> Submission:
     try:
@@ -80,12 +88,12 @@ def reset_exercise(course: Course, exercise: Exercise) -> Reset:
     """
     stub = course.stub(exercise)
     file = file_of(course.folder, exercise)
-    if os.path.lexists(file) and stub.absolute() == file.absolute():
+    if os.path.lexists(file) and stub.working is not None:
         raise GraderError(
             f"There is no copy of the stub of {exercise.id} in this course "
             f"(tests/stubs/{exercise.file}); `git restore {file}` brings back the one of git."
         )
-    content = stub.read_bytes()
+    content = stub.source
     if file.is_file() and not file.is_symlink() and file.read_bytes() == content:
         return Reset(file, written=False)
     backup = None

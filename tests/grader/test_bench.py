@@ -31,7 +31,7 @@ def test_the_floor_can_run_the_suites() -> None:
 def test_a_disguised_copy_is_found_among_the_authors(disguise: str) -> None:
     course = load_course(ROOT)
     exercise = course.exercise("detach")
-    honest, stub = authors(course, exercise), course.stub(exercise).read_text(encoding="utf-8")
+    honest, stub = authors(course, exercise), course.stub(exercise).source.decode()
     files, victim = small_class(honest, stub, disguise, disguise)
     found = compare(files, {"": stub}, None)
     assert [{pair.left, pair.right} for pair in found.pairs] == [{victim, COPY}]
@@ -40,9 +40,23 @@ def test_a_disguised_copy_is_found_among_the_authors(disguise: str) -> None:
 def test_a_disguise_is_the_same_each_time_and_another_text() -> None:
     course = load_course(ROOT)
     exercise = course.exercise("detach")
-    source, stub = (
-        p.read_text(encoding="utf-8") for p in (course.solution(exercise), course.stub(exercise))
-    )
+    source = course.solution(exercise).read_text(encoding="utf-8")
+    stub = course.stub(exercise).source.decode()
     made = {disguised(source, stub, disguise, 1) for disguise in DISGUISES.values()}
     assert made == {disguised(source, stub, disguise, 1) for disguise in DISGUISES.values()}
     assert len(made) > len(DISGUISES) - 2
+
+
+@pytest.mark.thorough
+def test_a_term_is_measured_beside_its_floor() -> None:
+    size = ["--students", "12", "--assignments", "2", "--rounds", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.term", *size],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "grade term" in done.stdout and "the floor" in done.stdout

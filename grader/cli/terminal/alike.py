@@ -14,7 +14,7 @@ from grader.gradebook.similarity.evidence import LEAST_FILES
 from grader.text import clean, counted
 
 # All that are kept are in the file and in the report.
-_SHOWN_GROUPS, _SHOWN_EXERCISES, _SHOWN_STUDENTS = 20, 8, 12
+_SHOWN_GROUPS, _SHOWN_EXERCISES, _SHOWN_STUDENTS, _SHOWN_MATCHES = 20, 8, 12, 40
 _ADVICE = (
     "Alike is not copied: short exercises are alike by nature, and so is the work of people "
     "who learn together. It is a reason to read the code, and proves nothing: `grade report` shows each "
@@ -41,7 +41,9 @@ def show_similarity(
     if (rest := len(similarity.exercises) - len(compared)) > 0:
         text = f"{counted(rest, 'exercise')} with fewer than two files: nothing to compare."
         print_lines(console, iter([Text(text, "dim")]))
-    if similarity.groups:
+    if similarity.corpus_surveys:
+        print_lines(console, _corpus(similarity, names))
+    if similarity.groups or similarity.corpus:
         print_lines(console, hang(console, Text(), Text(_ADVICE, "dim")))
     print_lines(console, iter([Text(clean(str(path), 1000), "dim")]))
 
@@ -58,6 +60,28 @@ def _group(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Ite
         yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
     if (more := len(group.exercises) - _SHOWN_EXERCISES) > 0:
         yield Text(f"{'':12}  and {counted(more, 'more exercise')}", "dim")
+
+
+def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
+    """What is alike with a file of the corpus, which is named by the begin of its digest."""
+    yield Text()
+    yield Text("With the corpus:", "bold")
+    for match in similarity.corpus[:_SHOWN_MATCHES]:
+        share = f"{int(100 * match.similarity)} %"
+        student = called(match.student, names)
+        file = f"corpus-{match.corpus_digest[:12]}"
+        yield Text.assemble(f"  {share:>5}  {match.exercise}  ", (student, "bold"), f"  {file}")
+    if (more := len(similarity.corpus) - _SHOWN_MATCHES) > 0:
+        yield Text(f"{'':7}  and {more} more; the file has them all.", "dim")
+    if not similarity.corpus:
+        yield Text("  No file stands out.")
+    for survey in similarity.corpus_surveys:
+        how = (
+            "learned from it and the class" if survey.learned else "too few to learn from, or given"
+        )
+        share = f"{survey.threshold:.0%}".replace("%", " %")
+        text = f"{counted(survey.files, 'file')} of the corpus, told from {share} on ({how})"
+        yield Text.assemble((survey.exercise, "bold"), f"  {text}")
 
 
 def _share(exercise: GroupExercise) -> str:

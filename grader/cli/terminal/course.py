@@ -22,7 +22,7 @@ from grader.cli.terminal.console import (
 )
 from grader.course.suite import tests_of
 from grader.results import Visibility
-from grader.student.progress import Standing, progress_words, standing_words
+from grader.student.progress import Standing, progress_of, standing_words
 from grader.submissions import file_of
 from grader.text import clean, counted, number
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from grader.student.workspace import Workspace
 
 _STYLES = {
+    Standing.FULL_MARKS: "green",
     Standing.DONE: "green",
     Standing.BEGUN: "yellow",
     Standing.EDITED_SINCE: "yellow",
@@ -77,7 +78,7 @@ def _assignment_lines(workspace: Workspace) -> Iterator[Text]:
     """A line for each assignment: its id, how much of it is done, when it is due, and its title."""
     standings, rows = workspace.standings(), [("assignment", "done", "due", "title")]
     for each in workspace.course.assignments:
-        done = sum(standings[name] is Standing.DONE for name in each.exercises)
+        done = sum(standings[name].is_done for name in each.exercises)
         due = "" if each.due is None else f"{each.due_at:%Y-%m-%d %H:%M %Z}"
         rows.append((each.id, f"{done} of {len(each.exercises)}", due, clean(each.title)))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -95,16 +96,18 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
     """
     standings = workspace.standings()
     course = workspace.course
-    # Public releases award no points: hide the column.
-    points = () if course.is_public else ("points",)
+    # A public release awards no points; the server of the course does.
+    is_served = workspace.logbook.is_served
+    has_points = not course.is_public or is_served
+    points = ("points",) if has_points else ()
     columns = ("exercise", "state", *points, "minutes", "difficulty")
     chapters = course.chapters
     rows = [_Row(columns, "title", "dim")]
     for chapter, exercises in chapters.items():
         if len(chapters) > 1:
-            passed = sum(standings[e.id] is Standing.DONE for e in exercises)
-            progress = progress_words(passed, len(exercises), course)
-            rows.append(_Row((chapter,), progress, "bold"))
+            states = [standings[e.id] for e in exercises]
+            progress = progress_of(states, course, by_all_tests=is_served)
+            rows.append(_Row((chapter,), progress.words, "bold"))
         rows += (
             _row(workspace, exercise, columns, standings[exercise.id]) for exercise in exercises
         )
@@ -112,10 +115,9 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
         shown = {exercise.id for exercise in chapters[opened]}
         rows = [row for row in rows if row.is_head or row.cells[0] in shown]
     yield from _table(console, rows)
-    done = list(standings.values()).count(Standing.DONE)
+    progress = progress_of(standings.values(), course, by_all_tests=is_served)
     yield Text()
-    words = (progress_words(done, len(standings), course), "bold")
-    yield Text.assemble(words, bar(console, done, len(standings)))
+    yield Text.assemble((progress.words, "bold"), bar(console, progress.done, progress.whole))
 
 
 def _worth(exercise: Exercise) -> float:
@@ -131,8 +133,8 @@ def _worth(exercise: Exercise) -> float:
 def _row(
     workspace: Workspace, exercise: Exercise, columns: tuple[str, ...], standing: Standing
 ) -> _Row:
-    earned = workspace.logbook.points(exercise, workspace.handed(exercise))
-    before = "" if earned is None else f"{number(earned)} / "
+    kept = workspace.logbook.score(exercise, workspace.handed(exercise))
+    before = "" if kept is None else f"{number(kept.score)} / "
     cells = {
         "exercise": exercise.id,
         "state": standing_words(standing, workspace.course),
@@ -228,12 +230,12 @@ def show_chapter(console: Console, workspace: Workspace, chapter: str) -> None:
 def _chapter_lines(console: Console, workspace: Workspace, chapter: str) -> Iterator[Text]:
     course = workspace.course
     exercises, standings = course.chapters[chapter], workspace.standings()
-    done = sum(standings[e.id] is Standing.DONE for e in exercises)
     minutes = sum(e.minutes for e in exercises)
     about = f"{counted(len(exercises), 'exercise')}, about {minutes} minutes"
     yield Text(chapter, "bold")
-    progress = progress_words(done, len(exercises), course)
-    yield from hang(console, Text(), Text(f"{about}, {progress}", "dim"))
+    states = [standings[e.id] for e in exercises]
+    progress = progress_of(states, course, by_all_tests=workspace.logbook.is_served)
+    yield from hang(console, Text(), Text(f"{about}, {progress.words}", "dim"))
     for exercise in exercises:
         standing = standings[exercise.id]
         style = _STYLES.get(standing, "red")
@@ -241,14 +243,12 @@ def _chapter_lines(console: Console, workspace: Workspace, chapter: str) -> Iter
         yield Text()
         yield Text.assemble((exercise.id, "bold"), "  ", exercise.title, state)
         yield from hang(console, Text("  "), Text(exercise.teaches))
-        if before := [
-            name for name in exercise.prerequisites if standings[name] is not Standing.DONE
-        ]:
+        if before := [name for name in exercise.prerequisites if not standings[name].is_done]:
             yield from hang(
                 console, Text("  "), Text(f"Better done before: {', '.join(before)}.", "dim")
             )
     yield Text()
-    following = next((e.id for e in exercises if standings[e.id] is not Standing.DONE), None)
+    following = next((e.id for e in exercises if not standings[e.id].is_done), None)
     what = f"`grade explain {following}` says more of the next one." if following else "Well done!"
     yield Text(what, "bold")
 

@@ -130,10 +130,10 @@ class RunDisplay(ProgressBar, Progress):
 class VerifyDisplay(ProgressBar):
     """The exercise that is proved, and the number of its modules that are judged."""
 
-    def __init__(self, course: Course, seeds: int) -> None:
+    def __init__(self, course: Course, seeds: int, *, write: bool = False) -> None:
         super().__init__("modules")
         self._lock = threading.Lock()
-        self._course, self._seeds = course, seeds
+        self._course, self._seeds, self._write = course, seeds, write
         self._exercise: Exercise | None = None
 
     def judged(self, exercise: Exercise, module: str) -> None:  # noqa: ARG002  # as verify calls it
@@ -149,4 +149,5 @@ class VerifyDisplay(ProgressBar):
         from grader.course.mutants import wrong_answers
 
         rights = len(self._course.rights(exercise))
-        return 1 + rights * self._seeds + len(wrong_answers(self._course, exercise).answers)
+        wrong = len(wrong_answers(self._course, exercise).answers)
+        return 1 + rights * self._seeds + wrong * (self._seeds if self._write else 1)

@@ -36,6 +36,8 @@ def show_proofs(
     complaints = exercises = 0
     for proof in proofs:
         print_lines(console, _proof_lines(console, proof))
+        for name in proof.written:
+            print_lines(console, hang(console, Text("  "), Text(f"{clean(name, 1000)}: written")))
         if told:
             print_lines(console, _message_lines(console, proof))
         if worth:

@@ -36,8 +36,8 @@ from grader.student.blocks import (
     in_full,
     summarized,
 )
-from grader.student.progress import progress_words
-from grader.text import counted, number
+from grader.student.progress import progress_of
+from grader.text import counted, listed, number
 
 # Lines that student code printed, of a test, and with -v.
 _SHOWN_PRINTED, _MOST_PRINTED = 5, 100
@@ -99,8 +99,8 @@ def show_complete(console: Console, guide: Guide) -> None:
 
 def _progress(console: Console, guide: Guide) -> Text:
     """How many exercises of the student's own folder are done: `3 of 6 done`."""
-    words = (progress_words(guide.done, len(guide.standings), guide.course), "bold")
-    return Text.assemble(words, bar(console, guide.done, len(guide.standings)))
+    progress = progress_of(guide.standings.values(), guide.course, by_all_tests=guide.by_all_tests)
+    return Text.assemble((progress.words, "bold"), bar(console, progress.done, progress.whole))
 
 
 class _Panel:
@@ -207,7 +207,7 @@ class _Panel:
         """The number of tests that are not shown, and the command that shows them."""
         parts = []
         if more := summary.more:
-            command = self._guide.judge(exercise.name, " -v" if len(self._exercises) == 1 else "")
+            command = self._guide.show_all(exercise.name, alone=len(self._exercises) == 1)
             do_not = f"{'does' if more == 1 else 'do'} not hold yet"
             parts.append(f"{counted(more, 'more test')} {do_not}: {command} shows all.")
         return " ".join([*parts, *filter(None, [summary.waiting])])
@@ -229,6 +229,9 @@ class _Panel:
         tests = [test for exercise in self._exercises for test in exercise.tests]
         if all(test.visibility is Visibility.PUBLIC for test in tests):
             line.append("  by the public tests alone", "dim")
+        extra = [each.name for each in self._exercises if each.extra_credit]
+        if extra and len(extra) < len(self._exercises):
+            line.append(f"  {listed(extra)} for extra credit", "dim")
         return line
 
 

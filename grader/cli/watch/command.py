@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from grader.cli.watch.loop import Submit
     from grader.cli.watch.orders import Event
     from grader.cli.watch.screen import Face
     from grader.course.manifest import Course, Exercise
+    from grader.results import ExerciseResult
 
 
 def _keys() -> tuple[str, list[tuple[str, str]]]:
@@ -51,8 +53,16 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     help="For an editor: print what does not hold as lines, as `grade run --errors`, between one that "
     "begins with `grade: judging` and one with `grade: judged`; no keys.",
 )
+@click.option(
+    "--submit",
+    "submits",
+    is_flag=True,
+    help="Have the key s hand in to the server of your course, and show its verdict of all tests.",
+)
 @course_option
-def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) -> None:
+def watch(
+    exercise: str | None, poll: bool, as_errors: bool, submits: bool, course_path: Path
+) -> None:
     """Answer every save with the result of the exercise that you saved.
 
     It begins with the exercise that you name, or with the first one that is not done, and stays
@@ -65,12 +75,16 @@ def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) 
     Examples:
       grade watch            go on where you are
       grade watch gelu       begin with this one
+      grade watch --submit   see the server's verdict here, after `grade login`
       grade watch --errors   for a task that an editor runs in the background
     """
+    if submits and as_errors:
+        raise click.UsageError("--submit is about a key, and with --errors there are none.")
     course = open_course(course_path)
     first = known_exercises(course, [exercise])[0] if exercise is not None else None
     workspace = open_workspace(course)
     first = first or workspace.first_open() or course.exercises[0]
+    submit = _submitter() if submits else None
     import queue
 
     from grader.cli.terminal.console import open_console
@@ -90,6 +104,10 @@ def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) 
             and sys.stdout.isatty()
             and stack.enter_context(reading_keys(lambda key: events.put(Pressed(key))))
         )
+        if submits and not has_keys:
+            raise click.UsageError(
+                "--submit is about a key, which needs a terminal: `grade submit`."
+            )
         saves = Saves(
             course,
             lambda ids: events.put(Saved(ids)),
@@ -97,10 +115,12 @@ def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) 
             poll=poll,
         )
         stack.callback(saves.close)
-        offered = {letter: key.word for letter, key in KEYS.items()}
+        offered = {k: key.word for k, key in KEYS.items() if submits or not key.needs_server}
         options = repeated("course_path")
         asked = Asked.WATCHING if has_keys else Asked.WATCHING_WITHOUT_KEYS
-        guide = Guide(course, course.folder, options, options, asked)
+        guide = Guide(
+            course, course.folder, options, options, asked, submit_key="s" if submits else ""
+        )
         face: Face = ErrorLines(workspace, guide)
         if not as_errors:
             screen = Screen(
@@ -113,8 +133,31 @@ def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) 
             stack.callback(screen.close)
             face = screen
         with contextlib.suppress(KeyboardInterrupt):
-            WatchLoop(workspace, face, events, _plotter(course)).run(first)
+            WatchLoop(workspace, face, events, _plotter(course), submit).run(first)
     tell_notices(workspace)
+
+
+def _submitter() -> Submit:
+    """A function that hands a file in to the server of `grade login`, and waits for its verdict."""
+    from grader.cli.submit import signed_in_server
+    from grader.results import Status
+    from grader.student.server import ServerError, hand_in, wait_for
+
+    server = signed_in_server()
+
+    def submit(exercise: Exercise, source: bytes, tell: Callable[[str], None]) -> ExerciseResult:
+        def on_event(event: str, text: str) -> None:
+            # Where nothing is drawn in place, each test would be a line.
+            if event != "test":
+                tell(text)
+
+        handed = hand_in(server, {exercise.file: source})
+        (judged,) = wait_for(server, handed, on_event).exercises
+        if judged.status is Status.UNJUDGED:
+            raise ServerError("The server could not judge it, which costs no points: try again.")
+        return judged
+
+    return submit
 
 
 def _plotter(course: Course) -> Callable[[Exercise], str]:

@@ -13,11 +13,14 @@ import msgspec
 from grader.cli.watch.orders import (
     Crashed,
     Event,
+    HandInProgress,
+    NotServed,
     Orders,
     Plotted,
     Pressed,
     Redraw,
     Saved,
+    Served,
     TestProgress,
 )
 from grader.cli.watch.screen import Face, Shows, View
@@ -25,13 +28,16 @@ from grader.course.manifest import Exercise
 from grader.errors import GraderError
 from grader.judge.warm import Answer
 from grader.results import ExerciseResult, Status
-from grader.student.progress import next_open
+from grader.student.progress import Standing, digest_of, next_open
 from grader.student.workspace import Workspace
+from grader.text import number
 
 _QUICK_SECONDS = 0.4
 # Python handles a signal in this thread alone, and a wait without an end may not be interrupted by
 # it: not by Ctrl-C on Windows, nor on Linux by what reached another thread first, as a SIGCONT does.
 _WAIT_SECONDS = 0.2
+# Hands in a source: tells where it is in the queue, and returns the verdict. Raises GraderError.
+Submit = Callable[[Exercise, bytes, Callable[[str], None]], ExerciseResult]
 
 
 class _Hint(NamedTuple):
@@ -42,7 +48,7 @@ class _Hint(NamedTuple):
 
 
 class WatchLoop:
-    """The loop over the events, which any thread may put; `plot` plots and says where."""
+    """The loop over the events, which any thread may put; `plot` plots and says where, `submit` hands in."""
 
     def __init__(
         self,
@@ -50,15 +56,19 @@ class WatchLoop:
         face: Face,
         events: queue.SimpleQueue[Event],
         plot: Callable[[Exercise], str],
+        submit: Submit | None = None,
     ) -> None:
         self._events = events
-        self._workspace, self._face, self._plot = workspace, face, plot
+        self._workspace, self._face, self._plot, self._submit = workspace, face, plot, submit
         self._course = workspace.course
         self._orders = Orders(workspace, events.put)
         self._since, self._is_over = time.monotonic(), False
         self._view = View(self._course.exercises[0])
         # By exercise: the hint on show, which stays until the exercise passes.
         self._hints: dict[str, _Hint] = {}
+        # By exercise: the source that is with the server, and the server's newest verdict.
+        self._sent: dict[str, bytes] = {}
+        self._served: dict[str, Served] = {}
 
     def run(self, exercise: Exercise) -> None:
         """Begin with an exercise, and go on until the key q; a KeyboardInterrupt ends it, too.
@@ -100,8 +110,16 @@ class WatchLoop:
                 self._answer(event)
             case Plotted(exercise, text):
                 if exercise is self._view.exercise:
-                    status = self._view.status if self._orders.open else _clock()
-                    self._show(notes=text, status=status)
+                    self._show(notes=text, status=self._status())
+            case HandInProgress(text):
+                if not self._orders.open:
+                    self._say(text)
+            case Served():
+                self._take_verdict(event)
+            case NotServed(exercise, source, fault):
+                if self._sent.get(exercise.id) == source:
+                    del self._sent[exercise.id]
+                    self._show(notes=f"{exercise.id}: {fault}", status=self._status())
             case Crashed(error):
                 raise error
 
@@ -163,7 +181,11 @@ class WatchLoop:
     def _results(self) -> tuple[ExerciseResult, ...]:
         if self._view.shows is Shows.ALL:
             return self._orders.known(self._course.exercises)
-        return self._orders.known([self._view.exercise])
+        exercise = self._view.exercise
+        served = self._served.get(exercise.id)
+        if served is not None and served.source == self._workspace.handed(exercise).source:
+            return (served.result,)
+        return self._orders.known([exercise])
 
     def _seconds(self) -> float:
         """The time since the judging began."""
@@ -181,6 +203,9 @@ class WatchLoop:
 
     def _rerun(self) -> None:
         self._workspace.read_again()
+        if self._served.pop(self._view.exercise.id, None) is not None:
+            # What is here is shown again, and may be handed in again.
+            del self._sent[self._view.exercise.id]
         self._view = View(self._view.exercise, results=self._view.results)
         self._judge([self._view.exercise])
 
@@ -206,9 +231,10 @@ class WatchLoop:
 
     def _next(self) -> None:
         self._workspace.read_again()
-        standings = self._workspace.standings()
-        here = self._view.exercise.id
-        following = next_open(self._course, standings, here, in_turn=True)
+        full, standings = Standing.FULL_MARKS, self._workspace.standings()
+        by_server = self._submit is not None
+        done = {e for e, s in standings.items() if s is full or (s.is_done and not by_server)}
+        following = next_open(self._course, done, self._view.exercise.id, in_turn=True)
         if following is None:
             self._say("every other exercise is done")
         else:
@@ -234,6 +260,50 @@ class WatchLoop:
         threading.Thread(target=work, daemon=True).start()
         self._say(f"plotting {exercise.id}")
 
+    def _begin_submit(self) -> None:
+        submit, exercise = self._submit, self._view.exercise
+        if submit is None:
+            self._say("`grade watch --submit` hands in to the server of your course")
+            return
+        self._workspace.read_again()
+        handed = self._workspace.handed(exercise)
+        source = handed.source
+        if source is None:
+            self._show(notes=handed.problem, status=_clock())
+        elif source == self._sent.get(exercise.id):
+            self._say(f"{exercise.id} is handed in already, as it is now")
+        else:
+            self._sent[exercise.id] = source
+            self._hand_in(submit, exercise, source)
+
+    def _hand_in(self, submit: Submit, exercise: Exercise, source: bytes) -> None:
+        put = self._events.put
+
+        def work() -> None:
+            try:
+                result = submit(exercise, source, lambda text: put(HandInProgress(text)))
+                put(Served(exercise, source, result))
+            except (GraderError, OSError) as error:
+                put(NotServed(exercise, source, str(error)))
+
+        threading.Thread(target=work, daemon=True).start()
+        self._say(f"handing in {exercise.id}")
+
+    def _take_verdict(self, served: Served) -> None:
+        """Show a verdict of the server where its file is on show as it is now; else say it."""
+        exercise, result = served.exercise, served.result
+        if self._sent.get(exercise.id) != served.source:
+            return  # a newer file is with the server
+        self._served[exercise.id] = served
+        self._workspace.logbook.record_served(exercise, digest_of(served.source), result)
+        words = f"{number(result.score)} of {number(result.max_score)} points from the server"
+        is_shown = exercise is self._view.exercise and self._view.shows is Shows.EXERCISE
+        if is_shown and not self._orders.open and self._results() == (result,):
+            self._show(results=(result,), status=f"{_clock()}  {exercise.id}: {words}")
+        else:
+            notes = f"{exercise.id}, as you handed it in: {words}."
+            self._show(notes=notes, status=self._status())
+
     # --- showing --------------------------------------------------------------------------------
 
     def _show(
@@ -252,7 +322,15 @@ class WatchLoop:
         hint = self._hints.get(self._view.exercise.id)
         number = hint.number if hint is not None and self._view.shows is Shows.EXERCISE else None
         stale = bool(self._orders.open)
-        self._face.draw(msgspec.structs.replace(self._view, hint=number, stale=stale))
+        handed = self._served.get(self._view.exercise.id)
+        served = handed is not None and self._view.results == (handed.result,)
+        self._face.draw(
+            msgspec.structs.replace(self._view, hint=number, stale=stale, served=served)
+        )
+
+    def _status(self) -> str:
+        """The status beside what came while something may be judged."""
+        return self._view.status if self._orders.open else _clock()
 
     def _say(self, status: str) -> None:
         self._view = msgspec.structs.replace(self._view, status=status)
@@ -265,6 +343,7 @@ class KeyBinding(NamedTuple):
     word: str
     help: str
     action: Callable[[WatchLoop], None]
+    needs_server: bool = False
 
 
 # A new key is a line here, and a method above.
@@ -276,6 +355,12 @@ KEYS = {
     "r": KeyBinding("rerun", "judge this one again", WatchLoop._rerun),
     "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
     "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
+    "s": KeyBinding(
+        "submit",
+        "hand in this exercise, with --submit",
+        WatchLoop._begin_submit,
+        needs_server=True,
+    ),
     "q": KeyBinding("quit", "end the watching", WatchLoop._quit),
 }
 

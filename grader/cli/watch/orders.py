@@ -46,7 +46,7 @@ class Orders:
 
     def warm_up(self, exercise: Exercise) -> None:
         """Have the stub judged, unseen, so that a first save finds the judge warm."""
-        stub = self._course.stub(exercise).read_bytes()
+        stub = self._course.stub(exercise).source
         self._judge.ask([Order(-1, exercise, stub)])
 
     def is_new(self, exercise: Exercise) -> bool:
@@ -131,10 +131,43 @@ class Plotted(msgspec.Struct, frozen=True):
     text: str
 
 
+class HandInProgress(msgspec.Struct, frozen=True):
+    """Where the server is with a file that was handed in, in words."""
+
+    text: str
+
+
+class Served(msgspec.Struct, frozen=True):
+    """The server's verdict on a source."""
+
+    exercise: Exercise
+    source: bytes
+    result: ExerciseResult
+
+
+class NotServed(msgspec.Struct, frozen=True):
+    """Why the server gives no verdict on a source."""
+
+    exercise: Exercise
+    source: bytes
+    fault: str
+
+
 class Crashed(msgspec.Struct, frozen=True):
     """A thread of the grader ended."""
 
     error: Exception
 
 
-Event = Saved | Pressed | Redraw | TestProgress | Answer | Plotted | Crashed
+Event = (
+    Saved
+    | Pressed
+    | Redraw
+    | TestProgress
+    | Answer
+    | Plotted
+    | HandInProgress
+    | Served
+    | NotServed
+    | Crashed
+)

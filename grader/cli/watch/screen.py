@@ -111,7 +111,7 @@ class Screen:
         if view.shows is Shows.LIST:
             yield from exercise_lines(self._console, self._workspace, opened=view.exercise.chapter)
         elif view.results:
-            lines = panel(self._console, view.results, self._guide_now(), shown=shown)
+            lines = panel(self._console, view.results, self._guide_of(view), shown=shown)
             yield from self._dimmed(lines)
         else:
             yield from whole_words(self._console, self._guide.course.title, "bold")
@@ -119,8 +119,9 @@ class Screen:
             title = Text(view.exercise.title)
             yield from hang(self._console, Text(f"  {view.exercise.id}  "), title)
 
-    def _guide_now(self) -> Guide:
-        return msgspec.structs.replace(self._guide, standings=self._workspace.standings())
+    def _guide_of(self, view: View) -> Guide:
+        standings = self._workspace.standings()
+        return msgspec.structs.replace(self._guide, standings=standings, by_all_tests=view.served)
 
     def _dimmed(self, lines: Iterable[Text]) -> Iterator[Text]:
         """A verdict, dimmed while a newer one is on its way."""
@@ -151,7 +152,7 @@ class Screen:
         return [*self._cut(top, rows - height_of(self._console, [*end, *added])), *end, *added]
 
     def _brief(self, view: View) -> tuple[list[Text], list[Text]]:
-        return brief_panel(self._console, view.results, self._guide_now())
+        return brief_panel(self._console, view.results, self._guide_of(view))
 
     def _cut(self, lines: list[Text], rows: int) -> list[Text]:
         """The lines that so many rows hold, and how many more there are."""
@@ -194,7 +195,7 @@ class Shows(enum.Enum):
 class View(msgspec.Struct, frozen=True):
     """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status.
 
-    They are `stale` while newer ones are on their way.
+    They are `stale` while newer ones are on their way, and `served` where a server judged, by all tests.
     """
 
     exercise: Exercise
@@ -204,6 +205,7 @@ class View(msgspec.Struct, frozen=True):
     notes: str = ""
     status: str = ""
     stale: bool = False
+    served: bool = False
 
 
 class Face(Protocol):

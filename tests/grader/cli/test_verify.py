@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
     (complaint,) = verified(grade, clone, seeds=2)
     assert complaint.startswith(
-        "tests/stubs/text/word_count.py and 5 more: The suite runs imported of probe_word_count.py, "
+        "exercises/text/word_count.py and 5 more: The suite runs imported of probe_word_count.py, "
     )
 
 
@@ -147,7 +148,31 @@ def test_a_rule_that_forbids_what_there_is_not(grade: Grade, clone: Path) -> Non
 def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
     (clone / "tests/stubs/text/greeting.py").unlink()
     (complaint,) = verified(grade, clone, "greeting")
-    assert complaint.startswith("tests/stubs/text/greeting.py is missing: copy the stub to it")
+    assert complaint.startswith(
+        "tests/stubs/text/greeting.py is missing: mark in the solution what"
+    )
+
+
+def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Path) -> None:
+    file = clone / "tests/wrong/text/word_count.toml"
+    before = file.read_text("utf-8")
+    replace(file, 'caught_by = ["test_most_common", "test_no_words_wanted"]\n', "")
+    replace(file, '"test_case", "test_random_texts"', '"test_counts", "test_random_texts"')
+    missing, wrong = verified(grade, clone, "word_count")
+    assert missing.endswith(
+        "alphabetical: it has no caught_by: `grade verify --write` writes which tests catch it."
+    )
+    assert wrong.endswith("case_kept: test_counts does not catch it (skipped).")
+    done = grade("verify", "word_count", "--jobs", "1", "--seeds", "2", "--write", cwd=clone)
+    assert "tests/wrong/text/word_count.toml: written" in done.stdout
+    assert done.returncode == 0, done.stdout
+    entries = {wrong["id"]: wrong for wrong in tomllib.loads(file.read_text("utf-8"))["wrong"]}
+    by_hand = {wrong["id"]: wrong for wrong in tomllib.loads(before)["wrong"]}
+    for name, entry in entries.items():
+        assert set(entry["caught_by"]) >= set(by_hand[name]["caught_by"])
+        assert entry["change"] == by_hand[name]["change"]
+    again = grade("verify", "word_count", "--write", "--seeds", "2", cwd=clone)
+    assert (again.returncode, "written" in again.stdout) == (0, False)
 
 
 def test_what_each_test_catches_and_costs(grade: Grade, clone: Path) -> None:

@@ -13,7 +13,15 @@ from .walkthrough import ROOT, matches, run, steps
 pytestmark = pytest.mark.thorough
 
 PAGE = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
-NEEDED = ("exercises", "tests/public", "tests/hidden", "tests/stubs", "examples/class")
+NEEDED = (
+    "examples",
+    "exercises",
+    "solutions",
+    "tests/public",
+    "tests/hidden",
+    "tests/right",
+    "tests/wrong",
+)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the page is written for a shell")

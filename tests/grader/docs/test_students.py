@@ -34,6 +34,6 @@ def test_the_commands_parse(line: str) -> None:
 
 
 def test_the_states_and_places_are_named() -> None:
-    for standing in (Standing.EDITED_SINCE, Standing.TESTS_CHANGED):
+    for standing in (Standing.EDITED_SINCE, Standing.TESTS_CHANGED, Standing.FULL_MARKS):
         assert f"`{standing.value}`" in PAGE
     assert f"`{FOLDER}/state.json`" in PAGE

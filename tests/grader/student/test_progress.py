@@ -11,7 +11,7 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.results import ExerciseResult, Status
-from grader.student.progress import Logbook, Standing
+from grader.student.progress import Logbook, Standing, digest_of, progress_of
 from grader.submissions import read_submission
 from tests.grader.builders import exercise
 
@@ -85,9 +85,47 @@ def test_a_failed_verdict_after_a_full_one_keeps_the_full_one(
     Logbook(course).record(greeting, b"wrong = 1\n", a_result(Status.PARTIAL, 1.0))
     assert standings()["greeting"] is Standing.EDITED_SINCE
     handed = read_submission(course.folder, course).files["greeting"]
-    assert Logbook(course).points(greeting, handed) == 1.0
+    kept = Logbook(course).score(greeting, handed)
+    assert kept is not None and kept.score == 1.0
     file.write_bytes(b"right = 1\n")
     assert standings()["greeting"] is Standing.DONE
+
+
+def test_what_the_server_said_is_kept_and_tied_to_the_file_too(
+    course: Course, standings: Standings
+) -> None:
+    shutil.rmtree(course.root / "tests" / "hidden")
+    greeting, file = course.exercise("greeting"), course.folder / "text" / "greeting.py"
+    file.write_bytes(b"right = 1\n")
+    whole = digest_of(b"right = 1\n")
+    Logbook(course).record_served(greeting, whole, a_result(Status.PARTIAL, 1.0))
+    assert standings()["greeting"] is Standing.BEGUN, "no public test was run here"
+    handed = read_submission(course.folder, course).files["greeting"]
+    kept = Logbook(course).score(greeting, handed)
+    assert kept is not None and (kept.score, kept.max_score) == (1.0, 2.5)
+    Logbook(course).record_served(greeting, whole, a_result(Status.PASSED, 2.5))
+    assert standings()["greeting"] is Standing.FULL_MARKS
+    file.write_bytes(b"right = 2\n")
+    assert standings()["greeting"] is Standing.EDITED_SINCE
+    Logbook(course).record(greeting, b"right = 2\n", a_result(Status.PASSED, 2.5))
+    assert standings()["greeting"] is Standing.DONE
+    file.write_bytes(b"right = 1\n")
+    assert standings()["greeting"] is Standing.FULL_MARKS
+    Logbook(course).record_served(greeting, whole, a_result(Status.UNJUDGED))
+    assert standings()["greeting"] is Standing.FULL_MARKS, "a fault is no verdict"
+
+
+def test_full_marks_are_counted_where_a_server_gives_them(course: Course) -> None:
+    full, done, begun = Standing.FULL_MARKS, Standing.DONE, Standing.BEGUN
+    assert progress_of([full, done, begun], course) == (2, 3, "2 of 3 done")
+    shutil.rmtree(course.root / "tests" / "hidden")
+    passed = "Exercises that pass all public tests: 1 of 2"
+    assert progress_of([done, begun], course) == (1, 2, passed)
+    assert progress_of([full, full, begun], course) == (2, 3, "Full marks: 2 of 3 exercises")
+    none = progress_of([done, begun], course, by_all_tests=True)
+    assert none.words == "Full marks: 0 of 2 exercises, 1 passes the public tests"
+    words = "Full marks: 1 of 3 exercises, 1 more passes the public tests"
+    assert progress_of([full, done, begun], course) == (1, 3, words)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +149,7 @@ def test_what_the_file_says(
 def test_a_stub_put_back_is_open_again(course: Course, standings: Standings) -> None:
     passes(course, b"right = 1\n")
     greeting = course.exercise("greeting")
-    shutil.copy(course.stub(greeting), course.folder / greeting.file)
+    (course.folder / greeting.file).write_bytes(course.stub(greeting).source)
     assert standings()["greeting"] is Standing.OPEN
 
 

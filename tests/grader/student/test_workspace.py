@@ -75,7 +75,7 @@ def test_reset_keeps_what_was_there(course: Course, greeting: Path) -> None:
         assert done.backup is not None
         assert done.backup.read_bytes() == source
         assert done.backup.parent == course.root / ".grade" / "backups"
-        assert greeting.read_bytes() == course.stub(exercise).read_bytes()
+        assert greeting.read_bytes() == course.stub(exercise).source
     assert len(list((course.root / ".grade" / "backups").iterdir())) == 2
 
 

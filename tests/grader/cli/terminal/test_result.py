@@ -385,6 +385,22 @@ def test_what_was_begun_elsewhere_is_said_beside_what_is_not_begun(own: Guide) -
     assert "Begun" not in shown(begun, exercise(a_test(1)))
 
 
+def test_after_a_server_judged_full_marks_alone_are_done(own: Guide) -> None:
+    served = msgspec.structs.replace(own, by_all_tests=True, asked=Asked.BY_NAME)
+    served = but(served, word_count=Standing.DONE, running_mean=Standing.FULL_MARKS)
+    passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
+    assert last_line(served, passed) == (
+        "Full marks. Next: word_count passes the public tests: hand it in with `grade submit word_count`."
+    )
+    ended = but(served, word_count=Standing.FULL_MARKS)
+    assert last_line(ended, passed) == "Full marks for every exercise. Well done!"
+    failed = [a_test(n) for n in range(1, 12)]
+    panel = " ".join(shown(served, exercise(*failed)).split())
+    # Another look at what a server judged is no other hand-in.
+    assert "`grade submit --status -v` shows all" in panel
+    assert panel.endswith("then run `grade submit word_count`.")
+
+
 def test_complete(own: Guide) -> None:
     stream = io.StringIO()
     done = dict.fromkeys(own.standings, Standing.DONE)

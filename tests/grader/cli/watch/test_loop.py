@@ -14,14 +14,16 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
-from grader.cli.watch.loop import KEYS, WatchLoop
+from grader.cli.watch.loop import KEYS, Submit, WatchLoop
 from grader.cli.watch.orders import Crashed, Event, Pressed, Redraw, Saved
 from grader.cli.watch.screen import Shows, View
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import GraderError
-from grader.results import Status
+from grader.results import ExerciseResult, Status, Visibility
 from grader.student.progress import Standing
 from grader.student.workspace import Workspace
+from tests.grader.builders import checked
+from tests.grader.builders import exercise as an_exercise
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
@@ -67,8 +69,8 @@ def _plot(exercise: Exercise) -> str:
 class Running:
     """A loop in a thread, in a clone of the plain course."""
 
-    def __init__(self, course: Course) -> None:
-        self.course, self.face = course, Face()
+    def __init__(self, course: Course, submit: Submit | None = None) -> None:
+        self.course, self.face, self._submit = course, Face(), submit
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._ended: list[BaseException | None] = []
         self._thread = threading.Thread(target=self._run)
@@ -80,7 +82,7 @@ class Running:
         self.face.wait(lambda: bool(self.face.views))
 
     def _run(self) -> None:
-        loop = WatchLoop(Workspace(self.course), self.face, self._events, _plot)
+        loop = WatchLoop(Workspace(self.course), self.face, self._events, _plot, self._submit)
         try:
             loop.run(self.course.exercise("greeting"))
         except (GraderError, OSError) as error:
@@ -306,6 +308,93 @@ def test_plot_says_where(running: Running) -> None:
     running.begin()
     running.press("p")
     assert running.drawn(lambda view: bool(view.notes)).notes == "greeting.png"
+
+
+class Server:
+    """Stands for the server of a course: gives its verdict when the test has one."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.verdicts: queue.SimpleQueue[ExerciseResult | GraderError] = queue.SimpleQueue()
+
+    def __call__(
+        self, exercise: Exercise, source: bytes, tell: Callable[[str], None]
+    ) -> ExerciseResult:
+        self.sent.append(source)
+        tell(f"{exercise.id}: place {len(self.sent)} in the queue")
+        verdict = self.verdicts.get(timeout=60)
+        if isinstance(verdict, GraderError):
+            raise verdict
+        return verdict
+
+
+def served(status: Status, score: float) -> ExerciseResult:
+    """A verdict on the greeting, of tests that are not here."""
+    hidden = checked(visibility=Visibility.HIDDEN)
+    return an_exercise(hidden, name="greeting", worth=2.5, status=status, score=score)
+
+
+@pytest.fixture
+def handing_in(course: Course) -> Iterator[tuple[Running, Server]]:
+    server = Server()
+    loop = Running(course, server)
+    yield loop, server
+    assert loop.end() is None
+
+
+def test_a_key_hands_in_and_the_verdict_is_shown_when_it_comes(
+    handing_in: tuple[Running, Server],
+) -> None:
+    running, server = handing_in
+    running.write(RIGHT)
+    running.begin()
+    running.verdicts(1)
+    running.press("ss")
+    running.face.wait(lambda: "greeting: place 1 in the queue" in running.face.statuses)
+    running.face.wait(lambda: any("handed in already" in text for text in running.face.statuses))
+    server.verdicts.put(served(Status.PARTIAL, 1.0))
+    view = running.drawn(lambda view: view.served)
+    assert view.results[0].score == 1.0 and "1 of 2.5 points from the server" in view.status
+    # A save is judged here again; an older file's verdict is no verdict on it.
+    running.save(WRONG)
+    assert not running.verdicts(2).served
+    running.press("s")
+    running.face.wait(lambda: "greeting: place 2 in the queue" in running.face.statuses)
+    running.save(RIGHT + b"# newer\n")
+    running.verdicts(3)
+    server.verdicts.put(served(Status.PARTIAL, 0.5))
+    view = running.drawn(lambda view: "as you handed it in: 0.5 of 2.5" in view.notes)
+    assert not view.served and view.results[0].status is Status.PASSED
+    running.press("s")
+    server.verdicts.put(served(Status.PASSED, 2.5))
+    running.drawn(lambda view: view.served)
+    assert server.sent == [RIGHT, WRONG, RIGHT + b"# newer\n"]
+    assert Workspace(running.course).standings()["greeting"] is Standing.FULL_MARKS
+
+
+def test_what_the_server_refuses_is_said_and_can_be_tried_again(
+    handing_in: tuple[Running, Server],
+) -> None:
+    running, server = handing_in
+    running.write(RIGHT)
+    running.begin()
+    running.verdicts(1)
+    running.press("s")
+    server.verdicts.put(GraderError("Nothing was handed in. Again in 2 minutes."))
+    view = running.drawn(lambda view: bool(view.notes))
+    assert view.notes == "greeting: Nothing was handed in. Again in 2 minutes."
+    running.press("s")
+    server.verdicts.put(served(Status.PASSED, 2.5))
+    running.drawn(lambda view: view.served)
+    # Judged here once more, the verdict is that of the tests that are here.
+    running.press("r")
+    assert not running.verdicts(2).served
+
+
+def test_without_a_server_the_key_says_how(running: Running) -> None:
+    running.begin()
+    running.press("s")
+    running.face.wait(lambda: "grade watch --submit" in "".join(running.face.statuses))
 
 
 def test_all_that_was_printed_is_a_key_away(running: Running) -> None:

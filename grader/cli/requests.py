@@ -1,0 +1,119 @@
+"""`grade requests`: what students ask about their points, and what staff answers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command, tell_unfinished
+from grader.cli.options import anonymous_option, login_name, results_argument
+
+if TYPE_CHECKING:
+    from grader.gradebook import Gradebook
+
+_ORIGIN = "grade requests"
+
+
+@click.command(cls=Command, short_help="List and answer what students ask about their points.")
+@results_argument
+@click.argument("number", type=click.IntRange(1), required=False)
+@click.option("--answer", metavar="TEXT", help="Answer request NUMBER: its student reads it.")
+@click.option(
+    "--ask",
+    "asked",
+    nargs=3,
+    metavar="STUDENT EXERCISE TEXT",
+    help="Add a request that came to you in another way, as a mail.",
+)
+@click.option("--all", "with_answered", is_flag=True, help="List those that are answered, too.")
+@click.option(
+    "--author", metavar="NAME", default="", help="Who answers; by default your login name."
+)
+@anonymous_option
+def requests(
+    results: Path,
+    number: int | None,
+    answer: str | None,
+    asked: tuple[str, str, str] | None,
+    with_answered: bool,
+    author: str,
+    anonymous: bool,
+) -> None:
+    """List the regrade requests of a class that have no answer; with NUMBER show one, beside its verdict.
+
+    A student asks with a file EXERCISE.request.txt beside the work, or on the page of `grade serve`. An answer
+    stands in the feedback and in every output. It changes no points: `grade adjust` does. A further answer
+    takes the place of the one before it, which NUMBER still shows.
+
+    \b
+    Examples:
+      grade requests results
+      grade requests results 3
+      grade requests results 3 --answer "You are right: the text did not say it. One point more."
+      grade requests results --ask zoe glu "My gate is on the second half."
+    """
+    if answer is not None and number is None:
+        raise click.UsageError("Say which request is answered: its NUMBER.")
+    if asked is not None and (number is not None or with_answered or anonymous):
+        raise click.UsageError("--ask adds a request: give it alone.")
+    from grader.gradebook import Gradebook
+
+    # A folder without a gradebook must not get one.
+    with Gradebook.open(results) as book:
+        tell_unfinished(book)
+        if answer is None and asked is None:
+            _show(book, number, with_answered=with_answered, anonymous=anonymous)
+            return
+    if asked is not None:
+        _ask(results, *asked)
+    elif answer is not None and number is not None:
+        _answer(results, number, answer, author.strip() or login_name())
+
+
+def _show(book: Gradebook, number: int | None, *, with_answered: bool, anonymous: bool) -> None:
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.requests import show_request, show_requests
+    from grader.gradebook.anonymous import AnonymousBook
+    from grader.gradebook.requests import numbered, open_requests
+
+    shown = AnonymousBook(book) if anonymous else book
+    every, console, zone = shown.requests(), open_console(sys.stdout), book.policy.zone
+    if number is None:
+        chosen = every if with_answered else open_requests(every)
+        show_requests(console, chosen, shown.entry_of, zone, len(every) - len(chosen))
+    else:
+        request = numbered(every, number)
+        show_request(console, request, shown.entry_of(request.student), zone)
+
+
+def _answer(results: Path, number: int, text: str, author: str) -> None:
+    from grader.gradebook import Keeper
+    from grader.gradebook.requests import answer, numbered
+    from grader.text import clean, listed
+
+    with Keeper.open(results) as keeper:
+        answered = answer(keeper, numbered(keeper.book.requests(), number), text, author)
+    students = listed([each.student for each in answered])
+    click.echo(clean(f"{students} {answered[0].exercise}: answered.", 300))
+
+
+def _ask(results: Path, student: str, exercise: str, text: str) -> None:
+    from grader.cli.terminal.student_result import named_student
+    from grader.errors import SubmissionError
+    from grader.gradebook import Keeper
+    from grader.gradebook.requests import ask
+    from grader.text import clean, nearest
+
+    with Keeper.open(results) as keeper:
+        book = keeper.book
+        if exercise not in book.exercises:
+            raise SubmissionError(
+                f"{exercise!r} was not graded here. {nearest(exercise, book.exercises)}"
+            )
+        who = named_student(book.students(), student).id
+        ask(keeper, who, exercise, text, _ORIGIN)
+        added = book.store.requests_of(who)[-1]
+    click.echo(clean(f"{who} {exercise}: request {added.number}.", 300))
