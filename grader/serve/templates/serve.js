@@ -101,6 +101,11 @@
         return;
       }
       const answer = await fetch("/class");
+      // Signed out elsewhere, or the token was replaced: the page for signing in says so, once.
+      if (answer.status === 401) {
+        source.close();
+        location.reload();
+      }
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       // A table that someone reads with the keyboard keeps the focus: its content alone is replaced.
