@@ -87,14 +87,18 @@ class Identity:
 
 
 def keep_signed_in(response: Response, request: Request, token: str) -> None:
-    """Have the browser keep the token where no script reads it."""
+    """Have the browser keep the token where no script reads it, and behind TLS send it over TLS alone.
+
+    The browser says in `Origin` what it talks to: TLS ends at a proxy, often on another machine or
+    outside the container.
+    """
     response.set_cookie(
         COOKIE,
         token,
         max_age=_COOKIE_SECONDS,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=request.headers.get("origin", "").startswith("https:"),
     )
 
 

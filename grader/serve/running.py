@@ -56,8 +56,7 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], 
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=True,
-            forwarded_allow_ips="127.0.0.1,::1",
+            proxy_headers=False,
             timeout_graceful_shutdown=_LAST_SECONDS,
         )
         ready(f"http://{name}:{address[1]}/", server.waits_again)
