@@ -130,7 +130,7 @@ class Worker:
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
         tell_endings(request.source)
-        vars(self._student)["__builtins__"] = own_builtins(request.name)
+        vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
         return Loaded()
