@@ -9,8 +9,8 @@ from typing import Any
 
 from grader.course.assignments import FILE, CourseAssignment, read_assignments
 from grader.course.manifest import Course
-from grader.course.toml import written
 from grader.errors import CourseError, GraderError
+from grader.toml import written
 
 # Larger than what a student would try, and short enough to be typed.
 _SEEDS = 10**9

@@ -15,16 +15,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from grader.course.toml import IDENTIFIER, decoded
 from grader.errors import CourseError
 from grader.text import nearest
-from grader.toml import line_of
+from grader.toml import Identifier, Text, line_of, read_course_file
 
 FILE = "assignments.toml"
 # Of a release: the files of the assignments that students were given.
 FOLDER = "assignments"
-_Id = Annotated[str, msgspec.Meta(pattern=IDENTIFIER, max_length=60)]
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 _FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 _LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
@@ -37,14 +34,14 @@ class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
     `extra_credit` are added to those of the assignment, and are not needed for full marks.
     """
 
-    id: _Id
-    title: _Text
-    exercises: tuple[_Text, ...] = ()
-    chapters: tuple[_Text, ...] = ()
+    id: Identifier
+    title: Text
+    exercises: tuple[Text, ...] = ()
+    chapters: tuple[Text, ...] = ()
     opens: datetime.datetime | None = None
     due: datetime.datetime | None = None
     weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
-    extra_credit: tuple[_Text, ...] = ()
+    extra_credit: tuple[Text, ...] = ()
     teams: bool = False
 
 
@@ -60,11 +57,11 @@ class CourseAssignment(
     """
 
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    graders: tuple[_Text, ...] = ()
+    graders: tuple[Text, ...] = ()
     policy: dict[str, Any] = {}
     at_most: _Positive = 100.0
     can_drop: bool = True
-    replaces: tuple[_Id, ...] = ()
+    replaces: tuple[Identifier, ...] = ()
     timezone: str = ""
 
     @property
@@ -81,9 +78,9 @@ class CourseAssignment(
 class Excused(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A student for whom an assignment does not count, and why."""
 
-    student: _Text
-    assignment: _Id
-    reason: _Text
+    student: Text
+    assignment: Identifier
+    reason: Text
 
 
 class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,9 +93,9 @@ class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     drop_lowest: Annotated[int, msgspec.Meta(ge=0)] = 0
     at_most: _Positive = 100.0
-    cuts: dict[_Text, Annotated[float, msgspec.Meta(ge=0)]] = {}
+    cuts: dict[Text, Annotated[float, msgspec.Meta(ge=0)]] = {}
     missing: Annotated[str, msgspec.Meta(pattern=r"^(open|zero)$")] = "open"
-    same: tuple[tuple[_Text, ...], ...] = ()
+    same: tuple[tuple[Text, ...], ...] = ()
     excused: tuple[Excused, ...] = ()
 
 
@@ -120,7 +117,7 @@ def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
 
     Raises CourseError with the file, the line, and what to write.
     """
-    read = decoded(path, _AssignmentsFile, "instructors.md")
+    read = read_course_file(path, _AssignmentsFile, "instructors.md")
     assignments = resolved(path, read.assignment, read.timezone, chapters)
     for complaint in _term_complaints(read.term, [each.id for each in assignments]):
         raise CourseError(f"{path}: {complaint}")

@@ -8,19 +8,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
-from grader.course.toml import written
 from grader.errors import GraderError
 from grader.gradebook.policy import Policy
 from grader.gradebook.rules import Due, Extension, Late, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
-from grader.gradebook.toml_words import explained
 from grader.results import StudentInfo
 from grader.text import nearest
-from grader.toml import TomlMistake, converted, read_toml
+from grader.toml import Tables, TomlMistake, converted, explained, read_toml, written
 
 POLICY_FILE = "policy.toml"
 # What to write, by key; of the keys of `steps` as a whole.
@@ -51,7 +47,7 @@ EXAMPLES = {
     "by": 'by = "2 days"',
     "reason": 'reason = "ill"',
 }
-_TABLES: dict[str, type[msgspec.Struct]] = {
+_TABLES: Tables = {
     "": Rules,
     "late": Late,
     "steps": Step,
