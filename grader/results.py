@@ -228,6 +228,11 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
     email: str = ""
     ids: dict[str, str] = {}
 
+    @property
+    def other_ids(self) -> dict[str, str]:
+        """The `ids` that stand for this person alone: no section and no team."""
+        return {kind: id_ for kind, id_ in self.ids.items() if kind not in ("section", "team")}
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of one student: what exports and reports are written from.

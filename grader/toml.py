@@ -1,27 +1,67 @@
-"""TOML files that authors write, read into structs, for the manifest, the policy and the wrong answers.
+"""TOML that people write: read into structs, its mistakes in plain words, and tables written anew.
 
-What is wrong in one is a `TomlMistake` with its line. Neither tomllib nor msgspec says where a key stands, so
-that `line_of` looks for it.
+The manifest, the assignments, the policy, corrections, rubrics and wrong answers are decoded by msgspec.
+Neither tomllib nor msgspec says where a key stands, so that `line_of` looks for it. Errors of msgspec name
+types and paths: in their place the author of a course reads the exercise and its key (`read_course_file`), and
+a teacher the table, the key and what to write (`explained`).
 """
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from grader.errors import CourseError, GraderError
+from grader.text import nearest
+
 T = TypeVar("T")
 _Path = tuple[str | int, ...]
+# The struct of each table by its name, that of the whole file by an empty one.
+Tables = Mapping[str, type[msgspec.Struct]]
 
+_IDENTIFIER = r"^[a-z][a-z0-9_]*$"
+_QUALIFIED_NAME = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
+_PATTERNS = {
+    _IDENTIFIER: "a small letter, then small letters, digits and _",
+    _QUALIFIED_NAME: "the name of a function or class, as forward or GatedLinearUnit.forward",
+}
+# Types of keys.
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
+QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
+
+# What msgspec and tomllib say, and where they stopped.
 _AT = re.compile(r" - at (`key` in )?`\$\.?(?P<path>[^`]*)`$")
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
 _AT_LINE = re.compile(r" \(at line (?P<line>\d+), column \d+\)")
+_AT_TABLE = re.compile(r"(?P<table>exercise|assignment)\[(?P<number>\d+)\]\.?(?P<key>.*)")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
+_MISSING = re.compile(r"Object missing required field `(?P<key>.*)`")
+_PLAIN_WORDS = {
+    " | null": "",
+    "`datetime`": "a time",
+    "`date`": "a date without a time",
+    "`time`": "a time without a date",
+    "`array`": "a list",
+    "`object`": "a table",
+    "`float`": "a number",
+    "`int`": "a whole number",
+    "`str`": "a text in quotes",
+    "`bool`": "true or false",
+    "Invalid RFC3339 encoded datetime": "this is no time",
+}
+
 _HEADER = re.compile(r"\s*(?P<open>\[\[?)(?P<names>[^\]]+)\]")
 _KEY = re.compile(r"\s*(?P<names>[\w\"'.-]+(\s*\.\s*[\w\"'-]+)*)\s*=")
 _QUOTES = re.compile(r"'''|\"\"\"")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_WIDTH = 100
 
 
 class TomlMistake(ValueError):
@@ -41,27 +81,30 @@ class TomlMistake(ValueError):
         return f", line {self.line}" if self.line else ""
 
 
+# --- reading --------------------------------------------------------------------------------------
+
+
 def read_toml(text: str, kind: type[T], *, dec_hook: Callable[[type, Any], Any] | None = None) -> T:
     """Read a TOML text as a struct; raises TomlMistake."""
     try:
-        read = tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         reason = str(error)
         at = _AT_LINE.search(reason)
         raise TomlMistake(_AT_LINE.sub("", reason), "", int(at["line"]) if at else 0) from error
-    return converted(read, kind, text, dec_hook=dec_hook)
+    return converted(table, kind, text, dec_hook=dec_hook)
 
 
 def converted(
-    read: object,
+    table: object,
     kind: type[T],
     text: str = "",
     *,
     dec_hook: Callable[[type, Any], Any] | None = None,
 ) -> T:
-    """Convert what was read from a TOML text to a struct; raises TomlMistake."""
+    """Convert what a TOML text holds to a struct; raises TomlMistake."""
     try:
-        return msgspec.convert(read, kind, dec_hook=dec_hook)
+        return msgspec.convert(table, kind, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
         reason = str(error)
         at = _AT.search(reason)
@@ -112,3 +155,158 @@ def _places(text: str) -> Iterator[tuple[int, _Path]]:
 
 def _names(dotted: str) -> list[str]:
     return [name.strip().strip("\"'") for name in dotted.split(".")]
+
+
+# --- mistakes, for the author of a course ---------------------------------------------------------
+
+
+def read_course_file(file: Path, kind: type[T], page: str) -> T:
+    """Read a file of a course as a struct whose keys this page of docs/ explains.
+
+    Raises CourseError with the file, the line, the exercise or assignment, and the key.
+    """
+    advice = f"Compare with docs/{page}, where every key is explained."
+    try:
+        text = file.read_text(encoding="utf-8")
+        return read_toml(text, kind)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CourseError(f"{file}: {error}. {advice}") from error
+    except TomlMistake as error:
+        reason = _of_an_entry(error, text)
+        raise CourseError(f"{file}{error.place}: {reason}. {advice}") from error
+
+
+def _of_an_entry(mistake: TomlMistake, text: str) -> str:
+    """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern."""
+    reason = mistake.reason.rstrip(".")
+    for pattern, words in _PATTERNS.items():
+        reason = reason.replace(f"`str` matching regex {pattern!r}", words)
+    if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:
+        table, number, key = at["table"], int(at["number"]), at["key"]
+        name = _id_of(text, table, number) or f"number {number + 1}"
+        return f"{reason} ({f'`{key}` of the ' if key else ''}{table} {name})"
+    return f"{reason} (`{mistake.path}`)" if mistake.path else reason
+
+
+def _id_of(text: str, table: str, number: int) -> str:
+    """The id of a table of a file that is not in order; empty if it has none."""
+    try:
+        return repr(tomllib.loads(text)[table][number]["id"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
+# --- mistakes, for a teacher ----------------------------------------------------------------------
+
+
+def explained(mistake: TomlMistake, text: str, tables: Tables, examples: Mapping[str, str]) -> str:
+    """The decoder's words with the table and the key in the place of a path, and what to write.
+
+    `examples` has what to write, by key.
+    """
+    if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
+        return _no_toml(mistake, text)
+    what, path = mistake.reason, mistake.path
+    if (unknown := _UNKNOWN.fullmatch(what)) is not None:
+        where = f" of {_where(path)}" if path else ""
+        advice = _key_advice(unknown["key"], _table_of(path, tables), tables)
+        return f"there is no key `{unknown['key']}`{where}. {advice}"
+    if (missing := _MISSING.fullmatch(what)) is not None:
+        where = f"{_where(path)} " if path else ""
+        return f"{where}needs `{missing['key']}`. Write {examples[missing['key']]}."
+    for word, plain in _PLAIN_WORDS.items():
+        what = what.replace(word, plain)
+    key, table = _key_and_table(path)
+    of = f" of {table}" if table else ""
+    example = f" Write {examples[key]}." if key in examples else ""
+    return f"`{key}`{of}: {what[0].lower()}{what[1:]}.{example}"
+
+
+def _no_toml(mistake: TomlMistake, text: str) -> str:
+    """The parser's words, with what stands in the line, and what a time needs."""
+    lines = text.splitlines()
+    line = lines[mistake.line - 1].strip() if 0 < mistake.line <= len(lines) else ""
+    advice = ""
+    if re.search(r"\d{4}-\d\d?-\d\d?", line):
+        advice = " A time has seconds and no quotes: 2026-10-12T23:59:00."
+    return f"this is no TOML: {mistake.reason}{f', in `{line}`' if line else ''}.{advice}"
+
+
+def _key_advice(key: str, table: str, tables: Tables) -> str:
+    """Where an unknown key belongs, or which ones of its table may be meant."""
+    elsewhere = [f"[{name}]" for name, kind in tables.items() if key in kind.__struct_fields__]
+    if elsewhere:
+        return f"It belongs below {' or '.join(elsewhere).replace('[]', 'no table')}."
+    return nearest(key, sorted(tables[table].__struct_fields__))
+
+
+def _parts(path: str) -> list[tuple[str, int | None]]:
+    """The keys of a decoder's path with the number, from 0, of those that are lists."""
+    pairs = re.findall(r"([\w-]+)(?:\[(\d+|\.\.\.)\])?", path)
+    return [(key, int(index) if index.isdigit() else None) for key, index in pairs]
+
+
+def _table_of(path: str, tables: Tables) -> str:
+    named = [key for key, _ in _parts(path) if key in tables]
+    return named[-1] if named else ""
+
+
+def _where(path: str) -> str:
+    """A table as its author finds it: [late], [[due]] 2."""
+    words = [
+        f"[[{key}]] {index + 1}" if index is not None else f"[{key}]" for key, index in _parts(path)
+    ]
+    return " in ".join(reversed(words))
+
+
+def _key_and_table(path: str) -> tuple[str, str]:
+    parts = _parts(path)
+    # A table in a wrong shape is named as a key, the members of a list of texts by the list.
+    key = parts[-1][0] if parts else ""
+    is_step = len(parts) > 1 and parts[-2][0] == "steps"
+    table = path.rsplit(".", 1)[0] if "." in path else ""
+    return key, ("steps" if is_step else _where(table)) if table else ""
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def written(table: Mapping[str, Any]) -> str:
+    """A table as a TOML file: its values, then the arrays of tables in it, each under its header.
+
+    Raises GraderError where reading it again would give something else.
+    """
+    text = "\n".join(_lines(table, "")) + "\n"
+    if tomllib.loads(text) != table:
+        raise GraderError("A file of the course could not be written anew as TOML.")
+    return text
+
+
+def _lines(table: Mapping[str, Any], name: str) -> Iterator[str]:
+    tables = {key: value for key, value in table.items() if _is_tables(value)}
+    for key, value in table.items():
+        if key not in tables:
+            yield f"{key if _BARE_KEY.fullmatch(key) else written_value(key)} = {written_value(value)}"
+    for key, rows in tables.items():
+        for row in rows:
+            yield f"\n[[{name}{key}]]"
+            yield from _lines(row, f"{name}{key}.")
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def written_value(value: Any) -> str:
+    """A value as TOML has it after the `=`; a list that is too long for a line has a line for each item."""
+    if isinstance(value, dict):
+        pairs = [f"{written_value(key)} = {written_value(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+    if isinstance(value, list):
+        items = [written_value(item) for item in value]
+        line = f"[{', '.join(items)}]"
+        return line if len(line) <= _WIDTH else "[\n    " + ",\n    ".join(items) + ",\n]"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    # A string of JSON is one of TOML but for this character, which TOML has escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

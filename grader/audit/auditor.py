@@ -12,9 +12,8 @@ from pathlib import Path
 import msgspec
 
 from grader.audit.catalogue import Attack, Proof, arm, read_catalogue
-from grader.audit.evidence import Evidence, Trial, evidence_in
+from grader.audit.evidence import Evidence, Trial, adopt_orphans, evidence_in
 from grader.audit.field import Field
-from grader.audit.leavings import adopt_orphans
 from grader.course.manifest import Course, load_course
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions

@@ -1,15 +1,34 @@
-"""Evidence of an attack's success, from outside: all kinds are looked for, not the announced one alone."""
+"""Evidence of an attack's success, from outside: all kinds are looked for, not the announced one alone.
+
+First what the grading itself shows, then what was left on the machine: processes, files under the attack's
+mark, System V shared memory.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+import signal
+import sysconfig
+import tempfile
+import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 
 from grader.audit.catalogue import Proof
 
 LATE_SECONDS = 2.0
+_PR_SET_CHILD_SUBREAPER = 36
+_GRACE_SECONDS = 1.0
+# Where every system lets programs share files.
+_SHARED = ("tmp", "var/tmp", "dev/shm", "dev/mqueue")
+
+
+# --- in the grading -----------------------------------------------------------------------------------
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -60,3 +79,119 @@ def evidence_in(trial: Trial, secrets: Mapping[str, str], trophy: str) -> Iterab
 
 def _drives_a_terminal(character: str) -> bool:
     return character != "\n" and unicodedata.category(character) in {"Cc", "Cf", "Cs"}
+
+
+# --- on the machine -----------------------------------------------------------------------------------
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, so that all of them stay visible."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(root: int | None = None) -> set[int]:
+    """The processes below `root` (by default this one); those that have ended do not count."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(entry.name)
+            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                children.setdefault(int(parent), []).append(pid)
+    below: set[int] = set()
+    waiting = [root or os.getpid()]
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            below.add(child)
+            waiting.append(child)
+    return below
+
+
+class Leavings:
+    """Processes, files and shared memory that were not there before.
+
+    `known` are the processes that belong there, `scratch` the folder in which each sandbox finds its
+    own, as the sandboxes see it.
+    """
+
+    def __init__(self, mark: str, key: int, known: Iterable[int], scratch: Path) -> None:
+        self._mark, self._key, self._scratch = mark, key, scratch
+        self._known = frozenset(known)
+        self._before = set(self._files())
+
+    def found(self) -> list[str]:
+        """The leavings, in words; an ending process has a moment to be gone."""
+        end = time.monotonic() + _GRACE_SECONDS
+        while (left := self._processes()) and time.monotonic() < end:
+            time.sleep(0.02)
+        words = [f"{len(left)} processes"] if left else []
+        words += [f"the file {path}" for path in self._files() if path not in self._before]
+        return words + self._shared_memory()
+
+    def remove(self) -> None:
+        """Kill and remove it."""
+        for pid in self._processes():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        for path in self._files():
+            if path not in self._before:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        _remove_shared_memory(self._key)
+
+    def _processes(self) -> set[int]:
+        return descendants() - self._known
+
+    def _files(self) -> list[Path]:
+        files = [
+            path for folder in _folders() for path in _listed(folder) if self._mark in path.name
+        ]
+        for root in self._roots():
+            files += _listed(root / self._scratch.relative_to("/"))
+            for folder in _SHARED:
+                files += [path for path in _listed(root / folder) if self._mark in path.name]
+        return files
+
+    def _roots(self) -> Iterator[Path]:
+        """The file systems of the fork servers and sandboxes, as far as we may look into them."""
+        yield Path("/")
+        yield from (Path(f"/proc/{pid}/root") for pid in sorted(self._known))
+
+    def _shared_memory(self) -> list[str]:
+        try:
+            lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+        except OSError:
+            return []
+        keys = [int(line.split()[0]) for line in lines]
+        return [f"shared memory {self._key}"] * (self._key in keys)
+
+
+def _folders() -> Iterator[Path]:
+    """Where student code would like to leave something for others."""
+    packages = Path(sysconfig.get_path("purelib"))
+    package = Path(__file__).resolve().parents[1]
+    yield from (
+        packages,
+        packages / "__pycache__",
+        package,
+        package / "__pycache__",
+        package.parent,
+    )
+    yield Path(tempfile.gettempdir())
+    with contextlib.suppress(RuntimeError):
+        yield from (Path.home(), Path.home() / ".cache", Path.home() / ".config" / "matplotlib")
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _remove_shared_memory(key: int) -> None:
+    library = ctypes.CDLL(None)
+    number = library.shmget(key, 0, 0)
+    if number >= 0:
+        library.shmctl(number, 0, None)

@@ -11,8 +11,7 @@ from pathlib import Path
 from grader.audit import resident
 from grader.audit.canaries import Canaries
 from grader.audit.catalogue import Proof
-from grader.audit.evidence import Evidence
-from grader.audit.leavings import Leavings, descendants
+from grader.audit.evidence import Evidence, Leavings, descendants
 from grader.errors import GraderError, JudgeError
 from grader.judge.process import Judge
 from grader.sandbox.client import Sandbox

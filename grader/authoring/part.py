@@ -15,7 +15,7 @@ import msgspec
 
 from grader.course.assignments import FILE, FOLDER, CourseAssignment, released_table
 from grader.course.manifest import MANIFEST, Course, ReleasedExercise, load_course
-from grader.course.toml import written
+from grader.toml import written
 
 
 def released_manifests(course: Course) -> dict[str, str]:

@@ -29,7 +29,7 @@ import msgspec
 from grader.authoring.gradescope_package import installed_versions, wheel
 from grader.authoring.observations import observations
 from grader.authoring.part import released_manifests
-from grader.authoring.template import fill
+from grader.authoring.scaffold import fill
 from grader.course.digest import exercise_digest
 from grader.course.manifest import (
     MANIFEST,

@@ -1,22 +1,28 @@
-"""A new exercise, or a new course around it: small, complete and proved, for its author to edit."""
+"""What an author begins with: a course, an exercise or an assignment, small, complete and proved.
+
+All of it is made from templates, files in `templates/` with @names@ to fill in; a release fills in others.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import keyword
 import os
 import re
+import secrets
 import sys
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from grader.authoring.template import fill
+from grader.course.assignments import FILE, CourseAssignment, read_assignments
 from grader.course.manifest import Course, load_course
 from grader.course.stub import make_stub
 from grader.errors import CourseError, GraderError
+from grader.toml import written, written_value
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
 # The file of an exercise is imported under its id; these are imported beside it.
@@ -24,6 +30,14 @@ _TAKEN = ("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch")
 _FIRST_CHAPTER = "basics"
 # What a fresh repository holds: a course may be begun beside it.
 _OF_A_REPOSITORY = re.compile(r"\..*|README.*|LICEN[CS]E.*", re.IGNORECASE)
+# `$` and `{` stand in workflows and in Python for what they are.
+_NAME = re.compile(r"@([a-z_]+)@")
+# Larger than what a student would try, and short enough to be typed.
+_SEEDS = 10**9
+_HEAD_OF_ASSIGNMENTS = """\
+# What is handed out together, when it is due, and what it counts: docs/instructors.md explains every key.
+# It holds the seeds by which hidden tests draw their inputs: keep it from students.
+"""
 
 
 class Scaffolded(msgspec.Struct, frozen=True):
@@ -76,7 +90,7 @@ def new_course(
     title = _checked(exercise, chapter, title)
     name = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")[:60]
     name = name if _IDENTIFIER.fullmatch(name) else "course"
-    head = fill("course.toml", name=name, title_string=_toml(_words(name)))
+    head = fill("course.toml", name=name, title_string=written_value(_words(name)))
     files = _files("exercises", exercise, chapter, title)
     texts = {name: text for name, (text, _) in files.items()}
     texts["exercises/course.toml"] = f"{head}\n{_entry(exercise, chapter, title)}"
@@ -85,6 +99,42 @@ def new_course(
     with _written(folder, texts):
         load_course(folder / "exercises" / "course.toml")
     return _scaffolded(exercise, chapter, folder, "exercises", files)
+
+
+def new_assignment(
+    course: Course, assignment_id: str, values: dict[str, Any], timezone: str = ""
+) -> tuple[Path, CourseAssignment]:
+    """Add an assignment of these keys to the course, and return its file and what was read from it.
+
+    It gets a seed, which is drawn once and never shown. Without a `title` it has one that is made from the id:
+    `Week 3` of `week3`. A `timezone` stands at the top of a new file. Raises CourseError for what is not in
+    order; then nothing is written.
+    """
+    path = course.folder / FILE
+    before = path.read_text(encoding="utf-8") if path.is_file() else _begin_assignments(timezone)
+    table = {
+        "id": assignment_id,
+        "title": values.get("title") or _words(re.sub(r"(\D)(\d)", r"\1 \2", assignment_id)),
+        **{key: value for key, value in values.items() if key != "title" and value},
+        "seed": secrets.randbelow(_SEEDS),
+    }
+    draft = path.with_name(f".{FILE}.new")
+    try:
+        entry = written({"assignment": [table]}).lstrip()
+        draft.write_text(f"{before}\n{entry}", encoding="utf-8")
+        read = read_assignments(draft, {each.id: each.chapter for each in course.exercises})
+        draft.replace(path)
+    except CourseError as error:
+        raise CourseError(str(error).replace(str(draft), str(path))) from error
+    except OSError as error:
+        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return path, read.assignments[-1]
+
+
+def _begin_assignments(timezone: str) -> str:
+    return _HEAD_OF_ASSIGNMENTS + (f"\n{written({'timezone': timezone})}" if timezone else "")
 
 
 def is_empty(folder: Path) -> bool:
@@ -119,13 +169,8 @@ def _words(identifier: str) -> str:
     return identifier.replace("_", " ").capitalize()
 
 
-def _toml(text: str) -> str:
-    """A printable text as a basic string of TOML, which looks like one of JSON."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 def _entry(exercise: str, chapter: str, title: str) -> str:
-    return fill("exercise.toml", id=exercise, chapter=chapter, title_string=_toml(title))
+    return fill("exercise.toml", id=exercise, chapter=chapter, title_string=written_value(title))
 
 
 def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str, tuple[str, str]]:
@@ -191,3 +236,14 @@ def _replace(path: Path, content: bytes) -> None:
     beside = path.with_name(f".{path.name}.new")
     beside.write_bytes(content)
     beside.replace(path)
+
+
+def fill(template: str, **values: str) -> str:
+    """The text of a template with every @name@ replaced; a name without a value is a KeyError.
+
+    Values are not searched for names again: they may hold any text.
+    """
+    # Not `joinpath` with several parts, which namespace readers of Python 3.11 do not take.
+    file = resources.files("grader.authoring") / "templates" / f"{template}.txt"
+    text = file.read_text(encoding="utf-8")
+    return _NAME.sub(lambda match: values[match[1]], text)

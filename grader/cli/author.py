@@ -141,7 +141,7 @@ def new_assignment(
       grade new-assignment week2 glu hooks buffers --extra-credit hooks
     """
     course = _folder_of(course_path)
-    from grader.authoring.assignment import new_assignment as begin
+    from grader.authoring.scaffold import new_assignment as begin
 
     chapters = [name for name in exercises if name in course.chapters]
     values = {

@@ -138,7 +138,7 @@ def batch(
     from grader.gradebook import Keeper
     from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import batch as grade_class
-    from grader.gradebook.belonging import refuse_two_ids
+    from grader.gradebook.intake import refuse_two_ids
     from grader.submissions import find_class, joined, read_roster, read_times
     from grader.text import counted
 

@@ -73,7 +73,7 @@ def mark(
     (chosen,) = known_exercises(course, [exercise])
     from grader.gradebook import Gradebook, Keeper
     from grader.gradebook.anonymous import Pseudonyms
-    from grader.gradebook.belonging import refuse_other_course
+    from grader.gradebook.intake import refuse_other_course
     from grader.gradebook.marking import (
         answers,
         draft_name,

@@ -88,7 +88,7 @@ def similar(
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
     from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.belonging import refuse_other_course
+    from grader.gradebook.intake import refuse_other_course
     from grader.gradebook.similarity import (
         find_in_corpus,
         find_similar,

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import datetime
 import zoneinfo
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from grader.course.toml import IDENTIFIER, decoded
 from grader.errors import CourseError
 from grader.text import nearest
-from grader.toml import line_of
+from grader.toml import Identifier, Text, line_of, read_course_file
 
 FILE = "assignments.toml"
 # Of a release: the files of the assignments that students were given.
 FOLDER = "assignments"
-_Id = Annotated[str, msgspec.Meta(pattern=IDENTIFIER, max_length=60)]
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 _FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 _LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
@@ -37,14 +34,14 @@ class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
     `extra_credit` are added to those of the assignment, and are not needed for full marks.
     """
 
-    id: _Id
-    title: _Text
-    exercises: tuple[_Text, ...] = ()
-    chapters: tuple[_Text, ...] = ()
+    id: Identifier
+    title: Text
+    exercises: tuple[Text, ...] = ()
+    chapters: tuple[Text, ...] = ()
     opens: datetime.datetime | None = None
     due: datetime.datetime | None = None
     weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
-    extra_credit: tuple[_Text, ...] = ()
+    extra_credit: tuple[Text, ...] = ()
     teams: bool = False
 
 
@@ -60,11 +57,11 @@ class CourseAssignment(
     """
 
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    graders: tuple[_Text, ...] = ()
+    graders: tuple[Text, ...] = ()
     policy: dict[str, Any] = {}
     at_most: _Positive = 100.0
     can_drop: bool = True
-    replaces: tuple[_Id, ...] = ()
+    replaces: tuple[Identifier, ...] = ()
     timezone: str = ""
 
     @property
@@ -81,9 +78,9 @@ class CourseAssignment(
 class Excused(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A student for whom an assignment does not count, and why."""
 
-    student: _Text
-    assignment: _Id
-    reason: _Text
+    student: Text
+    assignment: Identifier
+    reason: Text
 
 
 class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,9 +93,9 @@ class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     drop_lowest: Annotated[int, msgspec.Meta(ge=0)] = 0
     at_most: _Positive = 100.0
-    cuts: dict[_Text, Annotated[float, msgspec.Meta(ge=0)]] = {}
+    cuts: dict[Text, Annotated[float, msgspec.Meta(ge=0)]] = {}
     missing: Annotated[str, msgspec.Meta(pattern=r"^(open|zero)$")] = "open"
-    same: tuple[tuple[_Text, ...], ...] = ()
+    same: tuple[tuple[Text, ...], ...] = ()
     excused: tuple[Excused, ...] = ()
 
 
@@ -120,11 +117,11 @@ def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
 
     Raises CourseError with the file, the line, and what to write.
     """
-    read = decoded(path, _AssignmentsFile, "instructors.md")
-    assignments = resolved(path, read.assignment, read.timezone, chapters)
-    for complaint in _term_complaints(read.term, [each.id for each in assignments]):
+    file = read_course_file(path, _AssignmentsFile, "instructors.md")
+    assignments = resolved(path, file.assignment, file.timezone, chapters)
+    for complaint in _term_complaints(file.term, [assignment.id for assignment in assignments]):
         raise CourseError(f"{path}: {complaint}")
-    return Assignments(assignments, read.term)
+    return Assignments(assignments, file.term)
 
 
 def resolved(
@@ -134,17 +131,22 @@ def resolved(
     chapters: Mapping[str, str],
 ) -> tuple[CourseAssignment, ...]:
     """The assignments of a file, checked, with their exercises in the place of chapters, and the time zone."""
-    for complaint in _complaints(path, assignments, timezone, chapters):
-        raise CourseError(f"{path}: {complaint}")
-    each_resolved = tuple(
-        msgspec.structs.replace(
-            each, exercises=_exercises(each, chapters), chapters=(), timezone=timezone
+    if timezone and not _is_zone(timezone):
+        raise CourseError(
+            f'{path}: there is no time zone {timezone!r}; write one as timezone = "Europe/Warsaw".'
         )
-        for each in assignments
+    for number, key, complaint in _complaints(assignments, timezone, chapters):
+        place = f"assignment {assignments[number].id!r}{_line(path, number, key)}"
+        raise CourseError(f"{path}: {place}: {complaint}")
+    return tuple(
+        msgspec.structs.replace(
+            assignment,
+            exercises=_exercises(assignment, chapters),
+            chapters=(),
+            timezone=timezone,
+        )
+        for assignment in assignments
     )
-    for complaint in _overlaps(each_resolved, path):
-        raise CourseError(f"{path}: {complaint}")
-    return each_resolved
 
 
 def released_table(assignment: CourseAssignment) -> dict[str, Any]:
@@ -172,91 +174,93 @@ def _instant(time: datetime.datetime, timezone: str) -> datetime.datetime:
 
 
 def _complaints(
-    path: Path,
-    assignments: tuple[CourseAssignment, ...],
-    timezone: str,
-    chapters: Mapping[str, str],
-) -> Iterator[str]:
-    if timezone and not _is_zone(timezone):
-        yield f'there is no time zone {timezone!r}; write one as timezone = "Europe/Warsaw".'
-    taken: dict[str, str] = dict.fromkeys(chapters.values(), "a chapter")
-    taken |= dict.fromkeys(chapters, "an exercise")
-    titles: set[str] = set()
-    ids = [each.id for each in assignments]
-    for number, each in enumerate(assignments):
+    assignments: Sequence[CourseAssignment], timezone: str, chapters: Mapping[str, str]
+) -> Iterator[tuple[int, str, str]]:
+    """The number of an assignment, from 0, a key of it, and what is wrong with that."""
+    ids = [assignment.id for assignment in assignments]
+    for number, assignment in enumerate(assignments):
+        for key, complaint in (
+            *_id_complaints(assignment, assignments[:number], chapters),
+            *_name_complaints(assignment, ids, chapters),
+            *_time_complaints(assignment, timezone),
+        ):
+            yield number, key, complaint
+    for number, assignment in enumerate(assignments):
+        for complaint in _overlaps(assignment, assignments[:number], chapters):
+            yield number, "", complaint
 
-        def said(key: str, text: str, number: int = number, each: CourseAssignment = each) -> str:
-            return f"assignment {each.id!r}{_line(path, number, key)}: {text}"
 
-        if each.id in taken:
-            yield said(
-                "id", f"this is the id of {taken[each.id]}, too; an id means one thing in a course."
-            )
-        if each.title.casefold() in titles:
-            yield said(
-                "title", f"another assignment has the title {each.title!r}, too; choose another."
-            )
-        if each.timezone:
-            yield said("timezone", "`timezone` stands once, at the top of the file.")
-        taken[each.id] = "an assignment"
-        titles.add(each.title.casefold())
-        yield from _name_complaints(each, chapters, ids, said)
-        yield from _time_complaints(each, timezone, said)
+def _id_complaints(
+    assignment: CourseAssignment, before: Sequence[CourseAssignment], chapters: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    taken = dict.fromkeys(chapters.values(), "a chapter") | dict.fromkeys(chapters, "an exercise")
+    taken |= {other.id: "an assignment" for other in before}
+    if (what := taken.get(assignment.id)) is not None:
+        yield "id", f"this is the id of {what}, too; an id means one thing in a course."
+    if assignment.title.casefold() in {other.title.casefold() for other in before}:
+        yield (
+            "title",
+            f"another assignment has the title {assignment.title!r}, too; choose another.",
+        )
+    if assignment.timezone:
+        yield "timezone", "`timezone` stands once, at the top of the file."
 
 
 def _name_complaints(
-    each: CourseAssignment, chapters: Mapping[str, str], ids: list[str], said: Any
-) -> Iterator[str]:
-    for key, names, known in (
-        ("exercises", each.exercises, list(chapters)),
-        ("chapters", each.chapters, list(dict.fromkeys(chapters.values()))),
-        ("replaces", each.replaces, [name for name in ids if name != each.id]),
+    assignment: CourseAssignment, ids: Sequence[str], chapters: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    others = [id_ for id_ in ids if id_ != assignment.id]
+    for key, kind, names, existing in (
+        ("exercises", "exercise", assignment.exercises, list(chapters)),
+        ("chapters", "chapter", assignment.chapters, list(dict.fromkeys(chapters.values()))),
+        ("replaces", "other assignment", assignment.replaces, others),
     ):
-        kind = "other assignment" if key == "replaces" else key.removesuffix("s")
         for name in names:
-            if name not in known:
-                yield said(key, f"there is no {kind} {name!r}. {nearest(name, known)}")
+            if name not in existing:
+                yield key, f"there is no {kind} {name!r}. {nearest(name, existing)}"
             elif names.count(name) > 1:
-                yield said(key, f"{name!r} stands twice in `{key}`; once is enough.")
-    for name in each.exercises:
-        if chapters.get(name) in each.chapters:
-            yield said(
-                "exercises",
-                f"{name!r} is there twice: by its name, and as one of the chapter {chapters[name]!r}.",
-            )
-    exercises = _exercises(each, chapters)
+                yield key, f"{name!r} stands twice in `{key}`; once is enough."
+    for name in assignment.exercises:
+        chapter = chapters.get(name)
+        if chapter in assignment.chapters:
+            twice = f"{name!r} is there twice: by its name, and as one of the chapter {chapter!r}."
+            yield "exercises", twice
+    exercises = _exercises(assignment, chapters)
     if not exercises:
-        yield said("id", "it has no exercises; name them in `exercises`, or whole `chapters`.")
-    for name in each.extra_credit:
+        yield "id", "it has no exercises; name them in `exercises`, or whole `chapters`."
+    for name in assignment.extra_credit:
         if name not in exercises:
-            yield said(
-                "extra_credit",
-                f"{name!r} is none of its exercises. {nearest(name, exercises)}",
-            )
-    if exercises and set(exercises) <= set(each.extra_credit):
-        yield said(
-            "extra_credit", "all of its exercises are for extra credit; leave one that is not."
-        )
+            yield "extra_credit", f"{name!r} is none of its exercises. {nearest(name, exercises)}"
+    if exercises and set(exercises) <= set(assignment.extra_credit):
+        yield "extra_credit", "all of its exercises are for extra credit; leave one that is not."
 
 
-def _time_complaints(each: CourseAssignment, timezone: str, said: Any) -> Iterator[str]:
-    for key, time in (("opens", each.opens), ("due", each.due)):
+def _time_complaints(assignment: CourseAssignment, timezone: str) -> Iterator[tuple[str, str]]:
+    for key, time in (("opens", assignment.opens), ("due", assignment.due)):
         if time is not None and time.tzinfo is None and not timezone:
-            yield said(
-                key,
-                f"`{key}` is a local time, and no time zone is named; write "
-                'timezone = "Europe/Warsaw" at the top of the file.',
-            )
+            local = f"`{key}` is a local time, and no time zone is named; write "
+            yield key, f'{local}timezone = "Europe/Warsaw" at the top of the file.'
             return
-    here = msgspec.structs.replace(each, timezone=timezone)
-    if each.due is not None and here.due_at <= here.opens_at:
-        yield said("due", f"it is due at {each.due}, before it opens at {each.opens}.")
-    if "due" in each.policy:
-        yield said(
-            "policy", "write `due` of the assignment itself in the place of one in its policy."
-        )
-    if "timezone" in each.policy:
-        yield said("policy", "`timezone` stands once, at the top of the file.")
+    here = msgspec.structs.replace(assignment, timezone=timezone)
+    if assignment.due is not None and here.due_at <= here.opens_at:
+        yield "due", f"it is due at {assignment.due}, before it opens at {assignment.opens}."
+    if "due" in assignment.policy:
+        yield "policy", "write `due` of the assignment itself in the place of one in its policy."
+    if "timezone" in assignment.policy:
+        yield "policy", "`timezone` stands once, at the top of the file."
+
+
+def _overlaps(
+    assignment: CourseAssignment, before: Sequence[CourseAssignment], chapters: Mapping[str, str]
+) -> Iterator[str]:
+    """An exercise belongs to one assignment: a second release of it would replace what a student wrote."""
+    owners = {name: other.id for other in before for name in _exercises(other, chapters)}
+    for name in _exercises(assignment, chapters):
+        if name in owners:
+            yield (
+                f"the exercise {name!r} is one of {owners[name]!r}, too; "
+                "an exercise belongs to one assignment."
+            )
 
 
 def _term_complaints(term: TermRules, ids: list[str]) -> Iterator[str]:
@@ -275,20 +279,6 @@ def _term_complaints(term: TermRules, ids: list[str]) -> Iterator[str]:
     named = [student for group in term.same for student in group]
     if twice := [student for student in named if named.count(student) > 1]:
         yield f"`same` of [term] names {twice[0]!r} twice; put all ids of a person into one list."
-
-
-def _overlaps(assignments: tuple[CourseAssignment, ...], path: Path) -> Iterator[str]:
-    """An exercise belongs to one assignment: a second release of it would replace what a student wrote."""
-    owners: dict[str, str] = {}
-    for number, each in enumerate(assignments):
-        for name in each.exercises:
-            if name in owners:
-                line = _line(path, number)
-                yield (
-                    f"assignment {each.id!r}{line}: the exercise {name!r} is one of {owners[name]!r}, too; "
-                    "an exercise belongs to one assignment."
-                )
-            owners[name] = each.id
 
 
 def _line(path: Path, number: int, key: str = "") -> str:

@@ -45,20 +45,16 @@ from grader.course.assignments import (
     resolved,
 )
 from grader.course.stub import Stub, derived_stub
-from grader.course.toml import IDENTIFIER, QUALIFIED_NAME, decoded
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
 from grader.text import nearest
+from grader.toml import Identifier, QualifiedName, Text, read_course_file
 
 if TYPE_CHECKING:
     from grader.course.pack import Unpacked
 
 FORMAT_VERSION = 1
 MANIFEST = "course.toml"
-
-_Identifier = Annotated[str, msgspec.Meta(pattern=IDENTIFIER, max_length=60)]
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
-_QualifiedName = Annotated[str, msgspec.Meta(pattern=QUALIFIED_NAME)]
 
 
 class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -69,9 +65,9 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     dispatcher, as `aten::glu`, watched while the entry points of `inside` run.
     """
 
-    inside: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
-    reason: _Text
-    names: tuple[_Text, ...] = ()
+    inside: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+    reason: Text
+    names: tuple[Text, ...] = ()
     operators: tuple[Annotated[str, msgspec.Meta(pattern=r"^\w+::\w+$")], ...] = ()
 
     @property
@@ -83,9 +79,9 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 class PackageNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Packages that the tests of a share need; `extra` is that of this grader which brings them."""
 
-    packages: Annotated[tuple[_Identifier, ...], msgspec.Meta(min_length=1)]
-    share: _QualifiedName
-    extra: _Identifier | None = None
+    packages: Annotated[tuple[Identifier, ...], msgspec.Meta(min_length=1)]
+    share: QualifiedName
+    extra: Identifier | None = None
 
     @property
     def is_met(self) -> bool:
@@ -107,10 +103,10 @@ class Help(msgspec.Struct, frozen=True, kw_only=True):
 
     difficulty: Annotated[int, msgspec.Meta(ge=1, le=3)]
     minutes: Annotated[int, msgspec.Meta(gt=0)]
-    teaches: _Text
-    hints: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=3, max_length=3)]
-    prerequisites: tuple[_Identifier, ...] = ()
-    reading: tuple[_Text, ...] = ()
+    teaches: Text
+    hints: Annotated[tuple[Text, ...], msgspec.Meta(min_length=3, max_length=3)]
+    prerequisites: tuple[Identifier, ...] = ()
+    reading: tuple[Text, ...] = ()
 
 
 class ReleasedExercise(Help, frozen=True, kw_only=True):
@@ -120,15 +116,15 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     divide the points. `seconds` is the time of the tests of each share, or of all tests.
     """
 
-    id: _Identifier
-    chapter: _Identifier
-    title: _Text
+    id: Identifier
+    chapter: Identifier
+    title: Text
     points: Annotated[float, msgspec.Meta(gt=0)]
     seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)]
-    shares: dict[_QualifiedName, Annotated[float, msgspec.Meta(gt=0, le=1e6)]] = {}
+    shares: dict[QualifiedName, Annotated[float, msgspec.Meta(gt=0, le=1e6)]] = {}
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 2048
     needs: tuple[Literal["processes", "loopback"] | PackageNeed, ...] = ()
-    preload: tuple[_Text, ...] = ()
+    preload: tuple[Text, ...] = ()
     forbidden: tuple[ForbiddenRule, ...] = ()
 
 
@@ -140,7 +136,7 @@ class Exercise(
     `ordinary` are names that would be odd in a student's file, and that answers of this exercise need.
     """
 
-    ordinary: tuple[_Text, ...] = ()
+    ordinary: tuple[Text, ...] = ()
 
     @property
     def operators(self) -> frozenset[str]:
@@ -176,9 +172,9 @@ class Exercise(
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format_version: int
-    title: _Text
-    name: _Identifier
-    version: _Text
+    title: Text
+    name: Identifier
+    version: Text
     exercise: tuple[Exercise, ...] = ()
     disclose: Disclosure = Disclosure.MISTAKE
 
@@ -470,11 +466,11 @@ def _load_pack(path: Path) -> Course:
 
 def _load(manifest: Path) -> Course:
     folder = manifest.parent
-    read = decoded(manifest, _Manifest, "authoring.md")
+    read = read_course_file(manifest, _Manifest, "authoring.md")
     exercises, assignments = read.exercise, Assignments()
     parts = sorted((folder / FOLDER).glob("*.toml"))
     for path in parts:
-        part = decoded(path, _Part, "authoring.md")
+        part = read_course_file(path, _Part, "authoring.md")
         exercises += part.exercise
         given = resolved(path, part.assignment, part.timezone, _chapters_of(part.exercise))
         assignments = Assignments((*assignments.assignments, *given))

@@ -222,9 +222,9 @@ class _Hiding:
 
     def __init__(self, pseudonym: str, real: StudentInfo, origins: list[str]) -> None:
         self._pseudonym = pseudonym
-        ids = [value for kind, value in real.ids.items() if kind not in ("section", "team")]
         parts = [part for name in origins for part in (name, name.partition(".")[0])]
-        names = {real.id, real.name, real.email, real.email.partition("@")[0], *ids, *parts}
+        names = {real.id, real.name, real.email, real.email.partition("@")[0]}
+        names |= {*real.other_ids.values(), *parts}
         # "Doe, Jane" is "Jane Doe" in a comment, or "Jane" alone; `max` is no Max.
         words = {word for word in _WORDS.findall(real.name) if not word.islower()}
         self._patterns = [

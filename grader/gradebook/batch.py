@@ -16,8 +16,7 @@ import msgspec
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.gradebook import Attempt, Gradebook, Keeper
-from grader.gradebook.asking import Asking, ToJudge
-from grader.gradebook.belonging import refuse_other_course, refuse_other_ids
+from grader.gradebook.intake import Asking, ToJudge, refuse_other_course, refuse_other_ids
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.review import (
     Attention,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -18,9 +17,8 @@ import msgspec
 
 from grader.errors import GraderError
 from grader.gradebook.corrections import Correction, Kind
-from grader.gradebook.toml_words import explained
 from grader.text import clean
-from grader.toml import TomlMistake, line_of, read_toml
+from grader.toml import Tables, TomlMistake, explained, line_of, read_toml, written_value
 
 CORRECTIONS_FILE = "corrections.toml"
 _HEADER = """\
@@ -54,7 +52,7 @@ class _Corrections(msgspec.Struct, forbid_unknown_fields=True):
     correction: tuple[Correction, ...] = ()
 
 
-_TABLES: dict[str, type[msgspec.Struct]] = {"": _Corrections, "correction": Correction}
+_TABLES: Tables = {"": _Corrections, "correction": Correction}
 
 
 def corrections_text(folder: Path) -> str:
@@ -145,13 +143,10 @@ def _table(correction: Correction) -> str:
                 continue
             case datetime.datetime():
                 written = value.isoformat().replace("+00:00", "Z")
-            case True:
-                written = "true"
-            case str():
-                # JSON's strings are TOML's, but for one character.
-                written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-            case _:
+            case float():
                 written = repr(value).removesuffix(".0")
+            case _:
+                written = written_value(value)
         lines.append(f"{key} = {written}")
     return "\n".join(lines) + "\n"
 

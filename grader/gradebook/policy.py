@@ -1,28 +1,164 @@
 """The policy of a class: which attempt counts, and what of its points; no judge is asked again.
 
+First the rules, as `policy.toml` has them, with an example of each key; then `Policy`, which decides by them.
+How the file is read, and what is wrong in one, is in `policy_file.py`.
+
 A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was; a
 stub before the first work is none at all. All lengths of time elapse: a day late is 24 hours after the due
-time, also where the clocks change between. How the TOML is read, and what is said to one that is wrong, is in
-`policy_file.py`.
+time, also where the clocks change between.
 """
 
 from __future__ import annotations
 
 import datetime
+import enum
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from grader.gradebook.rules import CountedAttempt, Due, Extension, Late, Rules
-from grader.gradebook.times import extended, instant, local, read_zone, span_words, submitted
+from grader.gradebook.times import (
+    Span,
+    extended,
+    instant,
+    local,
+    read_zone,
+    span_words,
+    submitted,
+)
 from grader.judge.scoring import average_of, lessened, rounded
 from grader.results import StudentInfo
 from grader.text import counted, number
+from grader.toml import Text
 
+_Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _NONE = datetime.timedelta()
+_DAY = datetime.timedelta(days=1)
+
+
+# --- the rules --------------------------------------------------------------------------------------
+
+
+class CountedAttempt(enum.Enum):
+    """Which attempt counts, of those in time and within the number that is allowed."""
+
+    NEWEST = "newest"
+    BEST = "best"
+    AVERAGE = "average"
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is lost from so much lateness on, until the next step."""
+
+    after: Span
+    lose: _Percent
+
+
+class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What lateness costs, in per cent of the points earned; nothing, without a rule."""
+
+    grace: Span = Span()
+    per_day: _Percent | None = None
+    at_most: _Percent = 100.0
+    steps: tuple[Step, ...] = ()
+    closes: Span | None = None
+
+    def lost(self, late: datetime.timedelta) -> float:
+        """The per cent that are lost: for each day begun, or by the last step that was passed."""
+        if late <= self.grace or late <= _NONE:
+            return 0.0
+        if self.per_day is not None:
+            return min(self.per_day * -(-late // _DAY), self.at_most)
+        passed = [step.lose for step in self.steps if late > step.after]
+        return passed[-1] if passed else 0.0
+
+    def is_closed(self, late: datetime.timedelta) -> bool:
+        """Whether a file that late counts for nothing."""
+        return self.closes is not None and late > max(self.closes, self.grace)
+
+
+class Due(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A due time of some exercises, of whole chapters, or of all; rules of its own replace `[late]`."""
+
+    at: datetime.datetime
+    exercises: tuple[Text, ...] = ()
+    chapters: tuple[Text, ...] = ()
+    late: Late | None = None
+
+
+class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """More time, for a student, some, a section or a team; for all exercises where none is named."""
+
+    student: str = ""
+    students: tuple[Text, ...] = ()
+    section: str = ""
+    team: str = ""
+    exercises: tuple[Text, ...] = ()
+    chapters: tuple[Text, ...] = ()
+    until: datetime.datetime | None = None
+    by: Span | None = None
+    reason: str = ""
+
+    def is_for(self, student: StudentInfo) -> bool:
+        """Whether the student has it."""
+        named = student.id in (self.student, *self.students)
+        groups = (("section", self.section), ("team", self.team))
+        return named or any(name and student.ids.get(kind) == name for kind, name in groups)
+
+
+class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A policy as its TOML has it."""
+
+    timezone: str = ""
+    attempts: CountedAttempt = CountedAttempt.NEWEST
+    max_attempts: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    # What `grade serve` takes in of an exercise and a student, within 24 hours and between two submissions.
+    most_submissions: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cool_down: Span = Span()
+    late: Late = Late()
+    due: tuple[Due, ...] = ()
+    extension: tuple[Extension, ...] = ()
+
+
+def is_about(table: Due | Extension, exercise: str, chapter: str) -> bool:
+    """Whether a table names an exercise or its chapter, or neither any exercise nor any chapter."""
+    is_all = not table.exercises and not table.chapters
+    return is_all or exercise in table.exercises or chapter in table.chapters
+
+
+# What to write, by key; of the keys of `steps` as a whole.
+EXAMPLES = {
+    "timezone": 'timezone = "Europe/Warsaw"',
+    "attempts": 'attempts = "newest", "best" or "average"',
+    "max_attempts": "max_attempts = 5",
+    "most_submissions": "most_submissions = 20",
+    "cool_down": 'cool_down = "2 minutes"',
+    "late": "[late] with per_day = 10 below it",
+    "grace": 'grace = "15 minutes"',
+    "per_day": "per_day = 10, in per cent",
+    "at_most": "at_most = 50, in per cent",
+    "steps": 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]',
+    "after": 'after = "3 days"',
+    "lose": "lose = 50, in per cent",
+    "closes": 'closes = "7 days"',
+    "due": "[[due]] with at = 2026-10-12T23:59:00 below it",
+    "at": "at = 2026-10-12T23:59:00",
+    "exercises": 'exercises = ["strides", "relu"]',
+    "chapters": 'chapters = ["tensors"]',
+    "extension": '[[extension]] with student = "zoe" and by = "2 days" below it',
+    "student": 'student = "zoe"',
+    "students": 'students = ["zoe", "kim"]',
+    "section": 'section = "B"',
+    "team": 'team = "red"',
+    "until": "until = 2026-10-15T23:59:00",
+    "by": 'by = "2 days"',
+    "reason": 'reason = "ill"',
+}
+
+
+# --- what counts by them ------------------------------------------------------------------------------
 
 
 class HandedIn(msgspec.Struct, frozen=True):
@@ -161,7 +297,7 @@ class Policy(msgspec.Struct, frozen=True):
         due = instant(set_.at, self.zone)
         until, extension = due, None
         for each in self.rules.extension:
-            if each.is_for(student) and each.names(exercise, self.chapters.get(exercise, "")):
+            if each.is_for(student) and is_about(each, exercise, self.chapters.get(exercise, "")):
                 end = self._end(each, due)
                 if end > until:
                     until, extension = end, each
@@ -170,7 +306,7 @@ class Policy(msgspec.Struct, frozen=True):
     def due(self, exercise: str) -> Due | None:
         """The set that an exercise is due with: by its name, else its chapter's, else that of all."""
         chapter = self.chapters.get(exercise, "")
-        sets = [each for each in self.rules.due if each.names(exercise, chapter)]
+        sets = [each for each in self.rules.due if is_about(each, exercise, chapter)]
         by_name = [each for each in sets if exercise in each.exercises]
         by_chapter = [each for each in sets if chapter in each.chapters]
         return next(iter(by_name or by_chapter or sets), None)

@@ -8,50 +8,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
-from grader.course.toml import written
 from grader.errors import GraderError
-from grader.gradebook.policy import Policy
-from grader.gradebook.rules import Due, Extension, Late, Rules, Step
+from grader.gradebook.policy import EXAMPLES, Due, Extension, Late, Policy, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
-from grader.gradebook.toml_words import explained
 from grader.results import StudentInfo
 from grader.text import nearest
-from grader.toml import TomlMistake, converted, read_toml
+from grader.toml import Tables, TomlMistake, converted, explained, read_toml, written
 
 POLICY_FILE = "policy.toml"
-# What to write, by key; of the keys of `steps` as a whole.
-EXAMPLES = {
-    "timezone": 'timezone = "Europe/Warsaw"',
-    "attempts": 'attempts = "newest", "best" or "average"',
-    "max_attempts": "max_attempts = 5",
-    "most_submissions": "most_submissions = 20",
-    "cool_down": 'cool_down = "2 minutes"',
-    "late": "[late] with per_day = 10 below it",
-    "grace": 'grace = "15 minutes"',
-    "per_day": "per_day = 10, in per cent",
-    "at_most": "at_most = 50, in per cent",
-    "steps": 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]',
-    "after": 'after = "3 days"',
-    "lose": "lose = 50, in per cent",
-    "closes": 'closes = "7 days"',
-    "due": "[[due]] with at = 2026-10-12T23:59:00 below it",
-    "at": "at = 2026-10-12T23:59:00",
-    "exercises": 'exercises = ["strides", "relu"]',
-    "chapters": 'chapters = ["tensors"]',
-    "extension": '[[extension]] with student = "zoe" and by = "2 days" below it',
-    "student": 'student = "zoe"',
-    "students": 'students = ["zoe", "kim"]',
-    "section": 'section = "B"',
-    "team": 'team = "red"',
-    "until": "until = 2026-10-15T23:59:00",
-    "by": 'by = "2 days"',
-    "reason": 'reason = "ill"',
-}
-_TABLES: dict[str, type[msgspec.Struct]] = {
+_TABLES: Tables = {
     "": Rules,
     "late": Late,
     "steps": Step,

@@ -15,8 +15,8 @@ import msgspec
 from grader.course.assignments import CourseAssignment, TermRules
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.gradebook.belonging import refuse_other_course
 from grader.gradebook.book import Gradebook
+from grader.gradebook.intake import refuse_other_course
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number
 
@@ -218,8 +218,8 @@ class _People:
             for student, info in each.students.items():
                 person = self.person(student)
                 where.setdefault(person, set()).add(each.assignment.id)
-                names = {k: v for k, v in info.ids.items() if k not in ("section", "team")}
-                for kind, value in {**names, "address": info.email, "name": info.name}.items():
+                names = {**info.other_ids, "address": info.email, "name": info.name}
+                for kind, value in names.items():
                     if value:
                         known.setdefault((kind, value.casefold()), {})[person] = None
         told: set[tuple[str, ...]] = set()

@@ -25,6 +25,7 @@ _JUDGING = (
     "submissions/source.py",
     "results.py",
     "text.py",
+    "toml.py",
 )
 
 

@@ -22,8 +22,7 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Keeper, queue
-from grader.gradebook.asking import Asking
-from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.intake import Asking, refuse_other_course
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Handed, Job, JobState

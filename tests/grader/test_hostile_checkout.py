@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from grader.authoring.template import fill
+from grader.authoring.scaffold import fill
 
 from .test_ci_workflows import (
     ACTION,

@@ -11,9 +11,18 @@ from grader.cli.terminal.console import hang, print_lines
 from grader.cli.terminal.corrections import correction_line
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import Correction, holding
-from grader.gradebook.policy import Deadline, HandedIn, Policy, Weighed, due_words
+from grader.gradebook.policy import (
+    CountedAttempt,
+    Deadline,
+    Due,
+    Extension,
+    HandedIn,
+    Late,
+    Policy,
+    Weighed,
+    due_words,
+)
 from grader.gradebook.policy_file import odd_times
-from grader.gradebook.rules import CountedAttempt, Due, Extension, Late
 from grader.gradebook.standing import choices, handed_in
 from grader.gradebook.times import instant, local, span_words, submitted
 from grader.results import Entry, ExerciseResult, Status, StudentInfo

@@ -2,8 +2,8 @@
 
 `survey` goes through a class, exercise by exercise, and gathers pairs in groups. `normal_form` writes code in
 one way, `fingerprints` are runs of its tokens, and `comparison` says what two files have in common. `evidence`
-learns from the class what is out of the ordinary. `findings` are the results, and the file that keeps them;
-`handover` writes the files of a class as Dolos and JPlag read them. `corpus` compares a class with former ones.
+learns from the class what is out of the ordinary. `findings` are the results, the file that keeps them, and the
+files of a class as Dolos and JPlag read them. `corpus` compares a class with former ones.
 
 copydetect was weighed and left: its last change is of March 2024, it compares every two files, and
 its choice of fingerprints hangs on Python's hash seed (in three processes the same two files were
@@ -22,9 +22,9 @@ from grader.gradebook.similarity.findings import (
     SimilarPair,
     read_similar,
     source_digest,
+    write_files,
     write_similar,
 )
-from grader.gradebook.similarity.handover import write_files
 from grader.gradebook.similarity.survey import find_similar
 
 __all__ = [

@@ -16,7 +16,7 @@ from grader.gradebook.similarity.comparison import Comparison, SourceFile
 from grader.gradebook.similarity.evidence import LEAST_FILES, LEAST_SIMILARITY, learned_bulk
 from grader.gradebook.similarity.findings import CorpusMatch, CorpusSurvey, source_digest
 from grader.gradebook.similarity.fingerprints import Reader
-from grader.gradebook.similarity.survey import SAMPLED_PAIRS, THRESHOLD, untouched
+from grader.gradebook.similarity.survey import SAMPLED_PAIRS, THRESHOLD, answers
 from grader.gradebook.store import FILE
 from grader.results import Entry
 from grader.submissions.submission import MAX_FILE_BYTES
@@ -84,10 +84,9 @@ def _found(
 
 def _in_gradebook(folder: Path, exercises: Collection[str]) -> Iterator[tuple[str, bytes, str]]:
     with Gradebook.open(folder) as book:
-        for entry in book.entries():
-            for exercise, source in book.sources(entry).items():
-                if exercise in exercises and exercise not in untouched(entry):
-                    yield exercise, source, entry.student.id
+        for exercise, student, source in answers(book.entries(), book.sources, {}):
+            if exercise in exercises:
+                yield exercise, source, student
 
 
 def _exercise_of(path: Path, exercises: Collection[str]) -> str | None:
@@ -123,11 +122,9 @@ def find_in_corpus(
     takes its place. A student's own earlier work is not compared.
     """
     of_class: dict[str, list[tuple[str, bytes]]] = {exercise: [] for exercise in stubs}
-    for entry in entries:
-        todo = untouched(entry)
-        for exercise, source in sources(entry).items():
-            if exercise in stubs and exercise not in todo and source != stubs[exercise]:
-                of_class[exercise].append((entry.student.id, source))
+    for exercise, student, source in answers(entries, sources, stubs):
+        if exercise in stubs:
+            of_class[exercise].append((student, source))
     matches: list[CorpusMatch] = []
     surveys: list[CorpusSurvey] = []
     for exercise, stub in stubs.items():

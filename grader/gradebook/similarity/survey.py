@@ -50,28 +50,20 @@ def find_similar(
     """Find the alike pairs among the counted attempts of a class.
 
     Args:
-        entries: the attempts, one a student. sources: gives the files of an entry, by exercise. stubs: by
-        exercise, in the order of the course, what every student was given. threshold: a pair is reported from
-        this similarity on, 0 to 1; by default each exercise has its own, learned from
-            the class.
+        entries: the attempts, one a student.
+        sources: gives the files of an entry, by exercise.
+        stubs: by exercise, in the order of the course, what every student was given.
+        threshold: a pair is reported from this similarity on, 0 to 1; by default each exercise has its own,
+            learned from the class.
         most_pairs: so many pairs of each exercise are kept, the most alike.
         teams: the members of a team have the same files: one member stands for all.
     """
-    seen: set[str] = set()
     readers = {exercise: Reader(stub) for exercise, stub in stubs.items()}
     files: dict[str, list[SourceFile]] = {exercise: [] for exercise in stubs}
-    for entry in entries:
-        team = entry.student.ids.get("team", "") if teams else ""
-        if team in seen:
-            continue
-        seen |= {team} if team else set()
-        todo = untouched(entry)
-        for exercise, source in sources(entry).items():
-            if exercise not in todo and source != stubs.get(exercise):
-                reader = readers.setdefault(exercise, Reader(b""))
-                read = reader.read(source)
-                file = SourceFile(entry.student.id, source_digest(source), read)
-                files.setdefault(exercise, []).append(file)
+    for exercise, student, source in answers(entries, sources, stubs, teams=teams):
+        reader = readers.setdefault(exercise, Reader(b""))
+        file = SourceFile(student, source_digest(source), reader.read(source))
+        files.setdefault(exercise, []).append(file)
     surveyed = [
         _Exercise(exercise, compared, readers[exercise], stubs.get(exercise, b""), threshold)
         for exercise, compared in files.items()
@@ -91,9 +83,28 @@ def find_similar(
     )
 
 
-def untouched(entry: Entry) -> set[str]:
-    """The exercises of which a file is still the stub, or no more than it: nothing in one could be alike."""
-    return {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
+def answers(
+    entries: Iterable[Entry],
+    sources: Callable[[Entry], Mapping[str, bytes]],
+    stubs: Mapping[str, bytes],
+    *,
+    teams: bool = False,
+) -> Iterator[tuple[str, str, bytes]]:
+    """The exercise, the student and the source of each file that has more in it than the stub.
+
+    With `teams`, whose members have the same files, one member stands for all.
+    """
+    seen: set[str] = set()
+    for entry in entries:
+        team = entry.student.ids.get("team", "") if teams else ""
+        if team in seen:
+            continue
+        if team:
+            seen.add(team)
+        untouched = {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
+        for exercise, source in sources(entry).items():
+            if exercise not in untouched and source != stubs.get(exercise):
+                yield exercise, entry.student.id, source
 
 
 class _Exercise:

@@ -36,8 +36,7 @@ from grader.audit import resident
 from grader.audit.auditor import hidden_canaries
 from grader.audit.canaries import Canaries
 from grader.audit.catalogue import CATALOGUE, Attack, Proof, arm, read_catalogue
-from grader.audit.evidence import Evidence, Trial, evidence_in
-from grader.audit.leavings import Leavings, adopt_orphans, descendants
+from grader.audit.evidence import Evidence, Leavings, Trial, adopt_orphans, descendants, evidence_in
 from grader.course.manifest import Course, Exercise, load_course
 from grader.results import Visibility
 from grader.sandbox.inside.worker import serve

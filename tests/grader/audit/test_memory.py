@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grader.audit.catalogue import CATALOGUE
-from grader.audit.leavings import descendants
+from grader.audit.evidence import descendants
 from grader.course.manifest import load_course
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source, judges

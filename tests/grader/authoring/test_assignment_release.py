@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.assignment import new_assignment
 from grader.authoring.part import extracted
 from grader.authoring.release import release
+from grader.authoring.scaffold import new_assignment
 from grader.course.manifest import Course, load_course
 from grader.errors import CourseError, GraderError
 from grader.student.workspace import Workspace

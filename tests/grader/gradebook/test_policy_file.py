@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from grader.gradebook.policy import Due, Extension, Late, Rules, Step
 from grader.gradebook.policy_file import (
     PolicyError,
     check_names,
@@ -15,7 +16,6 @@ from grader.gradebook.policy_file import (
     read_policy,
     unknown_students,
 )
-from grader.gradebook.rules import Due, Extension, Late, Rules, Step
 from grader.results import StudentInfo
 
 CHAPTERS = {"strides": "tensors", "relu": "autograd"}

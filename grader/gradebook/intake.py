@@ -1,0 +1,198 @@
+"""What was handed in comes into a gradebook: whose it is, and which files of it need a verdict.
+
+A gradebook is that of one course, and every student is in it once: what would break that is refused before
+anything is written. Then all that was handed in is kept, and the policy says which attempts have to be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import SubmissionError
+from grader.gradebook.book import Gradebook
+from grader.gradebook.keeper import Keeper
+from grader.gradebook.requests import keep_requests
+from grader.gradebook.review import Attention, nothing_found, passed_over
+from grader.gradebook.standing import needed
+from grader.gradebook.work import Attempt, Work
+from grader.results import StudentInfo
+from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
+
+# How a request came that was handed in beside the work.
+_FILE = "a file"
+
+
+# --- refusals -----------------------------------------------------------------------------------------
+
+
+def refuse_other_course(book: Gradebook, course: Course) -> None:
+    """Raise SubmissionError for the gradebook of another course: the points of both would be added up."""
+    if book.fact("course") and book.course.name != course.name:
+        raise SubmissionError(
+            f"{book.folder} is the gradebook of the course {book.course.name}, and this course is "
+            f"{course.name}: name another folder, or the course with --course."
+        )
+
+
+def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
+    """Raise SubmissionError where most of a class are there under other ids, as without the roster of before.
+
+    They would be in the gradebook twice. A few who seem to be may be others, with a like number.
+    """
+    counts = book.attempt_counts()
+    known = {student.id: student for student in book.students() if student.id in counts}
+    advice = "grade with the same --roster as before, or into a new folder."
+    _refuse_known(known, _students(download), str(book.folder), advice)
+
+
+def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
+    """Raise SubmissionError where most students of a download are in an earlier one under other ids."""
+    known: dict[str, StudentInfo] = {}
+    for download in downloads:
+        students = _students(download)
+        advice = "grade with a --roster that has both ids."
+        _refuse_known(known, students, "another of these downloads", advice)
+        known |= students
+
+
+def _refuse_known(
+    known: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo], where: str, advice: str
+) -> None:
+    new = {id_: student for id_, student in students.items() if id_ not in known}
+    if not known or 2 * len(new) <= len(students):
+        return
+    ids = {name: student.id for student in known.values() for name in _names_of(student)}
+    other_ids = {id_: ids[id_] for id_ in new if id_ in ids}
+    for id_, student in new.items():
+        for other in _names_of(student) & known.keys():
+            other_ids[id_] = other
+    if 2 * len(other_ids) > len(students):
+        id_, other = next(iter(other_ids.items()))
+        raise SubmissionError(
+            f"{len(other_ids)} of these {len(students)} students are in {where} under another id, such "
+            f"as {id_} under {other}, and would be there twice: {advice}"
+        )
+
+
+def _students(download: ClassDownload) -> dict[str, StudentInfo]:
+    return {attempt.student.id: attempt.student for attempt in download.attempts}
+
+
+def _names_of(student: StudentInfo) -> set[str]:
+    """Names under which another list may have a student."""
+    names = (*student.other_ids.values(), student.email, student.name)
+    return {name for name in names if name}
+
+
+# --- what to judge ------------------------------------------------------------------------------------
+
+
+class ToJudge(NamedTuple):
+    """The files of one student that need a verdict, and what to look at of those that can have none.
+
+    `is_undated` where one of several files counts for being found last, for want of a time; `is_older` where
+    the gradebook has a newer attempt than the download.
+    """
+
+    student: str
+    files: list[tuple[Attempt, Exercise, ExerciseFile]]
+    attention: tuple[Attention, ...] = ()
+    is_undated: bool = False
+    is_older: bool = False
+
+
+class Asking:
+    """What to ask about each student of a class, by the exercises that are graded."""
+
+    def __init__(self, keeper: Keeper, course: Course, exercises: Sequence[Exercise]) -> None:
+        self._keeper, self._book = keeper, keeper.book
+        self._course, self._exercises = course, exercises
+
+    def handed_in(self, attempts: Sequence[ClassAttempt], *, all_attempts: bool) -> ToJudge:
+        """Keep what one student handed in, and ask what may count of it and of what was there before.
+
+        Within a transaction.
+        """
+        student = attempts[0].student
+        without: dict[int, dict[str, ExerciseFile]] = {}
+        asking: set[int] = set()
+        for attempt in attempts:
+            submission = read_attempt(attempt, self._course)
+            # The sources are in the gradebook from here on.
+            id_ = self._keeper.register(attempt, submission).id
+            without[id_] = {
+                name: file for name, file in submission.files.items() if file.source is None
+            }
+            asking |= {id_} if submission.requests else set()
+            at = attempt.submitted_at
+            keep_requests(self._book.store, student.id, submission.requests, at, _FILE)
+        work = self._book.work(student)
+        wanted = without.keys() if all_attempts else ()
+        files = self._files(work, {e.id: wanted for e in self._exercises}, without)
+        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in without)
+        return ToJudge(
+            student.id,
+            files,
+            self._attention(
+                student.id, newest, files, without[newest.id], asks=newest.id in asking
+            ),
+            is_undated=work.has_versions and not work.is_dated,
+            is_older=newest != work.attempts[-1],
+        )
+
+    def kept(self, student: StudentInfo) -> ToJudge:
+        """Ask again what the gradebook has of a student: what was judged, and what may count."""
+        work = self._book.work(student)
+        judged = {e.id: work.verdicts.get(e.id, {}).keys() for e in self._exercises}
+        return ToJudge(student.id, self._files(work, judged, {}))
+
+    def _files(
+        self,
+        work: Work,
+        wanted: Mapping[str, Collection[int]],
+        without: Mapping[int, Mapping[str, ExerciseFile]],
+    ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
+        """The files of the wanted attempts and of those that may count; where there is none, the newest."""
+        pairs: list[tuple[Attempt, Exercise]] = []
+        for exercise in self._exercises:
+            ids = {attempt.id for attempt in needed(work, self._book.rules, exercise.id)}
+            ids.update(wanted[exercise.id])
+            with_file = [attempt for attempt, _ in work.sources(exercise.id) if attempt.id in ids]
+            pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
+        # What was read just now says more of why there is no file.
+        files_of = {
+            id_: {**self._book.files_of(id_), **without.get(id_, {})}
+            for id_ in {attempt.id for attempt, _ in pairs}
+        }
+        return [
+            (attempt, exercise, files_of[attempt.id].get(exercise.id) or _missing(exercise))
+            for attempt, exercise in sorted(pairs, key=lambda pair: pair[0].number)
+        ]
+
+    def _attention(
+        self,
+        student: str,
+        newest: Attempt,
+        asked: Sequence[tuple[Attempt, Exercise, ExerciseFile]],
+        without: Mapping[str, ExerciseFile],
+        *,
+        asks: bool,
+    ) -> tuple[Attention, ...]:
+        """What to look at of the newest attempt here, `without` files for these exercises.
+
+        One that only `asks` for a regrade needs none.
+        """
+        entries: list[Attention] = []
+        if len(without) == len(self._course.exercises) and not asks:
+            entries += nothing_found(student, self._exercises, without)
+        answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == newest.id}
+        for exercise in self._exercises:
+            if exercise.id in without and exercise.id not in answered:
+                entries += passed_over(student, exercise, without[exercise.id])
+        return tuple(entries)
+
+
+def _missing(exercise: Exercise) -> ExerciseFile:
+    return ExerciseFile(None, f"{exercise.file} is missing: hand it in under this name.")
