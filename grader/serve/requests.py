@@ -18,7 +18,7 @@ from grader.serve.identity import Identity
 from grader.serve.pages import OWN_TEMPLATES, form_of
 from grader.serve.refusal import Refusal
 from grader.serve.threads import BookThread
-from grader.submissions.requests import MOST_CHARACTERS
+from grader.submissions.submission import MOST_CHARACTERS
 
 # A character of a form takes up to twelve bytes.
 _FORM_BYTES = 12 * MOST_CHARACTERS + 1024
