@@ -24,7 +24,7 @@ from grader.serve.identity import COOKIE, keep_signed_in, same_origin
 from grader.serve.server import Server
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE
-from grader.submissions.requests import MOST_CHARACTERS
+from grader.submissions.submission import MOST_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
 _STATIC = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox.inside.reflection import own_builtins
+from grader.sandbox.inside.interpreter import own_builtins
 
 REFUSED = [
     "getattr(f, '_' + '_globals_' + '_')",

@@ -1,21 +1,72 @@
-"""What `getattr` and the like give the student's code: no way into a frame, a function's globals or a library.
+"""Changes to Python in a sandbox, made by `worker` before the student's module runs there.
 
-Written out (`error.__traceback__`) such a name is found in the source, and the points are held
-(`grader.submissions.odd_code`). A name that is put together as the code runs is not: here it is refused. All of
-it stands in the student's process: see docs/security.md for what is left.
+What stops the sandbox prints the Python stack first, what waits for a person is refused, and `getattr` and the
+like give no way into a frame, a function's globals or a library. In a sandbox with the course's own solution,
+what is imported late is noted. All of it stands in the student's process: see docs/security.md for what is
+left.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import faulthandler
 import functools
 import operator
+import os
 import re
+import signal
 import sys
 import types
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
+# --- its end --------------------------------------------------------------------------------------
+
+# The stack goes to descriptor 2, where the judge takes it out of what the code printed (`sandbox.client`). It
+# is in the student's hands, who can turn it off or make it up: it decides nothing, and shows a student the own
+# line.
+
+# Asked for by the judge, before it ends a sandbox that gave no answer.
+STACK_SIGNAL = getattr(signal, "SIGUSR1", None)
+
+
+def tell_endings(source: bytes) -> None:
+    """Have this process print its stack when it is asked to, crashes, or calls os._exit.
+
+    And have it refuse what waits for a person at a keyboard, as far as the `source` names it.
+    """
+    faulthandler.enable(file=2, all_threads=False)
+    if STACK_SIGNAL is not None:
+        faulthandler.register(STACK_SIGNAL, file=2, all_threads=False)
+    os._exit = functools.partial(_exit, os.getpid(), os._exit)
+    builtins.input = functools.partial(_refuse_to_wait, "input()")
+    sys.breakpointhook = functools.partial(_refuse_to_wait, "breakpoint()")
+    if b"pdb" in source:
+        # Else it would stop a line later, and fail there at its own call of input().
+        import pdb
+
+        pdb.set_trace = functools.partial(_refuse_to_wait, "pdb.set_trace()")
+
+
+def _exit(own: int, end: Callable[[int], NoReturn], status: int) -> NoReturn:
+    # A process that the code started, as a loader's worker, may end as it likes.
+    if os.getpid() == own:
+        faulthandler.dump_traceback(file=2, all_threads=False)
+    end(status)
+
+
+def _refuse_to_wait(call: str, *_: Any, **__: Any) -> NoReturn:
+    raise RuntimeError(
+        f"{call} waits for a person at the keyboard, which a judged program does not have: take it out"
+    )
+
+
+# --- the ways to its inside -----------------------------------------------------------------------
+
+# Written out (`error.__traceback__`) such a name is found in the source, and the points are held
+# (`grader.submissions.odd_code`). A name that is put together as the code runs is not: here it is refused.
 _REFUSED = re.compile(
     r"__(builtins|closure|code|getattribute|globals|loader|self|spec|subclasses|traceback)__"
     r"|(ag|cr|f|gi|tb)_(await|back|builtins|code|frame|globals|locals|next|origin|trace)"
@@ -139,3 +190,39 @@ def _refuse(owner: object, name: str) -> None:
     is_switch = isinstance(owner, types.ModuleType) and owner.__name__.startswith(_SWITCHES)
     if _is_library(owner, name) and not is_switch:
         raise TypeError(f"{owner!r:.80} is not for the code that is judged to change")
+
+
+# --- its late imports -----------------------------------------------------------------------------
+
+
+class ImportWatch:
+    """A finder that finds nothing, and notes each import that no other import asked for.
+
+    Watched only in a sandbox with the course's own solution: a fork server that knows what is imported while
+    the module runs, and not when the process was forked, imports the same once, and no sandbox has to.
+    The notes are lines of a file, to which processes that are forked here write, too.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        self._notes = os.open(scratch / ".imports", flags, 0o600)
+        self._outer = ""
+        sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 (as every finder is called)
+        target: types.ModuleType | None = None,  # noqa: ARG002 (as every finder is called)
+    ) -> None:
+        """Note the name, unless the module that was noted last is still being imported."""
+        spec = getattr(sys.modules.get(self._outer), "__spec__", None)
+        if not getattr(spec, "_initializing", False):
+            self._outer = name
+            os.write(self._notes, f"{name}\n".encode())
+
+    def names(self) -> tuple[str, ...]:
+        """The imports so far, in their order."""
+        size = os.fstat(self._notes).st_size
+        lines = os.pread(self._notes, size, 0).decode().splitlines()
+        return tuple(dict.fromkeys(lines))
