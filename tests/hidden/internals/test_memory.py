@@ -93,7 +93,9 @@ def test_saved_storages(student: Student) -> None:
 def test_saved_and_freed(student: Student) -> None:
     """What is freed before f ends counts, and so does a storage at the address of a freed one."""
     x, times = torch.rand(1024 * random.randint(15, 30)), random.randint(40, 70)
-    check_saved(student, f"for i in range({times}): torch.sin(torch.add(x, i))", [x], times * size_of(x))
+    check_saved(
+        student, f"for i in range({times}): torch.sin(torch.add(x, i))", [x], times * size_of(x)
+    )
 
 
 @pytest.mark.points(6)
