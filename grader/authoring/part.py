@@ -24,7 +24,7 @@ def released_manifests(course: Course) -> dict[str, str]:
     Of an assignment the exercises stand in a file of its own, so that those of another one can lie beside it.
     """
     head, exercises = _manifest(course, ReleasedExercise.__struct_fields__)
-    given = _file_of(course.assignments, [released_table(each) for each in course.assignments])
+    given = _file_of(course.assignments, [*map(released_table, course.assignments)])
     if course.assignment is None:
         texts = {f"exercises/{MANIFEST}": written({**head, "exercise": exercises})}
         return texts | ({f"exercises/{FILE}": written(given)} if course.assignments else {})
@@ -60,7 +60,7 @@ def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
         manifest = root / course.name_of(course.folder / MANIFEST)
         manifest.write_text(written({**head, "exercise": exercises}), encoding="utf-8")
         if course.assignments:
-            tables = [_staff_table(each) for each in course.assignments]
+            tables = [*map(_staff_table, course.assignments)]
             text = written(_file_of(course.assignments, tables))
             manifest.with_name(FILE).write_text(text, encoding="utf-8")
         yield load_course(manifest)
@@ -73,13 +73,13 @@ def extra_credit_file(course: Course) -> dict[str, bytes]:
     """
     tables = [
         {
-            "id": each.id,
-            "title": each.title,
-            "exercises": list(each.exercises),
-            "extra_credit": list(each.extra_credit),
+            "id": assignment.id,
+            "title": assignment.title,
+            "exercises": list(assignment.exercises),
+            "extra_credit": list(assignment.extra_credit),
         }
-        for each in course.assignments
-        if each.extra_credit
+        for assignment in course.assignments
+        if assignment.extra_credit
     ]
     return {f"exercises/{FILE}": written({"assignment": tables}).encode()} if tables else {}
 
@@ -108,7 +108,7 @@ def _manifest(
 def _file_of(
     assignments: tuple[CourseAssignment, ...], tables: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    zones = [each.timezone for each in assignments if each.timezone]
+    zones = [assignment.timezone for assignment in assignments if assignment.timezone]
     return ({"timezone": zones[0]} if zones else {}) | {"assignment": tables}
 
 

@@ -236,21 +236,21 @@ class Course(msgspec.Struct, frozen=True):
 
         An unknown id is a CourseError that names the known ones.
         """
-        for each in self.assignments:
-            if each.id == assignment_id:
-                exercises = tuple(e for e in self.exercises if e.id in each.exercises)
+        for assignment in self.assignments:
+            if assignment.id == assignment_id:
+                exercises = tuple(e for e in self.exercises if e.id in assignment.exercises)
                 return msgspec.structs.replace(
                     self,
-                    title=f"{self.title}: {each.title}",
+                    title=f"{self.title}: {assignment.title}",
                     exercises=exercises,
-                    assignments=(each,),
-                    assignment=each,
+                    assignments=(assignment,),
+                    assignment=assignment,
                 )
         if not self.assignments:
             raise CourseError(
                 f"{self.title} has no assignments: `grade new-assignment {assignment_id}` writes one."
             )
-        ids = [each.id for each in self.assignments]
+        ids = [a.id for a in self.assignments]
         raise CourseError(
             f"There is no assignment {assignment_id!r}. {nearest(assignment_id, ids)}"
         )
@@ -258,7 +258,7 @@ class Course(msgspec.Struct, frozen=True):
     @property
     def extra_credit(self) -> frozenset[str]:
         """The exercises that are for extra credit in their assignment."""
-        return frozenset(name for each in self.assignments for name in each.extra_credit)
+        return frozenset(name for a in self.assignments for name in a.extra_credit)
 
     def assignment_of(self, exercise: Exercise) -> CourseAssignment | None:
         """The assignment that an exercise is of, if there is one."""
@@ -277,6 +277,11 @@ class Course(msgspec.Struct, frozen=True):
         """The exercises in the order in which they are proposed; without assignments, that of the course."""
         urgent = self.urgencies(now)
         return tuple(sorted(self.exercises, key=lambda e: urgent[e.id]))
+
+    @property
+    def chapter_of(self) -> dict[str, str]:
+        """The chapter of each exercise, by its id."""
+        return _chapters_of(self.exercises)
 
     @property
     def chapters(self) -> dict[str, list[Exercise]]:

@@ -95,7 +95,8 @@ def _exercise_of(path: Path, exercises: Collection[str]) -> str | None:
         return None
     stem = match["stem"].lower()
     # Of `zoe_batch_norm` the exercise is no `norm`; before it stands what a platform or a student wrote.
-    named = [each for each in exercises if f"_{stem}".replace("-", "_").endswith(f"_{each}")]
+    words = f"_{stem}".replace("-", "_")
+    named = [exercise for exercise in exercises if words.endswith(f"_{exercise}")]
     if named:
         return max(named, key=len)
     return path.parent.name if path.parent.name in exercises else None
@@ -150,8 +151,8 @@ class _Compared:
     ) -> None:
         reader = Reader(stub)
         self._exercise, self._count = exercise, len(own)
-        self._owners = [each.owners for each in others]
-        pairs = [*own, *(("", each.source) for each in others)]
+        self._owners = [other.owners for other in others]
+        pairs = [*own, *(("", other.source) for other in others)]
         self._files = [
             SourceFile(student, source_digest(source), reader.read(source))
             for student, source in pairs

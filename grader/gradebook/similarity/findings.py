@@ -129,16 +129,16 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     def only(self, exercises: Collection[str]) -> Similarity:
         """What is alike in these exercises."""
         groups = [
-            AlikeGroup(students=each.students, exercises=kept)
-            for each in self.groups
-            if (kept := tuple(part for part in each.exercises if part.exercise in exercises))
+            AlikeGroup(students=group.students, exercises=kept)
+            for group in self.groups
+            if (kept := tuple(part for part in group.exercises if part.exercise in exercises))
         ]
         return msgspec.structs.replace(
             self,
-            exercises=tuple(each for each in self.exercises if each.exercise in exercises),
+            exercises=tuple(e for e in self.exercises if e.exercise in exercises),
             pairs=tuple(pair for pair in self.pairs if pair.exercise in exercises),
             groups=tuple(groups),
-            corpus=tuple(each for each in self.corpus if each.exercise in exercises),
+            corpus=tuple(match for match in self.corpus if match.exercise in exercises),
             corpus_surveys=tuple(e for e in self.corpus_surveys if e.exercise in exercises),
         )
 
