@@ -28,11 +28,6 @@ def released_manifests(course: Course) -> dict[str, str]:
     if course.assignment is None:
         texts = {f"exercises/{MANIFEST}": written({**head, "exercise": exercises})}
         return texts | ({f"exercises/{FILE}": written(given)} if course.assignments else {})
-    # A prerequisite of another assignment may never be handed out.
-    ids = {exercise["id"] for exercise in exercises}
-    for exercise in exercises:
-        if "prerequisites" in exercise:
-            exercise["prerequisites"] = [p for p in exercise["prerequisites"] if p in ids]
     part = f"exercises/{FOLDER}/{course.assignment.id}.toml"
     return {
         f"exercises/{MANIFEST}": written(head),
@@ -47,10 +42,6 @@ def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
     Of the assignments it holds what judges and not their `policy`, which may name students.
     """
     head, exercises = _manifest(course)
-    ids = {exercise["id"] for exercise in exercises}
-    for exercise in exercises:
-        if "prerequisites" in exercise:
-            exercise["prerequisites"] = [p for p in exercise["prerequisites"] if p in ids]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for name, content in files.items():
@@ -92,16 +83,22 @@ def is_whole(course: Course) -> bool:
 def _manifest(
     course: Course, keys: Collection[str] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The head of the manifest, and the entries of the course's exercises with these keys, or with all."""
+    """The head of the manifest, and the entries of the course's exercises with these keys, or with all.
+
+    Prerequisites are those among them: one of another assignment may never be handed out.
+    """
     head = tomllib.loads((course.folder / MANIFEST).read_text(encoding="utf-8"))
     entries = head.pop("exercise", [])
     for part in course.parts:
         entries += tomllib.loads(part.read_text(encoding="utf-8"))["exercise"]
     by_id = {entry["id"]: entry for entry in entries}
-    chosen = [by_id[exercise.id] for exercise in course.exercises]
+    ids = [exercise.id for exercise in course.exercises]
+    for entry in by_id.values():
+        if "prerequisites" in entry:
+            entry["prerequisites"] = [id_ for id_ in entry["prerequisites"] if id_ in ids]
     return head, [
-        {key: value for key, value in entry.items() if keys is None or key in keys}
-        for entry in chosen
+        {key: value for key, value in by_id[id_].items() if keys is None or key in keys}
+        for id_ in ids
     ]
 
 

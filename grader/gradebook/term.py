@@ -86,6 +86,11 @@ class TermRow(msgspec.Struct, frozen=True):
     why: str = ""
 
     @property
+    def is_provisional(self) -> bool:
+        """Whether points of it are held until a person has looked at a file."""
+        return any(part.score is not None and part.score.provisional for part in self.parts)
+
+    @property
     def words(self) -> str:
         """One line that explains the total."""
         end = f"open: {self.why}" if self.total is None else f"{number(self.total)} %{self.why}"
@@ -159,17 +164,17 @@ def add_up(graded: Sequence[GradedAssignment], course: Course) -> Term:
     if lacking := [a.id for a in course.assignments if a.id not in of_ids]:
         notes.append(f"No gradebook of {listed(lacking)} was named: the total is of the others.")
     notes += people.notes()
-    notes += _unknown_rules(people, course.term)
-    if held := [row.student.id for row in rows if _is_provisional(row)]:
+    notes += [
+        f"[[term.excused]] names {excused.student!r}, who is in none of these gradebooks."
+        for excused in course.term.excused
+        if people.person(excused.student) not in people.ids
+    ]
+    if held := [row.student.id for row in rows if row.is_provisional]:
         notes.append(
             f"Points of {listed(held, _MOST_NAMES)} are provisional, for odd code in a file: `grade show` says "
             "what is odd, `grade adjust --release` lets them count."
         )
     return Term(tuple(gradebook.assignment for gradebook in ordered), rows, tuple(notes))
-
-
-def _is_provisional(row: TermRow) -> bool:
-    return any(part.score is not None and part.score.provisional for part in row.parts)
 
 
 class _People:
@@ -235,12 +240,6 @@ class _People:
                 f"{listed(list(pair))} have the same {kind}, {value}: if they are one person, write "
                 f"same = [[{quoted}]] under [term]."
             )
-
-
-def _unknown_rules(people: _People, rules: TermRules) -> Iterator[str]:
-    for excused in rules.excused:
-        if people.person(excused.student) not in people.ids:
-            yield f"[[term.excused]] names {excused.student!r}, who is in none of these gradebooks."
 
 
 def _row(
