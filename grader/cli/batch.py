@@ -151,7 +151,7 @@ def batch(
     refuse_two_ids(downloads)
     download = joined(downloads)
     if course.assignment is not None and course.assignment.teams:
-        from grader.submissions.teams import share_in_teams
+        from grader.submissions.download import share_in_teams
 
         download = share_in_teams(download, _known_students(results))
     for note in () if options["anonymous"] else download.notes:

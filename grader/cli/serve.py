@@ -116,7 +116,7 @@ def serve(
         )
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
-    from grader.serve.github import GitHub
+    from grader.serve.identity import GitHub
     from grader.student.server import checked_address
     from grader.submissions import read_roster
     from grader.text import counted

@@ -14,7 +14,7 @@ from grader.gradebook.book import Gradebook
 from grader.gradebook.keeper import Keeper
 from grader.gradebook.store import Store
 from grader.gradebook.work import KeptRequest, RequestAnswer
-from grader.submissions.requests import message_of
+from grader.submissions.submission import message_of
 from grader.text import counted, listed
 
 # Of one student about one exercise. More are not kept: the text of a stranger stays bounded.

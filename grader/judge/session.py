@@ -24,8 +24,7 @@ from grader.judge.outcomes import (
     TimedOut,
     student_error,
 )
-from grader.sandbox.client import Output, Sandbox, SandboxSource
-from grader.sandbox.stack import ABORTED, own_frames
+from grader.sandbox.client import ABORTED, Output, Sandbox, SandboxSource, own_frames
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (

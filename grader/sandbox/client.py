@@ -7,14 +7,14 @@ wire.
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from grader.errors import SandboxError
-from grader.sandbox.stack import split_stack, without_stack
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready, Reply, Request
@@ -202,3 +202,51 @@ class SandboxSource(_Stoppable, Protocol):
         What comes back waits for it, and is to be called before anything else is asked of this
         source; it raises SandboxError. A caller with other work does it in between.
         """
+
+
+# --- the Python stack that a dying sandbox prints (`inside.interpreter`) among its output -----------
+
+# As Python's faulthandler writes it, innermost call first; what stands around it is about the interpreter.
+_STACK = re.compile(
+    rb"(?:Fatal Python error: [^\n]{0,80}\n\n)?"
+    rb"(?:Stack|(?:Current thread|Thread) [^\n]{0,80}) \(most recent call first\):\n"
+    rb"((?:  File [^\n]*\n|  \.\.\.\n)+)"
+    # A process that is stopped while it prints leaves a line behind that has no end.
+    rb"(?:  ?(?:F[^\n]*)?\Z)?"
+    rb"(?:\nExtension modules: [^\n]*\n?)?"
+)
+ABORTED = b"Fatal Python error: Aborted"
+_FRAME = re.compile(rb'  File "([^"\n]*)", line (\d{1,7}) in ([^\n]{1,200})')
+
+
+def split_stack(printed: bytes) -> tuple[bytes, bytes]:
+    """What was printed without the last stack in it, and that stack; it may begin with why it was printed.
+
+    The first process of a namespace outlives its abort, and then crashes: that is one end, and its cause the
+    first stack's.
+    """
+    stacks = list(_STACK.finditer(printed))
+    if not stacks:
+        return printed, b""
+    begin, end = stacks[-1].span()
+    for earlier in reversed(stacks[:-1]):
+        if printed[earlier.end() : begin].strip() or not earlier[0].startswith(ABORTED):
+            break
+        begin = earlier.start()
+    return printed[:begin] + printed[end:], printed[begin:end]
+
+
+def without_stack(printed: bytes, stack: bytes) -> bytes:
+    """The output without this stack, whose last bytes may have been cut off."""
+    before, whole = split_stack(printed)
+    if whole:
+        return before
+    cut = next((n for n in range(len(stack), 0, -1) if printed.endswith(stack[:n])), 0)
+    return printed[: len(printed) - cut]
+
+
+def own_frames(stack: bytes, file: str) -> Iterable[tuple[int, str]]:
+    """Line and function of the frames in this file, innermost first."""
+    for name, line, function in _FRAME.findall(stack):
+        if name.decode("ascii", "replace") == file:
+            yield int(line), function.decode("ascii", "replace")

@@ -18,8 +18,8 @@ from grader.sandbox.walls.bubblewrap import python_environment
 from grader.sandbox.walls.confinement import SYSTEM
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel
-from grader.sandbox.wire.demands import (
-    MAX_MESSAGE,
+from grader.sandbox.wire.messages import (
+    MAX_DEMAND,
     Answer,
     Demand,
     Failed,
@@ -153,7 +153,7 @@ class ForkServerSandboxes:
         # Without a limit: a fork waits for the modules that it needs, however slow the disk is.
         # A fork server that dies closes the socket.
         try:
-            data = self._control.recv(MAX_MESSAGE)
+            data = self._control.recv(MAX_DEMAND)
         except ConnectionError:
             data = b""
         if not data:

@@ -2,7 +2,7 @@
 
 Theory of operation. The grader starts this process with nothing but one control socket per judge;
 it holds no course, no suite, no solution and no secret, and a scrubbed environment. It trusts
-the judges' `demands` and nothing else. For every `Spawn` it receives two file descriptors, the
+the judges' demands and nothing else. For every `Spawn` it receives two file descriptors, the
 sandbox's ends of the channel and of the output, forks, and the child confines itself, says which
 walls held, and answers calls until its judge hangs up. The parent never reads what a sandbox
 writes. A judge that goes away takes its sandboxes with it; when the last one is gone, so is the
@@ -30,7 +30,7 @@ from typing import NoReturn
 
 import msgspec
 
-from grader.sandbox.inside.endings import STACK_SIGNAL
+from grader.sandbox.inside.interpreter import STACK_SIGNAL
 from grader.sandbox.inside.warmup import collapse, warm_up
 from grader.sandbox.inside.worker import serve
 from grader.sandbox.surroundings import (
@@ -43,11 +43,12 @@ from grader.sandbox.walls import confinement
 from grader.sandbox.walls.bubblewrap import python_environment
 from grader.sandbox.walls.wall import Limits, Plan
 from grader.sandbox.wire.channel import Channel, ChannelClosed
-from grader.sandbox.wire.demands import (
-    MAX_MESSAGE,
+from grader.sandbox.wire.messages import (
+    MAX_DEMAND,
     Answer,
     Demand,
     Failed,
+    Ready,
     SandboxEnded,
     ShowStack,
     Spawn,
@@ -56,14 +57,13 @@ from grader.sandbox.wire.demands import (
     Start,
     Stop,
 )
-from grader.sandbox.wire.messages import Ready
 from grader.sandbox.wire.packing import Packing
 
 _decode = msgspec.msgpack.Decoder(Demand).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-# In a sandbox the public name prints a stack first (`inside.endings`).
+# In a sandbox the public name prints a stack first (`inside.interpreter`).
 _end = os._exit
 # So many forks before the shared memory is put into large pages, which saves 10 ms in each and takes 0.2 s:
 # more than one submission needs.
@@ -110,7 +110,7 @@ class ForkServer:
         message, descriptors = b"", list[int]()
         # A judge that was stopped in the middle of something resets its end.
         with contextlib.suppress(ConnectionError):
-            message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 2)
+            message, descriptors, _, _ = socket.recv_fds(control, MAX_DEMAND, 2)
         if not message:
             self._hang_up(control)
             return

@@ -1,8 +1,12 @@
-"""Sandboxes that are Python processes of their own, from outside: start one, wait until it calls back."""
+"""Sandboxes that are Python processes of their own, where nothing can be forked, and nothing is warm.
+
+From outside: start one, and wait until it calls back. From inside: `main`, which calls the judge.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import socket
 import subprocess
@@ -16,11 +20,31 @@ import msgspec
 
 from grader.errors import SandboxError
 from grader.sandbox.client import START_SECONDS, Sandbox
-from grader.sandbox.spawned import SpawnedStart
-from grader.sandbox.surroundings import remove_tree, sandbox_environment
-from grader.sandbox.walls.confinement import SYSTEM
+from grader.sandbox.inside.warmup import warm_up
+from grader.sandbox.inside.worker import serve
+from grader.sandbox.surroundings import (
+    pretend_modes,
+    remove_tree,
+    sandbox_environment,
+    use_scratch,
+)
+from grader.sandbox.walls.bubblewrap import python_environment
+from grader.sandbox.walls.confinement import SYSTEM, confine, prepare
 from grader.sandbox.walls.wall import Limits
-from grader.sandbox.wire.channel import Channel
+from grader.sandbox.wire.channel import Channel, ChannelClosed
+from grader.sandbox.wire.messages import Ready
+from grader.sandbox.wire.packing import Packing
+
+
+class SpawnedStart(msgspec.Struct, frozen=True):
+    """What such a process reads from its standard input: where to call, and as whom."""
+
+    port: int
+    token: bytes
+    modules: tuple[str, ...]
+    limits: Limits
+    walls: bool
+    scratch: str
 
 
 class SpawnedSandboxes:
@@ -52,7 +76,7 @@ class SpawnedSandboxes:
         # Made and removed here: a sandbox that is killed removes nothing.
         scratch = Path(tempfile.mkdtemp(prefix="grade-"))
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "grader.sandbox.spawned"],
+            [sys.executable, "-P", "-m", "grader.sandbox.spawning"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=sandbox_environment(),
@@ -90,3 +114,38 @@ def _accept(server: socket.socket, token: bytes) -> socket.socket:
                 return connection
         connection.close()
     raise TimeoutError
+
+
+# --- inside the process ---------------------------------------------------------------------------
+
+
+def _call(start: SpawnedStart) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", start.port))
+    connection.sendall(start.token)
+    return connection
+
+
+def main() -> None:
+    """Call the judge back, import, confine, serve."""
+    start = msgspec.json.decode(sys.stdin.buffer.read(), type=SpawnedStart)
+    channel, output = _call(start), _call(start)
+    SYSTEM.print_to(output)
+    sys.dont_write_bytecode = True
+    scratch = Path(start.scratch)
+    os.chdir(scratch)
+    use_scratch(scratch)
+    pretend_modes(scratch)
+    for module in start.modules:
+        warm_up(module)
+    walls: list[str] = []
+    if start.walls:
+        plan = prepare(python_environment())
+        walls = confine(plan, start.limits, scratch)
+    connection = Channel(channel)
+    connection.send(Ready(tuple(walls)), Packing(), timeout=None)
+    with contextlib.suppress(ChannelClosed):
+        serve(connection, scratch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,13 @@
 """A judge that answers everybody: an HTTP server over the judges, the gradebook, the policy and the report.
 
-`running` starts it, `app` has every route with its endpoint: `api` for programs, `pages` for people,
-`requests` for regrade requests. `identity` says who asks (`github` reads the word of a workflow), `hand_in`
-reads what is handed in, `desk` takes it in and keeps verdicts, `judging` has it judged. `views` and
-`class_summary` are what the gradebook answers, each gradebook in one of the `threads`; `hub` has the streams
-of events, `observing` metrics and the log. A `refusal` is what a client did wrong, `openapi` describes the
-interface. The queue itself stands in `grader.gradebook.queue`.
+`app` has every route with its endpoint, and serves: `api` for programs, `pages` for people; `http` is what all
+of them send and read. `server` is all that is open for them: `identity` says who asks, `hand_in` reads what is
+handed in, `desk` takes it in and keeps verdicts, `judging` has it judged, `views` are what the gradebook
+answers, each gradebook in one of the `threads`, and so are the streams of events; `observing` has metrics and
+the log. The queue itself stands in `grader.gradebook.queue`.
 """
 
-from grader.serve.app import Settings
-from grader.serve.running import serve
+from grader.serve.app import serve
+from grader.serve.server import Settings
 
 __all__ = ["Settings", "serve"]

@@ -34,7 +34,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.serve.hand_in import HandInReader, Prepared
-from grader.serve.refusal import Refusal
+from grader.serve.http import Refusal
 from grader.submissions import ClassAttempt, Submission
 from grader.text import counted
 
@@ -128,7 +128,7 @@ class Desk:
             now = max(time.time(), queue.last_time(store))
             attempt = keeper.register(
                 ClassAttempt(
-                    student=student, submitted_at=_iso(now), origin=ORIGIN, path=Path(ORIGIN)
+                    student=student, submitted_at=iso(now), origin=ORIGIN, path=Path(ORIGIN)
                 ),
                 Submission(student.id, {each.exercise.id: each.file for each in files}),
                 whole=False,
@@ -335,5 +335,6 @@ def _refusing() -> Iterator[None]:
         raise Refusal(422, str(error)) from error
 
 
-def _iso(seconds: float) -> str:
+def iso(seconds: float) -> str:
+    """A time in ISO 8601, in UTC."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,7 +16,7 @@ from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, StudentInfo
-from grader.serve.refusal import Refusal
+from grader.serve.http import Refusal, decoded
 from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
 from grader.submissions.attempt import MAX_NESTED_BYTES, AttemptFile
 from grader.submissions.names import shown
@@ -70,42 +70,35 @@ class HandInReader:
 
     def read(self, student: StudentInfo, body: bytes) -> HandIn:
         """The exercise files in a body; raises Refusal where it holds none that can be judged."""
-        try:
-            files = msgspec.json.decode(body, type=Body).files
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refusal(
-                400,
-                f'The body cannot be read: {error}. Send {{"files": {{"glu.py": "<base64>"}}}} as JSON.',
-            ) from error
-        found = self._found(student, files)
-        with_file = {name: each for name, each in found.items() if each.source is not None}
-        problems = {
-            name: each.problem
-            for name, each in found.items()
-            if each.source is None and (each.path is not None or each.seems_misnamed)
-        }
-        if not with_file:
-            sentences = [*problems.values(), *(each.problem for each in found.values())]
-            raise Refusal(422, f"Nothing was taken. {sentences[0]}")
-        prepared = (
-            self.prepared(self._course.exercise(name), each) for name, each in with_file.items()
+        advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
+        handed = self._exercise_files(student, decoded(body, Body, advice).files)
+        prepared = tuple(
+            self.prepared(self._course.exercise(name), file)
+            for name, file in handed.items()
+            if file.source is not None
         )
-        return HandIn(tuple(prepared), problems)
+        problems = {
+            name: file.problem
+            for name, file in handed.items()
+            if file.source is None and (file.path is not None or file.seems_misnamed)
+        }
+        if not prepared:
+            sentences = [*problems.values(), *(file.problem for file in handed.values())]
+            raise Refusal(422, f"Nothing was taken. {sentences[0]}")
+        return HandIn(prepared, problems)
 
     def prepared(self, exercise: Exercise, file: ExerciseFile) -> Prepared:
         """What is known of a file before a judge sees it."""
         key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
         settled = settle(self._course, exercise, file, self._options)
-        return Prepared(exercise, file, key, settled, self._held(exercise, file, settled))
+        suspicious: tuple[str, ...] = ()
+        if file.source is not None and not (settled is not None and settled.untouched):
+            suspicious = held(file.source, self._ordinary[exercise.id])
+        return Prepared(exercise, file, key, settled, suspicious)
 
-    def _held(
-        self, exercise: Exercise, file: ExerciseFile, settled: ExerciseResult | None
-    ) -> tuple[str, ...]:
-        if file.source is None or (settled is not None and settled.untouched):
-            return ()
-        return held(file.source, self._ordinary[exercise.id])
-
-    def _found(self, student: StudentInfo, files: Mapping[str, bytes]) -> dict[str, ExerciseFile]:
+    def _exercise_files(
+        self, student: StudentInfo, files: Mapping[str, bytes]
+    ) -> dict[str, ExerciseFile]:
         if not files:
             raise Refusal(400, "There is no file in it: hand in at least one.")
         if len(files) > _MOST_FILES:

@@ -16,8 +16,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Task
 from grader.results import TestResult
 from grader.serve.desk import Desk, Taken
-from grader.serve.hub import CHANGED, CLASS, Event, Hub
-from grader.serve.threads import BookThread
+from grader.serve.threads import CHANGED, CLASS, BookThread, Event, Hub
 from grader.text import counted
 
 log = logging.getLogger("grader.serve")

@@ -1,78 +1,62 @@
-"""The routes for people: a page for a student, one for staff, and signing in; written on the server."""
+"""The routes for people: a page for a student, those of staff, and signing in; written on the server."""
 
 from __future__ import annotations
 
-import urllib.parse
 from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from grader.course.manifest import Course
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
 from grader.gradebook import Gradebook
 from grader.gradebook.queue import Role
+from grader.gradebook.requests import open_requests
+from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import sum_of
-from grader.results import Entry, Status
-from grader.serve.api import Api, body_of
-from grader.serve.class_summary import ClassSummaries
-from grader.serve.hub import Hub
-from grader.serve.identity import COOKIE, Identity, keep_signed_in, same_origin
-from grader.serve.judging import Judging
-from grader.serve.refusal import Refusal
-from grader.serve.threads import BookThread
-from grader.serve.views import HOUR, PIECE, Views
+from grader.results import Entry, ExerciseResult, Status
+from grader.serve.api import Api
+from grader.serve.http import Refusal, form_of
+from grader.serve.identity import COOKIE, keep_signed_in, same_origin
+from grader.serve.server import Server
+from grader.serve.threads import CHANGED, CLASS
+from grader.serve.views import HOUR, PIECE
+from grader.submissions.submission import MOST_CHARACTERS
 
-OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
+_OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
 _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
-    "serve.css": (OWN_TEMPLATES, "text/css"),
-    "serve.js": (OWN_TEMPLATES, "text/javascript"),
+    "serve.css": (_OWN_TEMPLATES, "text/css"),
+    "serve.js": (_OWN_TEMPLATES, "text/javascript"),
 }
-_FORM_BYTES = 4096
+# A character of a form takes up to twelve bytes.
+_REQUEST_BYTES = 12 * MOST_CHARACTERS + 1024
+# Of the requests that are answered, the newest are shown.
+_MOST_ANSWERED = 100
 
 
 class Pages:
     """The routes for people."""
 
-    def __init__(
-        self,
-        course: Course,
-        identity: Identity,
-        api: Api,
-        books: BookThread[Gradebook],
-        views: Views,
-        hub: Hub,
-        judging: Judging,
-        summaries: ClassSummaries,
-        most_bytes: int,
-        timezone: str,
-    ) -> None:
-        self._course, self._identity, self._api = course, identity, api
-        self._books, self._views, self._hub = books, views, hub
-        self._judging, self._summaries, self._most_bytes = judging, summaries, most_bytes
-        self._renderer = Renderer(OWN_TEMPLATES)
-        self._renderer.timezone = timezone
+    def __init__(self, server: Server, api: Api) -> None:
+        self._server, self._api = server, api
+        self._renderer = _renderer(server)
 
     async def home(self, request: Request) -> Response:
         """A student's own page; staff is sent to the class, and a stranger to the door."""
         try:
-            person = await self._identity.person(request)
+            person = await self._server.identity.person(request)
         except Refusal as refusal:
-            if COOKIE not in request.cookies:
-                return self._door()
-            return self._door(refusal.sentence, 401)
+            return self._door(refusal, 401) if COOKIE in request.cookies else self._door()
         if person.student is None:
             return RedirectResponse("/class", 303)
-        student, places = person.student, self._hub.places
-        standing, entry = await self._books.answer(
-            lambda book: (
-                self._views.standing(book, student, places),
-                self._views.entry(book, student),
-            )
+        student, places = person.student, self._server.hub.places
+        views = self._server.views
+        standing, entry = await self._server.books.answer(
+            lambda book: (views.standing(book, student, places), views.entry(book, student))
         )
         if entry is None:
             raise Refusal(503, "The course has no exercise that is judged here.")
@@ -85,17 +69,17 @@ class Pages:
             statuses={each.name: each.status for each in entry.result.exercises},
             unjudged=sum(e.status is Status.UNJUDGED for e in shown.result.exercises),
             chapters=chapter_cells(shown.result.exercises),
-            most_bytes=self._most_bytes * 3 // 4,
+            most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
 
     async def the_class(self, request: Request) -> Response:
         """The class as it comes in, for staff."""
         try:
-            await self._identity.staff(request)
+            await self._server.identity.staff(request)
         except Refusal as refusal:
-            if refusal.status == 401:
-                return self._door(refusal.sentence if COOKIE in request.cookies else "", 401)
-            raise
+            if refusal.status_code != 401:
+                raise
+            return self._door(refusal if COOKIE in request.cookies else None, 401)
         if request.method == "POST":
             form = await form_of(request)
             route = {"pause": self._api.pause, "resume": self._api.resume}.get(form.get("do", ""))
@@ -103,9 +87,9 @@ class Pages:
                 raise Refusal(400, "There is no such button.")
             await route(request)
             return RedirectResponse("/class", 303)
-        summary = await self._summaries.current()
-        judging, views = self._judging, self._views
-        queue, newest, pieces = await self._books.answer(
+        summary = await self._server.summaries.current()
+        judging, views = self._server.judging, self._server.views
+        queue, newest, pieces = await self._server.books.answer(
             lambda book: (
                 views.queue(book, judging.alive, judging.fault),
                 views.newest(book),
@@ -122,9 +106,9 @@ class Pages:
         same_origin(request)
         token = (await form_of(request)).get("token", "").strip()
         try:
-            person = await self._identity.holder(token)
+            person = await self._server.identity.holder(token)
         except Refusal as refusal:
-            return self._door(refusal.sentence, refusal.status)
+            return self._door(refusal, refusal.status_code)
         response = RedirectResponse("/class" if person.role is Role.STAFF else "/", 303)
         keep_signed_in(response, request, token)
         return response
@@ -144,18 +128,19 @@ class Pages:
         folder, kind = _STATIC[name]
         return Response((folder / name).read_bytes(), media_type=kind)
 
-    def said(self, refusal: Refusal) -> Response:
+    def refused(self, refusal: HTTPException) -> Response:
         """A page for what cannot be met."""
-        heading = "Not here" if refusal.status == 404 else "That did not work"
-        return self._page("said.html", refusal.status, heading=heading, said=refusal.sentence)
+        heading = "Not here" if refusal.status_code == 404 else "That did not work"
+        return self._page("said.html", refusal.status_code, heading=heading, said=refusal.detail)
 
-    def _door(self, said: str = "", status: int = 200) -> Response:
-        heading = "Hand in, and see your verdict"
-        return self._page("signed_out.html", status, heading=heading, said=said)
+    def _door(self, refusal: Refusal | None = None, status: int = 200) -> Response:
+        """The page on which one signs in, and why the last token did not hold."""
+        heading, reason = "Hand in, and see your verdict", "" if refusal is None else refusal.detail
+        return self._page("signed_out.html", status, heading=heading, said=reason)
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
-        text = self._renderer.text(template, title=self._course.title, **values)
-        return HTMLResponse(text, status)
+        title = self._server.course.title
+        return HTMLResponse(self._renderer.text(template, title=title, **values), status)
 
 
 def _without(entry: Entry, waiting: set[str]) -> Entry:
@@ -168,7 +153,63 @@ def _without(entry: Entry, waiting: set[str]) -> Entry:
     return msgspec.structs.replace(entry, result=result)
 
 
-async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
-    """The fields of a form; raises Refusal for one that is too long, or comes too slowly."""
-    body = await body_of(request, most)
-    return dict(urllib.parse.parse_qsl(body.decode("utf-8", "replace")))
+# --- regrade requests: the form on a student's page, and the queue of staff ---------------------------
+
+
+class RequestRow(msgspec.Struct, frozen=True):
+    """A request as staff reads it, beside what counts now."""
+
+    request: KeptRequest
+    name: str
+    exercise: ExerciseResult | None
+
+
+class RequestPages:
+    """The routes for regrade requests."""
+
+    def __init__(self, server: Server) -> None:
+        self._server, self._renderer = server, _renderer(server)
+
+    async def ask(self, request: Request) -> Response:
+        """Keep a student's request about one exercise."""
+        student = await self._server.identity.student(request)
+        form = await form_of(request, _REQUEST_BYTES)
+        exercise, message = form.get("exercise", ""), form.get("message", "")
+        if all(there.id != exercise for there in self._server.course.exercises):
+            raise Refusal(422, "There is no such exercise.")
+        await self._server.desk.answer(lambda desk: desk.ask(student.id, exercise, message))
+        self._server.hub.tell(CLASS, CHANGED)
+        return RedirectResponse(f"/#ex-{exercise}", 303)
+
+    async def queue(self, request: Request) -> Response:
+        """The requests of the class, and the form that answers one."""
+        author = (await self._server.identity.staff(request)).name
+        if request.method == "POST":
+            form = await form_of(request, _REQUEST_BYTES)
+            number, text = form.get("number", ""), form.get("answer", "")
+            if not (number.isascii() and number.isdecimal() and len(number) < 10):
+                raise Refusal(422, "There is no such request.")
+            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, author))
+            return RedirectResponse("/class/requests", 303)
+        rows = await self._server.books.answer(_request_rows)
+        title = self._server.course.title
+        return HTMLResponse(self._renderer.text("requests.html", title=title, rows=rows))
+
+
+def _request_rows(book: Gradebook) -> list[RequestRow]:
+    """The open requests, the oldest first, then the newest of those that are answered."""
+    requests, names = book.requests(), book.names()
+    answered = [request for request in reversed(requests) if not request.is_open]
+    rows = []
+    for request in (*open_requests(requests), *answered[:_MOST_ANSWERED]):
+        entry = book.entry_of(request.student)
+        exercises = entry.result.exercises if entry is not None else ()
+        exercise = next((e for e in exercises if e.name == request.exercise), None)
+        rows.append(RequestRow(request, names.get(request.student, ""), exercise))
+    return rows
+
+
+def _renderer(server: Server) -> Renderer:
+    renderer = Renderer(_OWN_TEMPLATES)
+    renderer.timezone = server.timezone
+    return renderer

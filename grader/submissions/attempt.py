@@ -29,9 +29,14 @@ from grader.submissions.archive import (
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
 from grader.submissions.names import shown
-from grader.submissions.requests import message_of, requested
 from grader.submissions.source import is_untouched
-from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
+from grader.submissions.submission import (
+    MAX_FILE_BYTES,
+    ExerciseFile,
+    Submission,
+    message_of,
+    requested,
+)
 from grader.submissions.zip import Member, read_member
 
 # An archive within a class's archive is unpacked into memory.

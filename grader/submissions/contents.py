@@ -23,7 +23,7 @@ from grader.submissions.folder import (
     is_junk,
 )
 from grader.submissions.platforms import PLATFORMS, Download, Item
-from grader.submissions.requests import requested
+from grader.submissions.submission import requested
 from grader.submissions.zip import Member, check_path
 
 MAX_ITEMS = 300_000

@@ -1,13 +1,14 @@
 """A class's download: which platform it is of, who handed in what, and in which order.
 
 Only names and tables of contents are read here. A name that fits two people, or two names that fit one,
-are not guessed: each keeps a result of its own, and a note says so.
+are not guessed: each keeps a result of its own, and a note says so. In teams, what one member hands in is an
+attempt of every member, the newest of any member the newest of all (`share_in_teams`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,6 @@ from grader.submissions.attempt import AttemptFile, ClassAttempt
 from grader.submissions.contents import open_download
 from grader.submissions.folder import EntryKind
 from grader.submissions.names import listed_names, written
-from grader.submissions.people import Person, settle_ids
 from grader.submissions.platforms import (
     Download,
     Item,
@@ -29,11 +29,15 @@ from grader.submissions.platforms import (
     copy_number,
     platform_of,
 )
-from grader.submissions.roster import Roster
+from grader.submissions.roster import Person, Roster, settle_ids
 from grader.submissions.times import Times
+from grader.text import counted, listed
 
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 _TYPED = "Text was typed in, and no file: hand in the files of the exercises."
+# The kind of id that a roster's column for teams becomes.
+TEAM = "team"
+_MOST_NAMES = 10
 
 
 class ClassDownload(msgspec.Struct, frozen=True):
@@ -72,8 +76,8 @@ def find_class(
         notes += times.notes(attempts)
     attempts.sort(key=lambda attempt: (attempt.student.id, attempt.attempt))
     ids = {attempt.student.id for attempt in attempts}
-    listed = roster.students if roster is not None else ()
-    missing = tuple(student for student in listed if student.id not in ids)
+    students = roster.students if roster is not None else ()
+    missing = tuple(student for student in students if student.id not in ids)
     return ClassDownload(platform.label, tuple(attempts), tuple(notes), missing)
 
 
@@ -245,3 +249,80 @@ def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
 def _stem(item: Item) -> str:
     """A name without the suffix of an archive."""
     return _SUFFIX.sub("", item.name) if looks_packed(item.name) else item.name
+
+
+# --- teams ----------------------------------------------------------------------------------------
+
+
+def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) -> ClassDownload:
+    """The download as if each member of a team had handed in what any of them did.
+
+    Teams are those of the roster, else those of before, of the `former` students. Notes say who is in no
+    team and who is in another one than before.
+    """
+    before = {student.id: student for student in former}
+    present = [*(attempt.student for attempt in download.attempts), *download.missing]
+    people = before | {s.id: _with_team(s, before.get(s.id)) for s in present}
+    teams: dict[str, list[StudentInfo]] = {}
+    for person in sorted(people.values(), key=lambda person: person.id):
+        if team := person.ids.get(TEAM):
+            teams.setdefault(team, []).append(person)
+    attempts = [a for a in download.attempts if not people[a.student.id].ids.get(TEAM)]
+    for members in teams.values():
+        ids = {member.id for member in members}
+        shared = _in_order([a for a in download.attempts if a.student.id in ids])
+        for member in members:
+            attempts += _as_of(member, shared)
+    attempts.sort(key=lambda attempt: attempt.student.id)
+    handed_in = {attempt.student.id for attempt in attempts}
+    return msgspec.structs.replace(
+        download,
+        attempts=tuple(attempts),
+        missing=tuple(s for s in download.missing if s.id not in handed_in),
+        notes=(*download.notes, *_notes(teams, people, before)),
+    )
+
+
+def _with_team(student: StudentInfo, before: StudentInfo | None) -> StudentInfo:
+    team = before.ids.get(TEAM) if before is not None else None
+    if student.ids.get(TEAM) or not team:
+        return student
+    return msgspec.structs.replace(student, ids={**student.ids, TEAM: team})
+
+
+def _in_order(attempts: Sequence[ClassAttempt]) -> list[ClassAttempt]:
+    """The attempts of a team by time; where one has none, in the order in which they were found."""
+    if all(attempt.submitted_at for attempt in attempts):
+        return sorted(attempts, key=lambda attempt: attempt.submitted_at)
+    return list(attempts)
+
+
+def _as_of(member: StudentInfo, shared: Sequence[ClassAttempt]) -> list[ClassAttempt]:
+    return [
+        msgspec.structs.replace(attempt, student=member, attempt=number)
+        for number, attempt in enumerate(shared, 1)
+    ]
+
+
+def _notes(
+    teams: dict[str, list[StudentInfo]],
+    people: dict[str, StudentInfo],
+    before: dict[str, StudentInfo],
+) -> list[str]:
+    alone = sorted(name for name, person in people.items() if not person.ids.get(TEAM))
+    moved = sorted(
+        name
+        for name, person in before.items()
+        if person.ids.get(TEAM) and person.ids[TEAM] != people[name].ids.get(TEAM)
+    )
+    notes = [f"{counted(len(teams), 'team')}: what one member hands in counts for all of them."]
+    if alone:
+        notes.append(
+            f"In no team: {listed(alone, _MOST_NAMES)}. A column `team` of the --roster says who is in which."
+        )
+    if moved:
+        notes.append(
+            f"In another team than before: {listed(moved, _MOST_NAMES)}. What the former team handed in stays "
+            "theirs, too: where it is newer, it counts."
+        )
+    return notes

@@ -8,6 +8,7 @@ names with two underscores), and what is odd elsewhere.
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -84,6 +85,8 @@ _WITHIN = (
         ["functools", "linecache", "logging", "operator", "string", "thread", "traceback", "types"]
     )
 )
+# Modules that are ordinary, but no parts of other modules: under such a name one is easily changed.
+_NESTED = re.compile(r"\w[\w.]*\.(contextlib|copyreg|np|os|torch|warnings)(?=\.|$)")
 # Of other objects these attributes are looked at, too.
 _REACHES = frozenset(
     [
@@ -116,7 +119,10 @@ _ODD = re.compile(
     r"|string\.Formatter"
     r"|numpy\.(ctypeslib|_\w+)"
     r"|numpy\.testing\.run\w+"
-    r"|logging\.(config|currentframe|_\w+)"
+    r"|logging\.(config|currentframe|setLogRecordFactory|_\w+)"
+    r"|(collections\.abc|numbers|typing)\.\w+\.register"
+    r"|(collections|contextlib|copy|dataclasses|enum|functools|io|json|pathlib|re|shutil|statistics|tempfile|textwrap|"
+    r"warnings)\._\w+"
     r"|torch\.(fx|hub|library|multiprocessing|overrides|package|profiler)"
     r"|torch\.distributed\.optim"
     r"|torch\.autograd\.profiler"
@@ -176,7 +182,7 @@ _FRAMES = re.compile(
 )
 # The same as texts, of which many begin so.
 _FRAME_TEXTS = re.compile(
-    r"\b((ag|cr|gi|tb|f)_(await|back|builtins|code|frame|globals|lasti|locals|next)|_getframe|sys\.modules)\b"
+    r"\b((ag|cr|gi|tb|f)_(await|back|builtins|code|frame|globals|lasti|locals|next)|_getframe|getattribute|sys\.modules)\b"
 )
 _DUNDER = re.compile(r"__[a-z_]+__")
 _ORDINARY_DUNDERS = re.compile(
@@ -193,6 +199,15 @@ _PIECE = re.compile(r"^__[a-z]|[a-z]__$|\.__")
 _LONGEST_TEXT = 200
 _WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
 
+# Names of attributes that lead to a class, or around what is refused as the code runs; a plain attribute
+# is as short, and its uses are found.
+_BY_NAME = re.compile(
+    r"__(base|bases|class|delattr|dict|func|get|getstate|mro|reduce|reduce_ex|set|setattr|wrapped)__"
+)
+_BUILTIN_CLASSES = frozenset(
+    name for name, value in vars(builtins).items() if isinstance(value, type)
+)
+
 # A class that is reached through an instance, as in `type(model).forward = ...`.
 _CLASS = "type()"
 _MAPPING = ".__dict__"
@@ -201,11 +216,28 @@ _CHANGES = frozenset(
 )
 # What gives back an object that stands in a container, or that it was given.
 _HANDS_BACK = frozenset(
-    ["filter", "iter", "list", "map", "max", "min", "next", "reversed", "set", "sorted", "tuple"]
+    [
+        "copy",
+        "deepcopy",
+        "filter",
+        "iter",
+        "list",
+        "map",
+        "max",
+        "min",
+        "next",
+        "reversed",
+        "set",
+        "sorted",
+        "tuple",
+    ]
 )
 _TAKES_OUT = frozenset(
     [
+        "__add__",
         "__getitem__",
+        "__iter__",
+        "__next__",
         "copy",
         "get",
         "items",
@@ -217,6 +249,9 @@ _TAKES_OUT = frozenset(
         "values",
     ]
 )
+# What gives back what it was given together with something else: here only modules are followed, since
+# in `zip(layers, kinds)` a layer is no kind.
+_MIXES = frozenset(["enumerate", "reduce", "sum", "zip"])
 # Decorators that write into the class that they are given.
 _FILLS_CLASSES = frozenset(["dataclasses.dataclass", "functools.total_ordering"])
 _LONGEST_NAME = 200
@@ -273,6 +308,7 @@ class _Reader:
         self._functions = {
             node.name: node for node in self._nodes if isinstance(node, ast.FunctionDef)
         }
+        self._classes = {node.name: node for node in self._nodes if isinstance(node, ast.ClassDef)}
         # Keys of a dict that say that a file may run nothing.
         self._safe = {
             id(key)
@@ -299,6 +335,12 @@ class _Reader:
         self._values: dict[str, list[ast.expr]] = {}
         self._meanings: dict[str, set[str]] = {}
         self._learned = False
+        # What catches warnings keeps the module, from which all that is loaded can be reached.
+        self._catches = any(
+            "catch_warnings" in (getattr(node, "attr", ""), getattr(node, "name", ""))
+            for node in self._nodes
+            if isinstance(node, ast.Attribute | ast.alias)
+        )
         self._bind()
 
     # --- the meanings of names ---------------------------------------------------------------------
@@ -367,6 +409,8 @@ class _Reader:
                             self._add(f".{target.id}", self._paths(value))
             case ast.Call(func=ast.Name(id=name)) if name in self._functions:
                 self._bind_arguments(self._functions[name].args, node)
+            case ast.Call(func=ast.Name(id=name)) if name in self._classes:
+                self._bind_fields(self._classes[name], node)
             case ast.Call(func=ast.Lambda(args=arguments)):
                 self._bind_arguments(arguments, node)
 
@@ -400,11 +444,31 @@ class _Reader:
         for argument, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
             self._add(argument.arg, self._paths(default))
 
-    def _bind_arguments(self, parameters: ast.arguments, call: ast.Call) -> None:
+    def _bind_fields(self, kind: ast.ClassDef, call: ast.Call) -> None:
+        """Bind what makes an object: the parameters of `__init__`, or the fields of a class that has none."""
+        fields = []
+        for statement in kind.body:
+            match statement:
+                case ast.FunctionDef(name="__init__", args=parameters):
+                    self._bind_arguments(parameters, call, bound=1)
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    fields.append(name)
+        pairs = [*zip(fields, call.args, strict=False)]
+        pairs += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg]
+        for name, value in pairs:
+            if name in fields:
+                self._add(f".{name}", self._paths(value))
+
+    def _bind_arguments(self, parameters: ast.arguments, call: ast.Call, bound: int = 0) -> None:
+        """Bind the parameters, all but the first ones that are `bound`, to what a call gives."""
         names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+        names = names[bound:]
         pairs = list(zip(names, call.args, strict=False))
         named = [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg]
         pairs += named
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                pairs += [(name, keyword.value) for name in names]
         if parameters.vararg is not None:
             pairs += [(parameters.vararg.arg, value) for value in call.args[len(names) :]]
         if parameters.kwarg is not None:
@@ -422,12 +486,18 @@ class _Reader:
         match node:
             case ast.Name(id="type"):
                 roots = {_CLASS}
+            case ast.Name(id="object"):
+                roots = {"object"}
+            case ast.Call(func=ast.Attribute(attr="mro")):
+                roots = {_CLASS}
             case ast.Name(id=name):
                 roots = self._meanings.get(name, set())
             case ast.Tuple(elts=values) | ast.List(elts=values) | ast.Set(elts=values):
                 roots = set().union(*map(self._paths, values))
             case ast.Dict(values=values):
                 roots = set().union(*map(self._paths, values))
+            case ast.Subscript(value=ast.Call(func=ast.Name(id="locals" | "vars"), args=[])):
+                roots = self._carried(set().union(*self._meanings.values()))
             case ast.Subscript(value=value):
                 roots = self._paths(value)
             case ast.Starred(value=value) | ast.NamedExpr(value=value):
@@ -439,11 +509,20 @@ class _Reader:
             case ast.Call(func=ast.Name(id="type"), args=[_]):
                 roots = {_CLASS}
             case ast.Call(func=ast.Name(id="vars"), args=[value]):
-                roots = {path + _MAPPING for path in self._paths(value)}
+                roots = {path + _MAPPING for path in self._paths(value)} or self._kept()
             case ast.Call(
                 func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name)), *_]
             ):
                 roots = {f"{path}.{name}" for path in self._paths(value)}
+                roots = roots or self._carried(self._meanings.get(f".{name}", set()))
+            case ast.Call(func=ast.Name(id="getattr"), args=[value, *_]):
+                roots = self._kept()
+            case ast.BinOp(left=left, right=right):
+                roots = self._carried(self._paths(left) | self._paths(right))
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=values) if (
+                name in _MIXES
+            ):
+                roots = set().union(*map(self._paths, values)) & self._modules
             case ast.Call(func=ast.Name(id=name), args=values) if name in _HANDS_BACK:
                 roots = set().union(*map(self._paths, values))
             case ast.Call(func=ast.Attribute(value=value, attr=name), args=values) if (
@@ -472,6 +551,15 @@ class _Reader:
         paths = {".".join([root, *parts[::-1]])[:_LONGEST_NAME] for root in roots}
         return {path for path in paths if not _NUMBERS.match(path)}
 
+    def _carried(self, paths: set[str]) -> set[str]:
+        """The modules and classes of objects among these: what a change of changes all."""
+        return {path for path in paths if path == _CLASS or path in self._modules}
+
+    def _kept(self) -> set[str]:
+        """What any attribute may be, of which the name is not known."""
+        kept = (paths for name, paths in self._meanings.items() if name.startswith("."))
+        return self._carried(set().union(*kept))
+
     # --- what is odd ------------------------------------------------------------------------------
 
     def findings(self) -> Iterator[_Finding]:
@@ -485,6 +573,10 @@ class _Reader:
         for statement in self._tree.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == "__getattr__":
                 yield "__getattr__", "defines __getattr__ of its module", statement.lineno
+        for node in _outside_functions(self._tree):
+            match node:
+                case ast.Call(func=ast.Name(id="locals" | "vars" as name), args=[]):
+                    yield "globals", f"uses {name} of the module", node.lineno
 
     def _of_import(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
@@ -504,16 +596,31 @@ class _Reader:
                     if _is_odd_attribute(name):
                         yield name, f"uses {name}", node.lineno
             case ast.Attribute(attr=name):
-                if _is_odd_attribute(name):
+                if _is_odd_attribute(name) or (name == "_module" and self._catches):
                     yield name, f"uses {name}", node.lineno
+                if name == "__dict__" and self._is_class(node.value):
+                    yield _CLASS + _MAPPING, "looks names up in a class", node.lineno
+                if name == "__getstate__" and not _is_own(node.value):
+                    yield name, "takes the state of something", node.lineno
                 if id(node) not in self._inner:
                     for path in sorted(self._paths(node)):
                         yield from _odd_path(path, node.lineno)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 if _is_odd_dunder(name):
                     yield name, f"defines {name}", node.lineno
-            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[owner, name, *_]):
+            case ast.Subscript(value=ast.Attribute(value=owner, attr="__dict__"), slice=key) if (
+                not _is_own(owner) and self._is_made_up(key)
+            ):
+                yield "__dict__", "looks up a name that is put together", node.lineno
+            case ast.Call(func=ast.Name(id="vars"), args=[owner]) if self._is_class(owner):
+                yield _CLASS + _MAPPING, "looks names up in a class", node.lineno
+            case ast.Call(
+                func=ast.Name(id="getattr" | "hasattr") as function, args=[owner, name, *_]
+            ):
                 if isinstance(name, ast.Constant):
+                    text = str(name.value)
+                    if function.id == "getattr" and (text in _REACHES or _BY_NAME.fullmatch(text)):
+                        yield text, f"gets {text} by its name", node.lineno
                     for path in sorted(self._paths(node)):
                         yield from _odd_path(path, node.lineno)
                 else:
@@ -532,6 +639,10 @@ class _Reader:
                 for path in sorted(self._paths(owner)):
                     if _MAPPING in f"{path}.":
                         yield from _odd_write(path, node.lineno)
+            case ast.Call(
+                func=ast.Name(id="setattr"), args=[_, ast.Constant(value=str(name)), *_]
+            ) if _BY_NAME.fullmatch(name):
+                yield name, f"sets {name} by its name", node.lineno
             case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_]):
                 for path in sorted(self._paths(owner)):
                     yield from _odd_write(path, node.lineno)
@@ -540,8 +651,12 @@ class _Reader:
                     if path.endswith(_MAPPING):
                         yield from _odd_write(path, node.lineno)
             case ast.Call(
-                func=ast.Attribute(attr="__setattr__" | "__delattr__"), args=[owner, _, *_]
+                func=ast.Attribute(attr="__setattr__" | "__delattr__" as name),
+                args=[owner, attribute, *more],
             ):
+                is_plain = isinstance(attribute, ast.Constant) and attribute.value != "__class__"
+                if more and not is_plain and not _is_own(owner):
+                    yield name, f"calls {name} with a computed name", node.lineno
                 for path in sorted(self._paths(owner)):
                     yield from _odd_write(path, node.lineno)
             case ast.Attribute(
@@ -604,6 +719,11 @@ class _Reader:
                 for path in sorted(self._paths(argument) & self._modules):
                     yield path, f"hands the module {path} to a function", node.lineno
 
+    def _is_class(self, node: ast.expr) -> bool:
+        """Whether this is a builtin class, or that of an object."""
+        is_builtin = isinstance(node, ast.Name) and node.id in _BUILTIN_CLASSES
+        return is_builtin or not self._paths(node).isdisjoint((_CLASS, "object"))
+
     def _is_made_up(self, text: ast.expr) -> bool:
         """Whether a text is put together of others, where it stands or where a variable gets it."""
         made_up = (ast.BinOp, ast.Call, ast.JoinedStr)
@@ -626,6 +746,25 @@ class _Reader:
                     yield text, f"names {text!r}", node.lineno
 
 
+def _outside_functions(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that run when the module is loaded."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                left.append(child)
+
+
+def _is_own(node: ast.expr) -> bool:
+    """Whether this is `self`, the own class, or `super()`."""
+    match node:
+        case ast.Name(id="self" | "cls") | ast.Call(func=ast.Name(id="super")):
+            return True
+    return False
+
+
 def _odd_module(module: str, line: int, part: str = "") -> Iterator[_Finding]:
     top = module.partition(".")[0]
     path = f"{module}.{part}" if part else module
@@ -645,6 +784,8 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
         if module == "operator":
             yield path, f"uses {path}", line
         return
+    if (nested := _NESTED.match(path)) is not None:
+        yield nested.group(), f"reaches a module as {nested.group()}", line
     if _PUBLIC_NAMES.match(path) and f"{_MAPPING}." in f"{path}.":
         yield "getattr", f"looks names up in {path}", line
     top, _, rest = path.partition(".")

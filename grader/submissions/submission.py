@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from grader.course.manifest import Course
 from grader.course.stub import Stub
 from grader.results import SubmissionInfo
 from grader.submissions.source import has_same_code, is_empty, parse
+from grader.text import clean
 
 # Two thousand lines and more; no exercise needs as much.
 MAX_FILE_BYTES = 200_000
@@ -156,3 +158,27 @@ def _remedy(message: str) -> str:
     if message.startswith("invalid character") and _QUOTES & set(message):
         return "; type a plain quotation mark instead"
     return ""
+
+
+# --- requests to look at an exercise again, as a text file beside the work: `glu.request.txt` -------
+
+# A stranger's text, of which so much is kept.
+MOST_CHARACTERS = 2000
+# The copies are those of Canvas and of browsers, as for exercises.
+_NAME = re.compile(
+    r"(?P<exercise>[a-z0-9_]+)\.request(?:-\d{1,3}| ?\(\d{1,3}\))?\.(?:txt|md)", re.IGNORECASE
+)
+
+
+def requested(course: Course, name: str) -> str | None:
+    """The exercise that a file of this name asks about; None where it is no request."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    asked = match["exercise"].lower()
+    return asked if any(exercise.id == asked for exercise in course.exercises) else None
+
+
+def message_of(text: str) -> str:
+    """A message as it is kept: one line, bounded, with invisible characters escaped; empty for a blank one."""
+    return clean(" ".join(text[: 8 * MOST_CHARACTERS].split()), MOST_CHARACTERS)

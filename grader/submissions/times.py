@@ -16,9 +16,8 @@ from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions.attempt import ClassAttempt
 from grader.submissions.names import listed_names, shown
-from grader.submissions.people import in_roster
 from grader.submissions.platforms import Platform
-from grader.submissions.roster import Roster, read_list
+from grader.submissions.roster import Roster, in_roster, read_list
 
 # Moodle's worksheet calls it "Last modified (submission)".
 _COLUMNS = ("submittedat", "submitted", "lastmodifiedsubmission", "timestamp", "time", "handedinat")

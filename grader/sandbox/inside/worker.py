@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from grader.sandbox.inside import observation
-from grader.sandbox.inside.endings import tell_endings
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
-from grader.sandbox.inside.imports import ImportWatch
-from grader.sandbox.inside.reflection import own_builtins
+from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
     Backward,
@@ -130,7 +128,7 @@ class Worker:
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
         tell_endings(request.source)
-        vars(self._student)["__builtins__"] = own_builtins(request.name)
+        vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
         return Loaded()

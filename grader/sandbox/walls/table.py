@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from grader.sandbox.walls import (
     bubblewrap,
-    cgroups,
     landlock,
     namespaces,
-    rlimits,
+    resources,
     seccomp,
     syscalls,
 )
@@ -22,7 +21,7 @@ WALLS: tuple[Wall, ...] = (
         "control_group",
         "memory and processes of all sandboxes together are bounded",
         level=None,
-        why_not=cgroups.why_not,
+        why_not=resources.why_no_group,
     ),
     Wall(
         "bubblewrap",
@@ -34,7 +33,7 @@ WALLS: tuple[Wall, ...] = (
         "process_group",
         "all that student code starts is ended with it",
         Level.LIMITS,
-        rlimits.lead_group,
+        resources.lead_group,
     ),
     Wall(
         "private_root",
@@ -97,7 +96,7 @@ WALLS: tuple[Wall, ...] = (
         "rlimits",
         "processor time, memory, file size and open files are bounded",
         Level.LIMITS,
-        rlimits.limit,
+        resources.limit,
     ),
     Wall(
         "capabilities",

@@ -102,9 +102,10 @@ def snapshots(school: School) -> list[Known]:
 
 
 def test_killed_at_any_statement_it_has_all_that_was_told_and_nothing_by_halves(
-    school: School, snapshots: list[Known]
+    school: School, snapshots: list[Known], memory_path: Path
 ) -> None:
     """Every SQL statement of two gradings is the last one of some child."""
+    school = School(school.course, memory_path / "results")
     died_within, number = set(), 0
     while True:
         number += 1

@@ -128,7 +128,7 @@ from grader.sandbox.walls.confinement import SYSTEM, confine, fork, prepare
 from grader.sandbox.walls.survey import survey
 from grader.sandbox.walls.wall import Limits
 plan = prepare(python_environment())
-print(SYSTEM.__name__.rpartition(".")[2])
+print(type(SYSTEM).__name__)
 print(SYSTEM.bubblewrapped(["true"], readable=[], environment={}))
 with SYSTEM.control_group(2**30, 100) as group:
     print(group)
@@ -142,7 +142,7 @@ SYSTEM.end_group(2**30)
 
 @pytest.mark.parametrize(
     ("platform", "system", "walls"),
-    [("darwin", "posix", ["process_group", "rlimits"]), ("win32", "windows", [])],
+    [("darwin", "System", ["process_group", "rlimits"]), ("win32", "Windows", [])],
 )
 def test_elsewhere_it_does_what_it_can(platform: str, system: str, walls: list[str]) -> None:
     done = subprocess.run(

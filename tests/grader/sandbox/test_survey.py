@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from grader.sandbox.walls import bubblewrap, confinement, linux, posix, survey, table, windows
+from grader.sandbox.walls import bubblewrap, confinement, survey, table
+from grader.sandbox.walls.confinement import Linux, System, Windows
 from grader.sandbox.walls.survey import WallSurvey
 
 
@@ -43,6 +44,6 @@ def test_a_missing_bubblewrap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_missing_wall_has_a_reason() -> None:
     for wall in table.WALLS:
-        for system in (linux, posix, windows):
+        for system in (Linux(), System(), Windows()):
             reason, _ = system.why_not(wall)
             assert reason

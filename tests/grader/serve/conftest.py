@@ -68,10 +68,16 @@ class Served:
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *options: str, most_file_bytes: int = 0, open_files: int = 0) -> Served:
-        """Start it, and wait until it listens."""
+    def start(
+        self,
+        *options: str,
+        program: Sequence[str] = ("-m", "grader.cli"),
+        most_file_bytes: int = 0,
+        open_files: int = 0,
+    ) -> Served:
+        """Start it, and wait until it listens; `program` tells Python what to run."""
         command = [
-            *(sys.executable, "-P", "-m", "grader.cli", "serve", str(self.course)),
+            *(sys.executable, "-P", *program, "serve", str(self.course)),
             *("-o", str(self.results), "--roster", str(self.folder / "class.csv")),
             *("--port", str(self.port), "--jobs", "1", *options),
         ]

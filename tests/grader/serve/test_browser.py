@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
@@ -29,6 +29,7 @@ def view(browser: Chrome, served: Served) -> Iterator[Chrome]:
     light(browser)
     resize(browser, DESK)
     sign_out(browser, served)
+    severe(browser)
     browser.get(address(served))
     yield browser
     complaints = severe(browser)
@@ -53,18 +54,38 @@ def sign_in(view: Chrome, served: Served, who: str) -> None:
     view.get(address(served))
     token = served.staff if who == "staff" else served.tokens[who]
     view.find_element(By.ID, "token").send_keys(token, Keys.ENTER)
-    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: not v.find_elements(By.ID, "token"))
+    until(view, lambda v: not v.find_elements(By.ID, "token"))
+
+
+def until(view: Chrome, holds: Callable[[Chrome], object]) -> None:
+    """Wait for it; what the page replaces while it is read is read again."""
+    replaced = (NoSuchElementException, StaleElementReferenceException)
+    WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced).until(holds)
+
+
+def press(view: Chrome, label: str) -> None:
+    """Press the button that says this, which the page may be about to replace."""
+
+    def pressed(view: Chrome) -> bool:
+        view.find_element(By.XPATH, f"//button[contains(., '{label}')]").click()
+        return True
+
+    until(view, pressed)
 
 
 def text_of(view: Chrome) -> str:
     return str(view.find_element(By.TAG_NAME, "body").text)
 
 
+def metrics(served: Served) -> str:
+    return served.ask("GET", "/metrics", "staff").body.decode()
+
+
 def test_a_student_signs_in_hands_in_and_reads_the_verdict(
     view: Chrome, served: Served, tmp_path: Path
 ) -> None:
     view.find_element(By.ID, "token").send_keys("0" * 32, Keys.ENTER)
-    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: "does not hold" in text_of(v))
+    until(view, lambda v: "does not hold" in text_of(v))
     # The browser tells of the status 401 as of an error, which it is.
     assert all("401" in entry["message"] for entry in severe(view))
     sign_in(view, served, "ada")
@@ -74,13 +95,13 @@ def test_a_student_signs_in_hands_in_and_reads_the_verdict(
     view.find_element(By.ID, "files").send_keys(str(file))
     view.find_element(By.CSS_SELECTOR, "#hand-in-form button").click()
     passed = "//tr[.//a[@href='#ex-greeting']]//*[contains(., 'passed')]"
-    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: v.find_elements(By.XPATH, passed))
+    until(view, lambda v: v.find_elements(By.XPATH, passed))
     assert "2.5 of 2.5" in text_of(view)
     assert view.current_url.endswith("#ex-greeting")
     assert served.tokens["ada"] not in view.page_source
     assert served.tokens["ada"] not in str(view.execute_script("return document.cookie"))
     view.find_element(By.CSS_SELECTOR, "footer button").click()
-    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: v.find_elements(By.ID, "token"))
+    until(view, lambda v: v.find_elements(By.ID, "token"))
 
 
 def test_what_cannot_be_taken_is_said_beside_the_form(
@@ -92,7 +113,7 @@ def test_what_cannot_be_taken_is_said_beside_the_form(
     view.find_element(By.ID, "files").send_keys(str(file))
     view.find_element(By.CSS_SELECTOR, "#hand-in-form button").click()
     said = view.find_element(By.ID, "said")
-    WebDriverWait(view, PATIENCE_SECONDS).until(lambda _: "essay.py" in said.text)
+    until(view, lambda _: "essay.py" in said.text)
     assert said.text.startswith("Nothing was handed in.")
     assert all("422" in entry["message"] for entry in severe(view))
 
@@ -100,19 +121,17 @@ def test_what_cannot_be_taken_is_said_beside_the_form(
 def test_the_class_page_follows_what_comes_in(view: Chrome, served: Served) -> None:
     sign_in(view, served, "staff")
     assert view.current_url == address(served, "/class")
-    # The stream is open once the page has had its first event.
-    time.sleep(1)
+    # What comes in before the page listens is on it when it is loaded again, and not before.
+    until(view, lambda _: "lab_bench_streams 1.0" in metrics(served))
     answer = served.hand_in("eve", {"word_count.py": WRONG.read_bytes()})
     served.judged("eve", answer.json["id"])
     row = "//section[@data-live or @aria-labelledby='newest']//tr[contains(., 'Eve Test')]"
-    WebDriverWait(view, PATIENCE_SECONDS).until(
-        lambda v: any("done" in each.text for each in v.find_elements(By.XPATH, row))
-    )
-    view.find_element(By.XPATH, "//button[contains(., 'Pause')]").click()
-    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: "Paused." in text_of(v))
+    until(view, lambda v: any("done" in each.text for each in v.find_elements(By.XPATH, row)))
+    press(view, "Pause")
+    until(view, lambda v: "Paused." in text_of(v))
     assert served.ask("GET", "/api/staff/queue", "staff").json["paused"]
-    view.find_element(By.XPATH, "//button[contains(., 'Go on')]").click()
-    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: "Paused." not in text_of(v))
+    press(view, "Go on")
+    until(view, lambda v: "Paused." not in text_of(v))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -88,10 +88,10 @@ def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
 
 
 def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
-    tmp_path: Path,
+    memory_path: Path,
 ) -> None:
     """Every statement that writes is the last one of some child; its clients try again."""
-    course, results = load_course(PLAIN), tmp_path / "results"
+    course, results = load_course(PLAIN), memory_path / "results"
     accepted_before = set()
     for number in itertools.count(1):
         shutil.rmtree(results, ignore_errors=True)
@@ -260,10 +260,27 @@ def test_a_client_that_vanishes_before_its_answer_has_handed_in_once(serving: Se
     assert sql(served, "SELECT count(*) FROM submissions") == [(1,)]
 
 
+# `grade`, for whose event loop a minute passes with each SIGUSR1.
+IN_A_MINUTE = """\
+import asyncio, signal, time
+from grader.cli import main
+
+passed = 0
+
+def pass_a_minute(*_):
+    global passed
+    passed += 60
+
+signal.signal(signal.SIGUSR1, pass_a_minute)
+asyncio.BaseEventLoop.time = lambda loop: time.monotonic() + passed
+main()
+"""
+
+
 def test_a_body_that_comes_too_slowly_is_refused_and_keeps_no_other_waiting(
     serving: Serving,
 ) -> None:
-    served = serving().start()
+    served = serving().start(program=("-c", IN_A_MINUTE))
     request = head(served, "ada", "POST /api/submissions", "Content-Length: 500") + b'{"files'
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connected(served, request)) for _ in range(2)]
@@ -271,6 +288,7 @@ def test_a_body_that_comes_too_slowly_is_refused_and_keeps_no_other_waiting(
         while (third := served.hand_in("ada", {"greeting.py": marked(13)})).status == 202:
             continue  # the two have only just connected
         assert third.status == 429 and third.headers["Retry-After"] == "1"
+        os.kill(served.pid, signal.SIGUSR1)
         assert served.hand_in("bob", {"greeting.py": marked(13)}).status == 202
         for client in clients:
             assert client.recv(12) == b"HTTP/1.1 408"

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from grader.cli import main
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.serve.github import GitHub
-from grader.serve.refusal import Refusal
+from grader.serve.http import Refusal
+from grader.serve.identity import GitHub
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
 
 AUDIENCE = "https://grade.example.org"
@@ -96,7 +96,7 @@ def test_the_repository_says_whose_workflow_it_is(issuer: Issuer) -> None:
     for stranger in ("org/lab-eve", "other/lab-ada", "", "org/lab-ada/", " org/lab-ada"):
         with pytest.raises(Refusal) as refused:
             github.student(issuer.sign(repository=stranger))
-        assert refused.value.status == 403
+        assert refused.value.status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_token_that_is_not_for_us_does_not_hold(issuer: Issuer, claims: dict[s
     github = GitHub(AUDIENCE, CLASS, issuer.address)
     with pytest.raises(Refusal) as refused:
         github.student(issuer.sign(**claims))
-    assert refused.value.status == 401
+    assert refused.value.status_code == 401
 
 
 def test_a_signature_of_another_or_of_none_does_not_hold(issuer: Issuer) -> None:
@@ -139,7 +139,7 @@ def test_a_signature_of_another_or_of_none_does_not_hold(issuer: Issuer) -> None
     for token in forged:
         with pytest.raises(Refusal) as refused:
             github.student(token)
-        assert refused.value.status == 401
+        assert refused.value.status_code == 401
 
 
 def test_made_up_keys_do_not_have_the_issuer_asked_each_time(issuer: Issuer) -> None:
@@ -156,7 +156,7 @@ def test_an_issuer_out_of_reach_is_no_fault_of_the_token() -> None:
     github = GitHub(AUDIENCE, CLASS, "http://127.0.0.1:9")
     with pytest.raises(Refusal) as refused:
         github.student(jwt.encode({}, "k" * 32, headers={"kid": "x"}))
-    assert refused.value.status == 503
+    assert refused.value.status_code == 503
 
 
 def test_a_class_list_that_ties_one_repository_to_two_is_refused() -> None:

@@ -165,6 +165,43 @@ WAYS = {
     "a default of a lambda": "import torch\nf = lambda m=torch: setattr(m, 'equal', None)",
     "any arguments": "import torch\ndef f(*ms): ms[0].equal = None\nf(torch)",
     "any names": "import torch\ndef f(**ms): ms['m'].equal = None\nf(m=torch)",
+    "a module in a sum": "import torch\n(([torch] * 1)[0]).equal = None",
+    "a module from an iterator": "import torch\n[torch].__iter__().__next__().equal = None",
+    "a module in vars": "import torch\nclass A: m = torch\nvars(A)['m'].equal = None",
+    "a module in a field": "import torch\nclass A:\n    m: object\nA(torch).m.equal = None",
+    "a module in an object": """
+        import random
+        class A:
+            def __init__(self, module): self.kept = module
+        A(random).kept.random = f
+        """,
+    "a module by an attribute's name": "import torch\nclass A: m = torch\ngetattr(A, 'm').equal = None",
+    "any names of a dict": "import torch\ndef f(m): m.equal = None\nf(**{'m': torch})",
+    "a module in a zip": "import torch\nfor (m,) in zip([torch]): m.equal = None",
+    "locals of a module": "locals()['torch'].equal = None",
+    "locals of a function": "import torch\ndef f():\n    m = torch\n    locals()['m'].equal = None",
+    "a module under another": "from torch.nn import functional as F\nput(F.torch)",
+    "warnings under another module": "from torch.nn import functional as F\nF.warnings.showwarning = f",
+    "the module of warnings": "import warnings\nm = warnings.catch_warnings()._module",
+    "the state of a module": "names = m.__getstate__()",
+    "a copier": "import copy\ncopy._deepcopy_dispatch[dict] = f",
+    "copyreg": "import copyreg",
+    "copyreg within copy": "import copy\ncopy.copyreg.dispatch_table[A] = f",
+    "a class by a copy": "from copy import copy\ncopy(type(m)).forward = None",
+    "a class by its name": "getattr(m, '__class__').forward = None",
+    "another class by its name": "setattr(m, '__class__', Fake)",
+    "another class by object": "object.__setattr__(m, '_' + '_class_' + '_', Fake)",
+    "names of a builtin class": "vars(object)['_' + '_getattribute_' + '_']",
+    "names of a class": "type(f).__dict__['_' + '_globals_' + '_']",
+    "another name of object": "o = object\nfor name, value in o.__dict__.items(): f(value)",
+    "names of the last base": "A.mro()[-1].__dict__['_' + '_getattribute_' + '_']",
+    "a name in pieces in __dict__": "k = '_' + '_getattribute_' + '_'\nkind.__dict__[k]",
+    "sys by its name": "getattr(m, 'sys')",
+    "a factory of records": "import logging\nlogging.setLogRecordFactory(f)",
+    "an abstract class": "from collections.abc import Sized\nSized.register(A)",
+    "a hook of subclasses": "class A:\n    @classmethod\n    def __subclasshook__(cls, other): return True",
+    "how threads take turns": "import sys\nsys.setswitchinterval(1e-6)",
+    "a context": "import contextvars",
     "bases of a class": "for kind in type(model).mro(): kind.forward = None",
 }
 HONEST = [
@@ -201,6 +238,19 @@ HONEST = [
     "from torch.utils.hooks import RemovableHandle\nhandles: list[RemovableHandle] = []",
     "from torch import nn; isinstance(x, (nn.modules.batchnorm._BatchNorm, nn.modules.conv._ConvNd))",
     "from torch.optim.lr_scheduler import _LRScheduler\ndef f(scheduler: _LRScheduler): pass",
+    "for module in model.modules():\n    for child in module._modules.values(): child.eval()",
+    "import types; model.forward = types.MethodType(f, model); setattr(model, 'training', False)",
+    "class A:\n    def __init__(self, kind): self.kind = kind\na = A(nn.ReLU)\na.kind = nn.Tanh",
+    "from torch import nn\nfor layer, kind in zip(layers, [nn.ReLU, nn.Tanh]): layer.bias = kind",
+    "names = {k: v for k, v in vars(module).items() if k[0] != '_'}; module.__dict__[key]",
+    "object.__setattr__(self, 'x', 1); object.__setattr__(self, name, 1); super().__setattr__(k, v)",
+    "def f():\n    a = 1\n    return {k: v for k, v in locals().items()}",
+    "from functools import singledispatch\n@singledispatch\ndef f(x): pass\nf.register(int, g)",
+    "import os; os.environ['A'] = '1'; os.environ.setdefault('B', '2'); os.path.join('a', 'b')",
+    "def f(x): return x.__class__.__name__, x.numpy(), isinstance(x, type(y)), vars(options)",
+    "import warnings\nwith warnings.catch_warnings(): warnings.simplefilter('ignore')",
+    "from copy import deepcopy\nmodel = deepcopy(given)\nmodel.weight = None",
+    "import torch\ny = type(x)(3)\ny.kind = 1; z = x + torch.ones(3); z.requires_grad = True",
 ]
 
 

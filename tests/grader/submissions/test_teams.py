@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grader.results import StudentInfo
 from grader.submissions import ClassAttempt, ClassDownload, read_roster
-from grader.submissions.teams import share_in_teams
+from grader.submissions.download import share_in_teams
 
 
 def student(name: str, team: str = "") -> StudentInfo:

@@ -50,41 +50,34 @@ class DoubledLinear(nn.Linear):
 
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(4, 3),
-    "linear without a bias": lambda: nn.Linear(2, 3, bias=False),
+    "no bias": lambda: nn.Linear(2, 3, bias=False),
     "subclass": lambda: DoubledLinear(3, 2),
-    "attention": lambda: nn.MultiheadAttention(2, 1),  # its out_proj is a subclass of nn.Linear
     "convolution": lambda: nn.Conv2d(1, 2, 3),
-    "layer norm": lambda: nn.LayerNorm(3),
     "batch norm": lambda: nn.BatchNorm1d(3),
     "embedding": lambda: nn.Embedding(3, 2),
-    "bilinear": lambda: nn.Bilinear(2, 2, 2),
 }
 
 
 def network(
-    module: Any, places: dict[str, str], frozen: list[str], value: float, gradient: float
+    module: Any, kinds: dict[str, str], frozen: list[str], value: float, gradient: float
 ) -> nn.Module:
-    """A model with a layer of some kind at each place, as "block.first", full of a value and a gradient.
+    """A model with layers of these kinds under names as "block.first", full of a value and a gradient.
 
-    It has parameters of its own, too. Some of it is frozen, and half of it evaluates.
+    Some of it is frozen, and it is in evaluation mode.
     """
     made = nn.Module()
-    for place, kind in places.items():
-        *path, name = place.split(".")
+    for name, kind in kinds.items():
+        *path, own_name = name.split(".")
         parent = made
         for part in path:
             if part not in dict(parent.named_children()):
-                parent.add_module(part, nn.ModuleDict())
+                parent.add_module(part, nn.Module())
             parent = parent.get_submodule(part)
-        parent.add_module(name, LAYERS[kind]())
-    made.weight = nn.Parameter(torch.zeros(2, 3))
-    made.bias = nn.Parameter(torch.zeros(2))
+        parent.add_module(own_name, LAYERS[kind]())
     fill(made, value, gradient)
     for name in frozen:
         made.get_parameter(name).requires_grad_(False)
-    for index, submodule in enumerate(made.modules()):
-        submodule.training = index % 2 == 1
-    return made
+    return made.eval()
 
 
 def layer(module: Any, fan_in: int, fan_out: int, value: float, gradient: float) -> nn.Module:
@@ -202,10 +195,6 @@ class Shuffled(list[Batch]):
 
 def shuffled(module: Any, batches: list[Batch]) -> Shuffled:
     return Shuffled(batches)
-
-
-def listed(module: Any, batches: list[Batch]) -> list[Batch]:
-    return batches
 
 
 def starts(module: Any, seed: int, schemes: list[str], batches: int) -> list[dict[str, Any]]:

@@ -67,6 +67,7 @@ def view(browser: Chrome) -> Iterator[Chrome]:
     """The browser as it is at a desk, by daylight."""
     light(browser)
     resize(browser, DESK)
+    severe(browser)
     yield browser
     assert severe(browser) == []
 

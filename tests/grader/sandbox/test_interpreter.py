@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox.inside.reflection import own_builtins
+from grader.sandbox.inside.interpreter import own_builtins
 
 REFUSED = [
     "getattr(f, '_' + '_globals_' + '_')",
@@ -18,6 +18,12 @@ REFUSED = [
     "__import__('operator').methodcaller('_' + '_getattribute_' + '_', 'x')(f)",
     "list(map(setattr, [torch], ['rand'], [f]))",
     "setattr(torch.nn.Module, 'forward', f)",
+    "getattr(f, '_' + '_class_' + '_')",
+    "getattr(vars(type(f))['__name__'], '_' + '_get_' + '_')(f)",
+    "getattr(torch, 'war' + 'nings')",
+    "getattr(__import__('warnings').catch_warnings()._module, 's' + 'ys')",
+    "__import__('operator').attrgetter('s' + 'ys')(torch)",
+    "setattr(Own(), '_' + '_class_' + '_', int)",
     "delattr(torch, 'rand')",
 ]
 FINE = {
@@ -29,16 +35,26 @@ FINE = {
     "__import__('operator').attrgetter('real')(3)": 3,
     "__import__('operator').methodcaller('upper')('a')": "A",
     "__import__('operator').itemgetter(0)([5])": 5,
+    "getattr(f, '__dict__')": {},
+    "getattr(torch, 'n' + 'n').__name__": "torch.nn",
+    "sorted(vars(Own()))": [],
+    "vars(Own)['x']": 3,
+    "vars(torch)['nn'].__name__": "torch.nn",
+    "'sys' in vars(torch)": False,
+    "'_' + '_getattribute_' + '_' in vars(object)": False,
+    "(lambda inner: vars())(2)": {"inner": 2},
 }
 MODULE = """
 import torch
 def f(): pass
-class Own: pass
+class Own:
+    x = 3
 """
 
 
 def run(expression: str) -> Any:
-    space: dict[str, Any] = {"__name__": "task", "__builtins__": own_builtins("task")}
+    source = f"{MODULE}\n{expression}".encode()
+    space: dict[str, Any] = {"__name__": "task", "__builtins__": own_builtins("task", source)}
     exec(MODULE, space)
     return eval(expression, space)
 

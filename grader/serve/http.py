@@ -1,0 +1,85 @@
+"""What goes over HTTP for every route: bodies within bounds, JSON, streams of events, and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.parse
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+T = TypeVar("T")
+
+# A client may take so long to send a body.
+_BODY_SECONDS = 60
+_FORM_BYTES = 4096
+# The same for what is not there and for what is another student's: neither is to be told apart.
+NO_SUBMISSION = "There is no such submission of yours."
+
+
+class Refusal(HTTPException):
+    """The answer to a request that cannot be met: a status and one sentence; the server goes on.
+
+    `retry_after` is in whole seconds, 0 for none.
+    """
+
+    def __init__(self, status: int, sentence: str, *, retry_after: int = 0) -> None:
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        if retry_after:
+            headers["Retry-After"] = str(retry_after)
+        super().__init__(status, sentence, headers)
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """The body of a request; raises Refusal for one that is too long, or comes too slowly."""
+    too_long = Refusal(413, f"The body is larger than {most:,} bytes.")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise too_long
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise too_long
+    except TimeoutError as error:
+        raise Refusal(408, f"The body did not come within {_BODY_SECONDS} seconds.") from error
+    return bytes(body)
+
+
+async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
+    """The fields of a form; raises Refusal for one that is too long, or comes too slowly."""
+    body = await body_of(request, most)
+    return dict(urllib.parse.parse_qsl(body.decode("utf-8", "replace")))
+
+
+def decoded(body: bytes, kind: type[T], advice: str = "") -> T:
+    """A body of JSON as this struct; raises Refusal, with an advice, for one that cannot be read."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(400, f"The body cannot be read: {error}.{advice}") from error
+
+
+def answered(value: Any, status: int = 200, **headers: str) -> Response:
+    """A value as JSON."""
+    return Response(
+        msgspec.json.encode(value), status, headers=headers, media_type="application/json"
+    )
+
+
+def event(name: str, data: Any) -> bytes:
+    """A server-sent event; JSON has no line breaks of its own."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
+
+
+def stream(events: AsyncIterator[bytes]) -> Response:
+    """A stream of events that no proxy holds back."""
+    return StreamingResponse(
+        events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )

@@ -1,0 +1,111 @@
+"""A server that is open: the course, the threads that hold its gradebook, the judges, and who listens."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from grader.course.manifest import Course
+from grader.gradebook import Gradebook, Keeper, queue
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import TaskJudges
+from grader.results import StudentInfo
+from grader.serve.desk import Desk
+from grader.serve.hand_in import HandInReader
+from grader.serve.identity import GitHub, Identity
+from grader.serve.judging import Judging, TaskCompleter
+from grader.serve.observing import Metrics
+from grader.serve.threads import BookThread, Hub
+from grader.serve.views import ClassSummaries, Views
+
+# systemd and Docker wait longer than this before they kill.
+_STOP_SECONDS = 8.0
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server serves: a course and the class that hands in, by so many judges at a time.
+
+    They are of this machine, or of the Dask cluster at the address `scheduler`.
+    """
+
+    course: Course
+    results: Path
+    students: tuple[StudentInfo, ...]
+    options: GradingOptions
+    judges: int
+    scheduler: str = ""
+    github: GitHub | None = None
+
+
+class Server(NamedTuple):
+    """All that the routes need; so many jobs of an earlier server wait again.
+
+    `desk` writes to the gradebook, `books` reads for students, `summaries` for the class; `timezone` is that of
+    the policy.
+    """
+
+    course: Course
+    identity: Identity
+    reader: HandInReader
+    desk: BookThread[Desk]
+    books: BookThread[Gradebook]
+    views: Views
+    summaries: ClassSummaries
+    hub: Hub
+    judging: Judging
+    metrics: Metrics
+    timezone: str
+    waits_again: int
+
+
+@contextlib.contextmanager
+def opened(settings: Settings) -> Iterator[Server]:
+    """Everything that a server needs, until it ends; what is being judged then ends or waits again.
+
+    Raises GraderError where another grading writes to the gradebook, or it is that of another course.
+    """
+    course, results, options = settings.course, settings.results, settings.options
+    metrics, hub = Metrics(), Hub()
+    with contextlib.ExitStack() as stack:
+        desk = stack.enter_context(BookThread("desk", lambda: _desk(settings)))
+        waits_again = desk.ask(Desk.open).result()
+        books = stack.enter_context(BookThread("reader", lambda: queue.reading(results)))
+        of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
+        judges = _judges(settings)
+        judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
+        server = Server(
+            course,
+            Identity(books, settings.students, settings.github),
+            HandInReader(course, options),
+            desk,
+            books,
+            Views(course),
+            ClassSummaries(of_class),
+            hub,
+            judging,
+            metrics,
+            books.ask(lambda book: book.policy.rules.timezone).result(),
+            waits_again,
+        )
+        judging.start()
+        stack.callback(judging.close, _STOP_SECONDS)
+        yield server
+
+
+@contextlib.contextmanager
+def _desk(settings: Settings) -> Iterator[Desk]:
+    with Keeper.open(settings.results) as keeper:
+        yield Desk(keeper, settings.course, settings.options, settings.students)
+
+
+def _judges(settings: Settings) -> TaskCompleter:
+    if not settings.scheduler:
+        return TaskJudges(settings.course, settings.judges, settings.options)
+    # Dask is an extra of its own.
+    from grader.gradebook.cluster import ClusterJudges
+
+    return ClusterJudges(settings.course, settings.scheduler, settings.options)
