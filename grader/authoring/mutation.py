@@ -177,6 +177,7 @@ class _Edit(msgspec.Struct, frozen=True, order=True):
 
 
 def _mutant(source: bytes, mutated: bytes, edit: _Edit) -> Mutant:
+    """The mutant of an edit, with the changed lines as its author reads them."""
     first = source.rfind(b"\n", 0, edit.start) + 1
     last = source.find(b"\n", edit.end)
     last = len(source) if last < 0 else last
@@ -239,6 +240,7 @@ class _EditFinder(ast.NodeVisitor):
     def _visit_definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
+        """Drop a decorator at a time, then look into defaults and the body."""
         self._scope.append(node.name)
         for decorator in node.decorator_list:
             start, end = self._span(decorator)
@@ -409,6 +411,7 @@ class _EditFinder(ast.NodeVisitor):
         self._visit_arguments(node)
 
     def _visit_arguments(self, node: ast.Call) -> None:
+        """Drop a keyword argument at a time, with the comma before or after it."""
         for keyword in node.keywords:
             start, end = self._span(keyword)
             before = self._source[:start].rstrip()

@@ -456,6 +456,7 @@ def load_course(path: Path | str = ".") -> Course:
 
 
 def _load_pack(path: Path) -> Course:
+    """The course of a pack, whose messages name the pack and not the folder that it was unpacked to."""
     # Here and not above: who has no pack does not pay for an import of zipfile.
     from grader.course.pack import unpack
 
@@ -470,6 +471,7 @@ def _load_pack(path: Path) -> Course:
 
 
 def _load(manifest: Path) -> Course:
+    """Read the manifest and the files beside it, and check them together."""
     folder = manifest.parent
     read = read_course_file(manifest, _Manifest, "authoring.md")
     exercises, assignments = read.exercise, Assignments()
@@ -503,6 +505,7 @@ def _chapters_of(exercises: Iterable[Exercise]) -> dict[str, str]:
 
 
 def _urgency(assignment: CourseAssignment | None, now: datetime.datetime) -> tuple[int, float]:
+    """The class of an assignment (due, never due, was due, not open yet), and the seconds to its time."""
     if assignment is None or (assignment.opens is None and assignment.due is None):
         return 1, 0.0
     if assignment.opens_at > now:
@@ -521,6 +524,7 @@ def _missing(course: Course) -> Iterator[str]:
 
 
 def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterator[str]:
+    """What no decoder sees: ids that cannot be, needs of no share, prerequisites that come later."""
     if format_version != FORMAT_VERSION:
         yield (
             f"format_version is {format_version}, this grader reads {FORMAT_VERSION}; "

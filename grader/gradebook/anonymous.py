@@ -79,6 +79,7 @@ class AnonymousBook:
         return [*map(self._request, self.book.requests())]
 
     def _request(self, request: KeptRequest) -> KeptRequest:
+        """A request and its answers, without the names in their texts."""
         name = self._of(request.student)
         hide = self._hiding(name)
         return msgspec.structs.replace(
@@ -186,6 +187,7 @@ class AnonymousBook:
         )
 
     def _pair(self, pair: SimilarPair) -> SimilarPair:
+        """A pair of alike files, by pseudonyms and by the digests of the files as they are shown."""
         left, right = self._of(pair.left), self._of(pair.right)
         return msgspec.structs.replace(
             pair,

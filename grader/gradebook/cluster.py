@@ -221,6 +221,7 @@ class ClusterPool:
         )
 
     def _check_workers(self) -> None:
+        """Wait for a first worker, and refuse one that has another grader or torch."""
         try:
             if self._is_patient:
                 self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
@@ -264,6 +265,7 @@ class ClusterPool:
         return 2 * max(1, sum(threads.values())) + 2
 
     def _next(self, running: as_completed, numbers: dict[Any, int]) -> Completed:
+        """The verdict of the task that ends next; a worker's failure is no verdict for that task alone."""
         with self._connected():
             future: Future[Completed] = next(running)
         number = numbers.pop(future.key)
@@ -342,6 +344,7 @@ class ClusterJudges:
         self._connected()
 
     def _connected(self) -> ClusterPool:
+        """The pool, connected anew where the scheduler was lost; GraderError where that fails."""
         with self._lock:
             if self._closed:
                 raise GraderError("The judging was told to stop.")

@@ -230,6 +230,7 @@ def refuse_pointless(
 
 
 def _refuse_beside_final(correction: Correction, holds: Mapping[int, Correction]) -> None:
+    """Refuse to add points where a person set them: the addition would change nothing."""
     for place, other in holds.items():
         if other.points is not None and other.student == correction.student:
             raise SubmissionError(
@@ -242,6 +243,7 @@ def _refuse_beside_final(correction: Correction, holds: Mapping[int, Correction]
 def _refuse_test(
     correction: Correction, tests: Sequence[str], holds: Mapping[int, Correction]
 ) -> None:
+    """Refuse a test that is unknown, dropped or given already, or the last one that counts."""
     test, exercise = correction.test, correction.exercise
     if test not in tests:
         raise SubmissionError(f"{exercise} has no test {test!r}. {nearest(test, tests)}")
@@ -275,6 +277,7 @@ def correction_words(correction: Correction) -> str:
 
 
 def _words(correction: Correction) -> str:
+    """What a correction does, as the beginning of a sentence for the student."""
     points = correction.add if correction.points is None else correction.points
     amount = number(abs(points or 0.0))
     amount += " point" if amount == "1" else " points"

@@ -124,6 +124,7 @@ def change_corrections(
 
 
 def _without(text: str, place: int) -> str:
+    """The text without the table at this place; comments above the next one stay."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
     start, end = [*starts, len(lines), len(lines)][place : place + 2]

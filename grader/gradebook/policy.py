@@ -352,6 +352,7 @@ class Policy(msgspec.Struct, frozen=True):
         return reasons
 
     def _why_none(self, newest: Weighed, deadline: Deadline | None) -> str:
+        """A sentence on why none of a student's files counts."""
         if deadline is None or not newest.is_closed:
             # The first attempts are never beyond their number: they came too late.
             return "Nothing was handed in on time."
@@ -368,6 +369,7 @@ def _zone(name: str) -> datetime.tzinfo:
 
 
 def _weighed(file: HandedIn, deadline: Deadline | None, *, is_beyond: bool) -> Weighed:
+    """A file by its deadline: how late it is, what that costs, and whether it is closed."""
     time = submitted(file.submitted_at)
     if deadline is None or time is None:
         return Weighed(file, None, 0.0, False, is_beyond, file.judged)
@@ -395,6 +397,7 @@ def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
 def _lateness_words(
     chosen: Weighed, deadline: Deadline | None, zone: datetime.tzinfo | None
 ) -> list[str]:
+    """A sentence on the lateness of what counts; none where it was handed in before the due time."""
     time = submitted(chosen.file.submitted_at)
     # Of no points nothing is lost.
     if deadline is None or time is None or time <= deadline.due or not chosen.file.judged:

@@ -229,6 +229,7 @@ def _decoded(kind: type, value: Any) -> Any:
 
 
 def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
+    """Rules that contradict each other, or have no effect."""
     if rules.timezone:
         try:
             read_zone(rules.timezone)
@@ -254,6 +255,7 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
 
 
 def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime) -> Iterator[str]:
+    """A local time without a zone, or a year that is out of range."""
     if time.tzinfo is None and not rules.timezone:
         yield (
             f"`{key}` of {where} is a local time, and no time zone is named. Write "
@@ -268,6 +270,7 @@ def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime
 
 
 def _late_complaints(where: str, late: Late) -> Iterator[str]:
+    """Rules for lateness of which one makes another meaningless."""
     if late.per_day is not None and late.steps:
         yield f"{where} has `per_day` and `steps`; keep one of them."
     if late.at_most < 100 and late.per_day is None:
@@ -280,6 +283,7 @@ def _late_complaints(where: str, late: Late) -> Iterator[str]:
 
 
 def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
+    """An extension for no student, or with no time or two."""
     if not (extension.student or extension.students or extension.section or extension.team):
         yield (
             f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']}, "

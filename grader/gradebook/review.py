@@ -60,6 +60,7 @@ def attention(
 
 
 def _reasons(handed: ExerciseFile, result: ExerciseResult) -> Iterator[tuple[Reason, str]]:
+    """Why a person should look at an exercise of a student, with a sentence for each reason."""
     if result.status is Status.UNJUDGED:
         yield Reason.FAULT, result.message
     if (problem := _problem(handed)) is not None:

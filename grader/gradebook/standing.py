@@ -118,6 +118,7 @@ def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
 
 
 def _choice(work: Work, rules: ClassRules, exercise: str) -> Choice | None:
+    """The attempt that counts for an exercise; None where there is neither a file nor a verdict."""
     files = handed_in(work, rules, exercise)
     if not files:
         verdicts = work.verdicts.get(exercise, {})
@@ -211,6 +212,7 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
 def _exercise(
     work: Work, rules: ClassRules, exercise: str, choice: Choice | None, verdict: Verdict | None
 ) -> ExerciseResult | None:
+    """The result of an exercise as it counts: the verdict, then the policy, then what a person corrected."""
     result = verdict.result if verdict is not None else _nothing(rules, exercise, choice)
     made = holding(rules.corrections_of(exercise), work.student.id, exercise, result)
     if result is not None and choice is not None and released(made, choice.source):
@@ -247,6 +249,7 @@ def _exercise(
 
 
 def _with_requests(result: ExerciseResult, requests: Sequence[KeptRequest]) -> ExerciseResult:
+    """The result with the student's requests about this exercise, and the last answer to each."""
     about = tuple(
         StudentRequest(r.message, r.asked_at)
         if r.is_open
@@ -290,6 +293,7 @@ def _result(
     exercises: Sequence[ExerciseResult],
     verdicts: Sequence[Verdict],
 ) -> Result:
+    """The result of a student, put together from verdicts that may be of several gradings."""
     score, max_score = sum_of(exercises)
     if verdicts:
         seed = max(verdict.seed for verdict in verdicts)

@@ -136,6 +136,7 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
 
 
 def _score(entry: Entry, assignment: CourseAssignment) -> Score:
+    """The points of an assignment, and what it is worth without its extra credit."""
     exercises = entry.result.exercises
     is_open = any(exercise.status is Status.UNJUDGED for exercise in exercises)
     return Score(
@@ -245,6 +246,7 @@ class _People:
 def _row(
     person: str, graded: Sequence[GradedAssignment], people: _People, rules: TermRules
 ) -> TermRow:
+    """A student's term: parts are replaced, then dropped, then weighed; it is open where a part is."""
     excused = {e.assignment: e.reason for e in rules.excused if people.person(e.student) == person}
     parts = [_part(person, gradebook, people, rules, excused) for gradebook in graded]
     open_ones = [p for p in parts if p.percent is None and p.weight]
@@ -269,6 +271,7 @@ def _part(
     rules: TermRules,
     excused: Mapping[str, str],
 ) -> TermPart:
+    """What an assignment is for a student, before others replace it or it is dropped."""
     assignment = graded.assignment
     name, weight = assignment.id, assignment.weight
     ids = people.ids_in(person, graded)

@@ -90,6 +90,7 @@ def _in_gradebook(folder: Path, exercises: Collection[str]) -> Iterator[tuple[st
 
 
 def _exercise_of(path: Path, exercises: Collection[str]) -> str | None:
+    """The exercise that a file is named after, or whose folder it lies in; None where there is neither."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         return None
