@@ -171,6 +171,7 @@ class _Grading:
         return result
 
     def _judged(self, exercise: Exercise) -> ExerciseResult:
+        """Have one exercise judged, and tell of each test as it ends."""
         source = self._files[exercise.id].source
         if self._judges is None or source is None:
             raise ValueError(f"{exercise.id} is open, and no judge was started for it")

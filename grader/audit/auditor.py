@@ -86,6 +86,7 @@ class Auditor:
         return result
 
     def _run(self, attack: Attack) -> AttackResult:
+        """Grade one attack in the field, which is made anew where the last attack succeeded."""
         if self._range is None:
             self._range = Field(walls=self._walls, bubblewrap=self._bubblewrap)
             # A new judge imports torch and the suites first: no attack is to pay for that.
@@ -114,6 +115,7 @@ class Auditor:
     def _grade(
         self, target: Field, name: str, source: bytes
     ) -> tuple[ExerciseResult | None, Trial]:
+        """Grade a source as any submission is graded; a fault of the grader is part of the trial."""
         exercise = self._course.exercise(name)
         file = ExerciseFile(source)
         begin, result, fault = time.monotonic(), None, ""

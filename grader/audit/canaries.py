@@ -92,6 +92,7 @@ class Canaries:
         return [] if now == self._said else [f"the canary process says {now or 'nothing'}"]
 
     def _look(self) -> dict[str, object]:
+        """The state of the folder and of each file in it: mode, owner, time, links, size and content."""
         states: dict[str, object] = {}
         for path in (self.folder, *self.folder.iterdir()):
             status = path.lstat()
@@ -106,6 +107,7 @@ class Canaries:
         return states
 
     def _start_process(self) -> None:
+        """Start the process to aim at: its memory, arguments, environment and an open file hold secrets."""
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -156,6 +158,7 @@ class _Service:
         self._thread.start()
 
     def _serve(self) -> None:
+        """Answer clients, until `close` writes to the pipe."""
         while True:
             waiting: list[Any] = [*self._servers, self._ended]
             ready, _, _ = select.select(waiting, [], [])

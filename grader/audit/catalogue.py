@@ -67,6 +67,7 @@ def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
 
 
 def _read(path: Path, kind: str) -> Attack:
+    """One attack; CourseError where its first line is not that of an attack of this class."""
     source = path.read_bytes()
     first = source.partition(b"\n")[0].decode().removeprefix("# ")
     header = dict(part.partition(": ")[::2] for part in first.split(" | "))

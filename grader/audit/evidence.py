@@ -144,6 +144,7 @@ class Leavings:
         return descendants() - self._known
 
     def _files(self) -> list[Path]:
+        """Files under the attack's mark, and all that lies in the sandboxes' own folders."""
         files = [
             path for folder in _folders() for path in _listed(folder) if self._mark in path.name
         ]

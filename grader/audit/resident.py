@@ -53,6 +53,7 @@ def keep(secret: str, address: str) -> None:
 
 
 def _answer_at(address: str, secret: str) -> None:
+    """Serve the secret at an abstract address, as a service of the neighbor's own would."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind("\0" + address)
     server.listen()

@@ -175,6 +175,7 @@ def _installed(name: str) -> metadata.Distribution | None:
 
 
 def _distribution(name: str) -> metadata.Distribution:
+    """An installed package; GraderError where it is not one that can be packed."""
     distribution = _installed(name)
     if distribution is None:
         raise GraderError(

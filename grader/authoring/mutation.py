@@ -177,6 +177,7 @@ class _Edit(msgspec.Struct, frozen=True, order=True):
 
 
 def _mutant(source: bytes, mutated: bytes, edit: _Edit) -> Mutant:
+    """The mutant of an edit, with the changed lines as its author reads them."""
     first = source.rfind(b"\n", 0, edit.start) + 1
     last = source.find(b"\n", edit.end)
     last = len(source) if last < 0 else last
@@ -239,6 +240,7 @@ class _EditFinder(ast.NodeVisitor):
     def _visit_definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
+        """Drop a decorator at a time, then look into defaults and the body."""
         self._scope.append(node.name)
         for decorator in node.decorator_list:
             start, end = self._span(decorator)
@@ -409,6 +411,7 @@ class _EditFinder(ast.NodeVisitor):
         self._visit_arguments(node)
 
     def _visit_arguments(self, node: ast.Call) -> None:
+        """Drop a keyword argument at a time, with the comma before or after it."""
         for keyword in node.keywords:
             start, end = self._span(keyword)
             before = self._source[:start].rstrip()
@@ -465,32 +468,15 @@ class _Mutations:
     def report(
         self, most: int, begin: Callable[[str, int], object], done: Callable[[], object]
     ) -> MutationReport:
+        """Judge the mutants, or a draw of `most` of them, and say what became of them."""
         source = self._course.solution(self._exercise).read_bytes()
         stub = self._course.stub(self._exercise).source
-        for name, text in (
-            (self._solution, source),
-            (self._course.name_of(self._course.folder / self._exercise.file), stub),
-        ):
-            try:
-                ast.parse(text.decode("utf-8-sig"))
-            except (SyntaxError, ValueError) as error:
-                line = f", line {error.lineno}," if isinstance(error, SyntaxError) else ""
-                why = getattr(error, "msg", error)
-                complaint = f"{name}{line} is not valid Python: {why}."
-                return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
+        if complaint := self._unreadable(source, stub):
+            return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
         mutants = mutants_of(source, stub)
-        closed = {need.share for need in self._exercise.unmet}
-        entries, complaints = equivalent_mutants(self._course, self._exercise)
-        marked: set[bytes] = set()
-        for entry in entries:
-            if matching := [mutant for mutant in mutants if _is_marked(entry, mutant)]:
-                marked |= {mutant.source for mutant in matching}
-            else:
-                complaints.append(
-                    f"{self._file}: no such mutant as {entry.mutant!r}: the line changed; remove the "
-                    "entry or judge it anew."
-                )
+        marked, complaints = self._marked(mutants)
         # What no test judges here survives in any case.
+        closed = {need.share for need in self._exercise.unmet}
         mutants = [m for m in mutants if self._exercise.share_of(m.function) not in closed]
         chosen = mutants
         if most < len(mutants):
@@ -545,6 +531,31 @@ class _Mutations:
             complaints=tuple(complaints),
             seconds=time.monotonic() - started,
         )
+
+    def _unreadable(self, source: bytes, stub: bytes) -> str:
+        """Why the solution or the stub has no syntax tree; empty where both have one."""
+        stub_name = self._course.name_of(self._course.folder / self._exercise.file)
+        for name, text in ((self._solution, source), (stub_name, stub)):
+            try:
+                ast.parse(text.decode("utf-8-sig"))
+            except (SyntaxError, ValueError) as error:
+                line = f", line {error.lineno}," if isinstance(error, SyntaxError) else ""
+                return f"{name}{line} is not valid Python: {getattr(error, 'msg', error)}."
+        return ""
+
+    def _marked(self, mutants: Sequence[Mutant]) -> tuple[set[bytes], list[str]]:
+        """The sources of the mutants that are marked as equivalent, and complaints about the marks."""
+        entries, complaints = equivalent_mutants(self._course, self._exercise)
+        marked: set[bytes] = set()
+        for entry in entries:
+            matching = {mutant.source for mutant in mutants if _is_marked(entry, mutant)}
+            marked |= matching
+            if not matching:
+                complaints.append(
+                    f"{self._file}: no such mutant as {entry.mutant!r}: the line changed; remove the "
+                    "entry or judge it anew."
+                )
+        return marked, complaints
 
     def _time_of(self, source: bytes) -> tuple[float, str]:
         """The time that a mutant gets, from that of the solution; or why there is nothing to judge."""

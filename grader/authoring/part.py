@@ -24,15 +24,10 @@ def released_manifests(course: Course) -> dict[str, str]:
     Of an assignment the exercises stand in a file of its own, so that those of another one can lie beside it.
     """
     head, exercises = _manifest(course, ReleasedExercise.__struct_fields__)
-    given = _file_of(course.assignments, [released_table(each) for each in course.assignments])
+    given = _file_of(course.assignments, [*map(released_table, course.assignments)])
     if course.assignment is None:
         texts = {f"exercises/{MANIFEST}": written({**head, "exercise": exercises})}
         return texts | ({f"exercises/{FILE}": written(given)} if course.assignments else {})
-    # A prerequisite of another assignment may never be handed out.
-    ids = {exercise["id"] for exercise in exercises}
-    for exercise in exercises:
-        if "prerequisites" in exercise:
-            exercise["prerequisites"] = [p for p in exercise["prerequisites"] if p in ids]
     part = f"exercises/{FOLDER}/{course.assignment.id}.toml"
     return {
         f"exercises/{MANIFEST}": written(head),
@@ -47,10 +42,6 @@ def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
     Of the assignments it holds what judges and not their `policy`, which may name students.
     """
     head, exercises = _manifest(course)
-    ids = {exercise["id"] for exercise in exercises}
-    for exercise in exercises:
-        if "prerequisites" in exercise:
-            exercise["prerequisites"] = [p for p in exercise["prerequisites"] if p in ids]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for name, content in files.items():
@@ -60,7 +51,7 @@ def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
         manifest = root / course.name_of(course.folder / MANIFEST)
         manifest.write_text(written({**head, "exercise": exercises}), encoding="utf-8")
         if course.assignments:
-            tables = [_staff_table(each) for each in course.assignments]
+            tables = [*map(_staff_table, course.assignments)]
             text = written(_file_of(course.assignments, tables))
             manifest.with_name(FILE).write_text(text, encoding="utf-8")
         yield load_course(manifest)
@@ -73,13 +64,13 @@ def extra_credit_file(course: Course) -> dict[str, bytes]:
     """
     tables = [
         {
-            "id": each.id,
-            "title": each.title,
-            "exercises": list(each.exercises),
-            "extra_credit": list(each.extra_credit),
+            "id": assignment.id,
+            "title": assignment.title,
+            "exercises": list(assignment.exercises),
+            "extra_credit": list(assignment.extra_credit),
         }
-        for each in course.assignments
-        if each.extra_credit
+        for assignment in course.assignments
+        if assignment.extra_credit
     ]
     return {f"exercises/{FILE}": written({"assignment": tables}).encode()} if tables else {}
 
@@ -92,23 +83,29 @@ def is_whole(course: Course) -> bool:
 def _manifest(
     course: Course, keys: Collection[str] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The head of the manifest, and the entries of the course's exercises with these keys, or with all."""
+    """The head of the manifest, and the entries of the course's exercises with these keys, or with all.
+
+    Prerequisites are those among them: one of another assignment may never be handed out.
+    """
     head = tomllib.loads((course.folder / MANIFEST).read_text(encoding="utf-8"))
     entries = head.pop("exercise", [])
     for part in course.parts:
         entries += tomllib.loads(part.read_text(encoding="utf-8"))["exercise"]
     by_id = {entry["id"]: entry for entry in entries}
-    chosen = [by_id[exercise.id] for exercise in course.exercises]
+    ids = [exercise.id for exercise in course.exercises]
+    for entry in by_id.values():
+        if "prerequisites" in entry:
+            entry["prerequisites"] = [id_ for id_ in entry["prerequisites"] if id_ in ids]
     return head, [
-        {key: value for key, value in entry.items() if keys is None or key in keys}
-        for entry in chosen
+        {key: value for key, value in by_id[id_].items() if keys is None or key in keys}
+        for id_ in ids
     ]
 
 
 def _file_of(
     assignments: tuple[CourseAssignment, ...], tables: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    zones = [each.timezone for each in assignments if each.timezone]
+    zones = [assignment.timezone for assignment in assignments if assignment.timezone]
     return ({"timezone": zones[0]} if zones else {}) | {"assignment": tables}
 
 

@@ -203,6 +203,7 @@ def _remove(folder: Path, name: str, digest: str) -> bool:
 def _contents(
     course: Course, tier: Tier, requirement: str, action: str, fail_under: float
 ) -> dict[str, bytes]:
+    """All files of a release but for the grader, the observations and the listing, by name."""
     if not _REQUIREMENT.fullmatch(requirement):
         raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
     texts = {
@@ -302,6 +303,7 @@ _GREEN = "The check is green once everything was judged, whatever the points are
 
 
 def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> str:
+    """The page with which students begin."""
     rows = [
         f"| `{e.file}` | {e.points:g} | {e.minutes} minutes | {_cell(e.title)} |"
         for e in course.exercises
@@ -339,6 +341,7 @@ def _constraints(course: Course) -> str:
 
 
 def _workflow(tier: Tier, requirement: str, action: str, fail_under: float) -> str:
+    """The GitHub workflow that grades each push: by the action that is named, or by commands."""
     if action and not _ACTION.fullmatch(action):
         raise CourseError(f"{action!r} is no GitHub action: write it as owner/name@version.")
     values = {"suite": tier.value, "fail_under": f"{fail_under:g}"}

@@ -122,7 +122,7 @@ def new_assignment(
     try:
         entry = written({"assignment": [table]}).lstrip()
         draft.write_text(f"{before}\n{entry}", encoding="utf-8")
-        read = read_assignments(draft, {each.id: each.chapter for each in course.exercises})
+        read = read_assignments(draft, course.chapter_of)
         draft.replace(path)
     except CourseError as error:
         raise CourseError(str(error).replace(str(draft), str(path))) from error

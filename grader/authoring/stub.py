@@ -77,6 +77,7 @@ def drift(course: Course, exercise: Exercise) -> list[str]:
 
 
 def _drift(course: Course, exercise: Exercise) -> list[str]:
+    """The complaints of `drift`; CourseError where a file cannot be read or the markers are wrong."""
     solution = course.solution(exercise)
     reference, source = course.name_of(solution), _text(solution)
     working, kept = course.folder / exercise.file, course.kept_stub(exercise)
@@ -105,6 +106,7 @@ def _text(path: Path) -> str:
 
 
 def _differences(stub: ast.Module, solution: ast.Module) -> Iterator[str]:
+    """What a stub and a solution without markers disagree on, definition by definition."""
     handed_out, reference = definitions(stub), definitions(solution)
     for name, node in handed_out.items():
         if (other := reference.get(name)) is None:
@@ -144,6 +146,7 @@ def _code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[s
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
+    """The values of names at the top level, as Python code."""
     return {
         target.id: ast.unparse(node.value)
         for node in tree.body

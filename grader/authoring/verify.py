@@ -119,6 +119,14 @@ class _Run(msgspec.Struct, frozen=True):
     options: GradingOptions = GradingOptions()
 
 
+class _Judged(msgspec.Struct, frozen=True):
+    """What came of the runs: results by module and seed, the recorded judgment of the solution, complaints."""
+
+    results: Mapping[str, Mapping[int, ExerciseResult]]
+    recorded: Judgment | None
+    complaints: tuple[str, ...]
+
+
 class _Prover:
     """Has the modules of one exercise judged, several at a time, and collects the complaints."""
 
@@ -138,56 +146,24 @@ class _Prover:
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
     def prove(self) -> ExerciseProof:
+        """Judge the stub and all answers, and complain of what is not as it should be."""
         course, exercise = self._course, self._exercise
-        stub, stub_name = (
-            course.stub(exercise).source,
-            course.name_of(course.folder / exercise.file),
-        )
+        stub = course.stub(exercise).source
+        stub_name = course.name_of(course.folder / exercise.file)
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
-        known = wrong_answers(course, exercise)
-        wrongs = _judgeable(known, self._left_out())
-        solution = course.name_of(course.solution(exercise))
-        runs = [_Run(stub_name, stub)]
-        runs += [
-            _Run(name, source, GradingOptions(seed, record=name == solution and not seed))
-            for name, source in rights.items()
-            for seed in range(self._seeds)
-        ]
-        runs += [
-            _Run(wrong.name, wrong.source, GradingOptions(seed))
-            for wrong in wrongs.answers
-            for seed in range(self._seeds if self._write else 1)
-        ]
-        judged = list(zip(runs, self._threads.map(self._judge, runs), strict=True))
-        results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
-        recorded: Judgment | None = None
-        provoked: list[str] = []
-        faults: dict[str, list[str]] = {}
-        for run, outcome in judged:
-            if isinstance(outcome, Judgment):
-                results[run.name][run.options.seed] = outcome.result
-                if run.options.record:
-                    recorded = outcome
-                provoked += [
-                    f"{run.name}: it makes {' raise '.join(parts)}" for parts in outcome.provoked
-                ]
-            elif run.name not in faults.setdefault(outcome, []):
-                faults[outcome].append(run.name)
-        complaints = drift(course, exercise) + dangling(
-            course, exercise, declared_tests(course, exercise, tuple(Visibility))
-        )
-        complaints += wrongs.complaints
-        complaints += [_fault(fault, names) for fault, names in faults.items()]
-        complaints += [
-            f"{end}. Its student reads nothing of use: look at the answer with a check before you use it."
-            for end in provoked
-        ]
+        all_wrongs = wrong_answers(course, exercise)
+        wrongs = _judgeable(all_wrongs, self._left_out())
+        judged = self._judged(self._runs(stub_name, stub, rights, wrongs))
+        results = judged.results
+        declared = declared_tests(course, exercise, tuple(Visibility))
+        complaints = drift(course, exercise) + dangling(course, exercise, declared)
+        complaints += [*wrongs.complaints, *judged.complaints]
         complaints += self._stub_complaints(stub_name, stub, results[stub_name].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
         written: tuple[str, ...] = ()
         if self._write:
-            written = write_caught_by(course, exercise, self._lists(known, results))
+            written = write_caught_by(course, exercise, self._lists(all_wrongs, results))
             wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
         caught = [
             (wrong, results[wrong.name][0])
@@ -202,7 +178,7 @@ class _Prover:
         if caught or not wrongs.answers:
             failed = [result for _, result in caught]
             complaints += self._unproven(failed)
-            complaints += self._unseen(failed, recorded.sentences if recorded else ())
+            complaints += self._unseen(failed, judged.recorded.sentences if judged.recorded else ())
         return ExerciseProof(
             exercise.id,
             len(rights),
@@ -211,9 +187,51 @@ class _Prover:
             tuple(complaints),
             tuple(_caught(wrong, result) for wrong, result in caught),
             ", ".join(f"{n.share} (needs {' and '.join(n.packages)})" for n in exercise.unmet),
-            _worth([result for _, result in caught], recorded.result if recorded else None),
+            _worth(
+                [result for _, result in caught],
+                judged.recorded.result if judged.recorded else None,
+            ),
             written,
         )
+
+    def _runs(
+        self, stub_name: str, stub: bytes, rights: Mapping[str, bytes], wrongs: WrongAnswers
+    ) -> list[_Run]:
+        """The modules to be judged: right answers with every seed, wrong ones where their lists are written."""
+        solution = self._course.name_of(self._course.solution(self._exercise))
+        runs = [_Run(stub_name, stub)]
+        runs += [
+            _Run(name, source, GradingOptions(seed, record=name == solution and not seed))
+            for name, source in rights.items()
+            for seed in range(self._seeds)
+        ]
+        runs += [
+            _Run(wrong.name, wrong.source, GradingOptions(seed))
+            for wrong in wrongs.answers
+            for seed in range(self._seeds if self._write else 1)
+        ]
+        return runs
+
+    def _judged(self, runs: Sequence[_Run]) -> _Judged:
+        """Have the runs judged, several at a time."""
+        results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
+        recorded: Judgment | None = None
+        provoked: list[str] = []
+        faults: dict[str, list[str]] = {}
+        for run, outcome in zip(runs, self._threads.map(self._judge, runs), strict=True):
+            if isinstance(outcome, Judgment):
+                results[run.name][run.options.seed] = outcome.result
+                if run.options.record:
+                    recorded = outcome
+                provoked += [
+                    f"{run.name}: it makes {' raise '.join(parts)}. Its student reads nothing of use: look "
+                    "at the answer with a check before you use it."
+                    for parts in outcome.provoked
+                ]
+            elif run.name not in faults.setdefault(outcome, []):
+                faults[outcome].append(run.name)
+        complaints = [_fault(fault, names) for fault, names in faults.items()]
+        return _Judged(results, recorded, (*complaints, *provoked))
 
     def _lists(
         self, wrongs: WrongAnswers, results: Mapping[str, Mapping[int, ExerciseResult]]

@@ -193,6 +193,7 @@ def _complaints(
 def _id_complaints(
     assignment: CourseAssignment, before: Sequence[CourseAssignment], chapters: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
+    """Ids and titles that stand for something else already, and keys at the wrong place."""
     taken = dict.fromkeys(chapters.values(), "a chapter") | dict.fromkeys(chapters, "an exercise")
     taken |= {other.id: "an assignment" for other in before}
     if (what := taken.get(assignment.id)) is not None:
@@ -209,6 +210,7 @@ def _id_complaints(
 def _name_complaints(
     assignment: CourseAssignment, ids: Sequence[str], chapters: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
+    """Names of exercises, chapters and assignments that are unknown or stand twice."""
     others = [id_ for id_ in ids if id_ != assignment.id]
     for key, kind, names, existing in (
         ("exercises", "exercise", assignment.exercises, list(chapters)),
@@ -236,6 +238,7 @@ def _name_complaints(
 
 
 def _time_complaints(assignment: CourseAssignment, timezone: str) -> Iterator[tuple[str, str]]:
+    """Times that cannot be read without a zone, or are in the wrong order."""
     for key, time in (("opens", assignment.opens), ("due", assignment.due)):
         if time is not None and time.tzinfo is None and not timezone:
             local = f"`{key}` is a local time, and no time zone is named; write "
@@ -264,6 +267,7 @@ def _overlaps(
 
 
 def _term_complaints(term: TermRules, ids: list[str]) -> Iterator[str]:
+    """Rules of a term that contradict each other or name no assignment."""
     if term.drop_lowest and term.drop_lowest >= len(ids):
         yield f"`drop_lowest` of [term] is {term.drop_lowest}, and there are {len(ids)} assignments."
     if term.cuts and min(term.cuts.values()) > 0:

@@ -236,21 +236,21 @@ class Course(msgspec.Struct, frozen=True):
 
         An unknown id is a CourseError that names the known ones.
         """
-        for each in self.assignments:
-            if each.id == assignment_id:
-                exercises = tuple(e for e in self.exercises if e.id in each.exercises)
+        for assignment in self.assignments:
+            if assignment.id == assignment_id:
+                exercises = tuple(e for e in self.exercises if e.id in assignment.exercises)
                 return msgspec.structs.replace(
                     self,
-                    title=f"{self.title}: {each.title}",
+                    title=f"{self.title}: {assignment.title}",
                     exercises=exercises,
-                    assignments=(each,),
-                    assignment=each,
+                    assignments=(assignment,),
+                    assignment=assignment,
                 )
         if not self.assignments:
             raise CourseError(
                 f"{self.title} has no assignments: `grade new-assignment {assignment_id}` writes one."
             )
-        ids = [each.id for each in self.assignments]
+        ids = [a.id for a in self.assignments]
         raise CourseError(
             f"There is no assignment {assignment_id!r}. {nearest(assignment_id, ids)}"
         )
@@ -258,7 +258,7 @@ class Course(msgspec.Struct, frozen=True):
     @property
     def extra_credit(self) -> frozenset[str]:
         """The exercises that are for extra credit in their assignment."""
-        return frozenset(name for each in self.assignments for name in each.extra_credit)
+        return frozenset(name for a in self.assignments for name in a.extra_credit)
 
     def assignment_of(self, exercise: Exercise) -> CourseAssignment | None:
         """The assignment that an exercise is of, if there is one."""
@@ -277,6 +277,11 @@ class Course(msgspec.Struct, frozen=True):
         """The exercises in the order in which they are proposed; without assignments, that of the course."""
         urgent = self.urgencies(now)
         return tuple(sorted(self.exercises, key=lambda e: urgent[e.id]))
+
+    @property
+    def chapter_of(self) -> dict[str, str]:
+        """The chapter of each exercise, by its id."""
+        return _chapters_of(self.exercises)
 
     @property
     def chapters(self) -> dict[str, list[Exercise]]:
@@ -451,6 +456,7 @@ def load_course(path: Path | str = ".") -> Course:
 
 
 def _load_pack(path: Path) -> Course:
+    """The course of a pack, whose messages name the pack and not the folder that it was unpacked to."""
     # Here and not above: who has no pack does not pay for an import of zipfile.
     from grader.course.pack import unpack
 
@@ -465,6 +471,7 @@ def _load_pack(path: Path) -> Course:
 
 
 def _load(manifest: Path) -> Course:
+    """Read the manifest and the files beside it, and check them together."""
     folder = manifest.parent
     read = read_course_file(manifest, _Manifest, "authoring.md")
     exercises, assignments = read.exercise, Assignments()
@@ -498,6 +505,7 @@ def _chapters_of(exercises: Iterable[Exercise]) -> dict[str, str]:
 
 
 def _urgency(assignment: CourseAssignment | None, now: datetime.datetime) -> tuple[int, float]:
+    """The class of an assignment (due, never due, was due, not open yet), and the seconds to its time."""
     if assignment is None or (assignment.opens is None and assignment.due is None):
         return 1, 0.0
     if assignment.opens_at > now:
@@ -516,6 +524,7 @@ def _missing(course: Course) -> Iterator[str]:
 
 
 def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterator[str]:
+    """What no decoder sees: ids that cannot be, needs of no share, prerequisites that come later."""
     if format_version != FORMAT_VERSION:
         yield (
             f"format_version is {format_version}, this grader reads {FORMAT_VERSION}; "

@@ -144,6 +144,7 @@ class _Damage(Exception):
 
 
 def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
+    """The listing and the files of a pack, in memory; _Damage where anything is not as it should be."""
     size = path.stat().st_size
     if size > MAX_BYTES + MAX_FILES * 2 * _ENTRY_BYTES:
         raise _Damage("it is too large to be one")
@@ -174,6 +175,7 @@ def _check_end(end: bytes) -> None:
 
 
 def _contents(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[str, bytes]:
+    """The members of the archive by name, the listing first."""
     stored = all(m.compress_type == zipfile.ZIP_STORED and not m.flag_bits & 1 for m in members)
     if not members or members[0].filename != LISTING or not stored:
         raise _Damage(f"it is an archive of something else: a pack begins with {LISTING}")

@@ -89,6 +89,7 @@ def _may_have_markers(source: str) -> bool:
 
 
 def _stub(source: str, tree: ast.Module, name: str) -> str:
+    """The source with each block replaced; CourseError where there is none, or the stub would be no Python."""
     blocks = _blocks(source, tree, name)
     if not blocks:
         raise CourseError(
@@ -136,6 +137,7 @@ def parsed(source: str, name: str) -> ast.Module:
 
 
 def _blocks(source: str, tree: ast.Module, name: str) -> list[_Block]:
+    """The blocks that markers enclose, top to bottom; CourseError for a marker without its partner."""
     blocks: list[_Block] = []
     begun: tuple[int, str, str] | None = None
     instead: list[str] = []

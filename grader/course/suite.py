@@ -87,6 +87,7 @@ def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
 
 
 def _with_share(path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:
+    """A test with the share that its place is in; CourseError where it is in none."""
     if share := exercise.share_of(test.place):
         return msgspec.structs.replace(test, share=share)
     place = f"has its place in {test.place!r}" if test.place else "has no place"
@@ -99,6 +100,7 @@ def _with_share(path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:
 # A judge reads the same suites for every submission.
 @functools.lru_cache(maxsize=256)
 def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest, ...]:
+    """The tests of a source, whose path is for messages."""
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
@@ -117,6 +119,7 @@ def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest,
 
 
 def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[SuiteTest]) -> None:
+    """Refuse what pytest takes and a judge cannot: fixtures, a name twice, a requirement that comes later."""
     names = [test.name for test in before]
     parameters = node.args
     named = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
@@ -132,6 +135,7 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
 
 
 def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> SuiteTest:
+    """A test by its docstring and its marks."""
     docstring = ast.get_docstring(node)
     if not docstring:
         raise _error(path, node, f"{node.name} has no docstring; its first sentence is the title")
@@ -148,6 +152,7 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
 
 
 def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:
+    """The name and the arguments of a mark, which are literals: nothing is run to read them."""
     try:
         assert isinstance(decorator, ast.Call) and not decorator.keywords
         mark = ast.unparse(decorator.func).removeprefix("pytest.mark.")

@@ -76,9 +76,10 @@ class AnonymousBook:
 
     def requests(self) -> list[KeptRequest]:
         """The regrade requests, of pseudonyms."""
-        return [self._request(each) for each in self.book.requests()]
+        return [*map(self._request, self.book.requests())]
 
     def _request(self, request: KeptRequest) -> KeptRequest:
+        """A request and its answers, without the names in their texts."""
         name = self._of(request.student)
         hide = self._hiding(name)
         return msgspec.structs.replace(
@@ -86,7 +87,7 @@ class AnonymousBook:
             student=name,
             message=hide.text(request.message),
             answers=tuple(
-                msgspec.structs.replace(each, text=hide.text(each.text)) for each in request.answers
+                msgspec.structs.replace(a, text=hide.text(a.text)) for a in request.answers
             ),
         )
 
@@ -122,7 +123,7 @@ class AnonymousBook:
             result=msgspec.structs.replace(
                 result,
                 submission=msgspec.structs.replace(result.submission, name=student),
-                exercises=tuple(hide.exercise(each) for each in result.exercises),
+                exercises=tuple(map(hide.exercise, result.exercises)),
             ),
         )
 
@@ -130,7 +131,7 @@ class AnonymousBook:
         """The verdicts on a student's different files."""
         real, hide = self._real[student.id], self._hiding(student.id)
         history = self.book.history(real, least)
-        return {name: [hide.exercise(each) for each in found] for name, found in history.items()}
+        return {name: [*map(hide.exercise, results)] for name, results in history.items()}
 
     def totals_before(self) -> dict[str, float]:
         """The points of the grading before the last one, by pseudonym."""
@@ -177,15 +178,16 @@ class AnonymousBook:
             groups=tuple(groups),
             corpus=tuple(
                 msgspec.structs.replace(
-                    each,
-                    student=(name := self._of(each.student)),
-                    digest=self._digest(name, each.exercise, each.digest),
+                    match,
+                    student=(name := self._of(match.student)),
+                    digest=self._digest(name, match.exercise, match.digest),
                 )
-                for each in similarity.corpus
+                for match in similarity.corpus
             ),
         )
 
     def _pair(self, pair: SimilarPair) -> SimilarPair:
+        """A pair of alike files, by pseudonyms and by the digests of the files as they are shown."""
         left, right = self._of(pair.left), self._of(pair.right)
         return msgspec.structs.replace(
             pair,

@@ -129,7 +129,8 @@ class ClusterPool:
         It begins with a first worker, or where it is not `patient` with none.
         """
         self._tell, self._is_patient = tell, patient
-        self._is_lost, self._is_alone = False, False
+        # Whether the scheduler is out of reach, and whether it has no worker.
+        self.is_lost, self._is_alone = False, False
         self._over = threading.Event()
         self._name = f"lab-bench-{uuid.uuid4()}"
         self._stack = contextlib.ExitStack()
@@ -177,12 +178,12 @@ class ClusterPool:
     def _unregister(self) -> None:
         """Let the workers' judges go; a scheduler that is gone is not waited for."""
         with contextlib.suppress(OSError, RuntimeError, CancelledError):
-            if not self._is_lost:
+            if not self.is_lost:
                 self._client.unregister_worker_plugin(self._name)
 
     def _close(self) -> None:
         with contextlib.suppress(OSError, RuntimeError):
-            self._client.close(timeout=0 if self._is_lost else 10)
+            self._client.close(timeout=0 if self.is_lost else 10)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
@@ -194,7 +195,7 @@ class ClusterPool:
             raise self._lost() from error
 
     def _lost(self) -> GraderError:
-        self._is_lost = True
+        self.is_lost = True
         return GraderError(
             f"The connection to the Dask scheduler at {self._address} was lost: it ended, or the network "
             "did. What was judged so far is kept; start the scheduler and its workers again, and run the "
@@ -220,6 +221,7 @@ class ClusterPool:
         )
 
     def _check_workers(self) -> None:
+        """Wait for a first worker, and refuse one that has another grader or torch."""
         try:
             if self._is_patient:
                 self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
@@ -263,6 +265,7 @@ class ClusterPool:
         return 2 * max(1, sum(threads.values())) + 2
 
     def _next(self, running: as_completed, numbers: dict[Any, int]) -> Completed:
+        """The verdict of the task that ends next; a worker's failure is no verdict for that task alone."""
         with self._connected():
             future: Future[Completed] = next(running)
         number = numbers.pop(future.key)
@@ -317,11 +320,6 @@ class ClusterPool:
                 return False
         return True
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the scheduler is out of reach."""
-        return self._is_lost
-
     def stop(self) -> None:
         """Have those who wait for a verdict wait no longer."""
         self._over.set()
@@ -346,6 +344,7 @@ class ClusterJudges:
         self._connected()
 
     def _connected(self) -> ClusterPool:
+        """The pool, connected anew where the scheduler was lost; GraderError where that fails."""
         with self._lock:
             if self._closed:
                 raise GraderError("The judging was told to stop.")

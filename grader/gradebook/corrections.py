@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from grader.errors import SubmissionError
-from grader.judge.scoring import rescored, rounded
+from grader.judge.scoring import judged_points, rescored, rounded
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status
 from grader.text import nearest, number
 
@@ -95,30 +95,30 @@ def holding(
     """
     is_judged = result is not None and not result.settled and result.status is not Status.UNJUDGED
     return [
-        each
-        for each in corrections
-        if each.exercise == exercise
-        and (each.student == student or (each.student == "" and is_judged))
+        correction
+        for correction in corrections
+        if correction.exercise == exercise
+        and (correction.student == student or (correction.student == "" and is_judged))
     ]
 
 
 def released(corrections: Iterable[Correction], source: str) -> bool:
     """Whether a person has looked at the file with this digest, and let its points count."""
-    return any(each.release == source for each in corrections if each.release)
+    return any(correction.release == source for correction in corrections if correction.release)
 
 
 def about_file(corrections: Iterable[Correction], source: str) -> list[Correction]:
     """The corrections without marks of other files; of those of the file with this digest the last holds."""
     made = list(corrections)
-    last = next((each for each in reversed(made) if each.marked == source != ""), None)
-    return [each for each in made if not each.marked or each is last]
+    last = next((c for c in reversed(made) if c.marked == source != ""), None)
+    return [c for c in made if not c.marked or c is last]
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
     """The points and the status without the dropped tests, and with the given ones passed."""
     names = {test.name for test in result.tests}
-    dropped = {each.drop for each in corrections} & names
-    given = {each.give for each in corrections} & names
+    dropped = {correction.drop for correction in corrections} & names
+    given = {correction.give for correction in corrections} & names
     if result.settled or result.status is Status.UNJUDGED or not (dropped or given):
         return result
     return rescored(result, dropped, given)
@@ -128,10 +128,11 @@ def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple
     """A sentence for each test that is dropped, or given and was not passed, by its title."""
     # The name of a hidden test is not for students.
     return tuple(
-        _sentence(f"“{test.title}” is {_words(each)}", each.reason)
-        for each in corrections
+        _sentence(f"“{test.title}” is {_words(correction)}", correction.reason)
+        for correction in corrections
         for test in result.tests
-        if test.name == each.drop or (test.name == each.give and test.outcome is not Outcome.PASSED)
+        if test.name == correction.drop
+        or (test.name == correction.give and test.outcome is not Outcome.PASSED)
     )
 
 
@@ -140,19 +141,19 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
 
     Of several that set the points the last one holds, and what was added stands for nothing beside it.
     """
-    final = next((each for each in reversed(corrections) if each.points is not None), None)
+    final = next((c for c in reversed(corrections) if c.points is not None), None)
     if final is not None and final.points is not None:
         points, standing = final.points, [final]
     else:
-        points += sum(each.add or 0.0 for each in corrections)
-        standing = [each for each in corrections if each.kind in (Kind.ADD, Kind.COMMENT)]
+        points += sum(c.add or 0.0 for c in corrections)
+        standing = [c for c in corrections if c.kind in (Kind.ADD, Kind.COMMENT)]
     # A comment alone changes nothing, and needs no reason.
-    told = [each for each in standing if each.kind is Kind.POINTS or each.add or each.reason]
-    reasons = tuple(_sentence(_words(each), each.reason) for each in told)
-    about = [each for each in corrections if each.test or each in standing]
-    comment = " ".join(each.comment for each in about if each.comment)
-    most = worth + sum(max(each.add or 0.0, 0.0) for each in standing if each.beyond)
-    return Corrected(rounded(min(max(points, 0.0), most)), reasons, comment, final is not None)
+    with_reason = [c for c in standing if c.kind is Kind.POINTS or c.add or c.reason]
+    reasons = tuple(_sentence(_words(c), c.reason) for c in with_reason)
+    comments = [c.comment for c in corrections if c.comment and (c.test or c in standing)]
+    most = worth + sum(max(c.add or 0.0, 0.0) for c in standing if c.beyond)
+    points = rounded(min(max(points, 0.0), most))
+    return Corrected(points, reasons, " ".join(comments), final is not None)
 
 
 def outdated(
@@ -160,21 +161,21 @@ def outdated(
 ) -> list[tuple[Correction, float]]:
     """The corrections of single students whose exercise is judged otherwise by now, with how."""
     judged = {
-        (entry.student.id, each.name): each.score if each.mark is None else each.mark.judged
+        (entry.student.id, exercise.name): judged_points(exercise)
         for entry in entries
-        for each in entry.result.exercises
-        if each.status is not Status.UNJUDGED
+        for exercise in entry.result.exercises
+        if exercise.status is not Status.UNJUDGED
     }
-    pairs = [(each, judged.get((each.student, each.exercise))) for each in corrections]
-    return [
-        (each, now)
-        for each, now in pairs
-        if each.judged is not None
-        and now is not None
-        and now != each.judged
+    changed = []
+    for correction in corrections:
+        now = judged.get((correction.student, correction.exercise))
         # A mark that changes no points is as right as before.
-        and not (each.marked and not each.add)
-    ]
+        changes_nothing = correction.marked and not correction.add
+        if correction.judged is None or now is None or changes_nothing:
+            continue
+        if correction.judged != now:
+            changed.append((correction, now))
+    return changed
 
 
 def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> list[Correction]:
@@ -183,22 +184,26 @@ def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> li
     `blank` is the result of a student who handed in nothing, with every test of the course.
     """
     exercises = blank.exercises if blank is not None else ()
-    tests = {(each.name, test.name) for each in exercises for test in each.tests}
-    return [each for each in corrections if each.test and (each.exercise, each.test) not in tests]
+    tests = {(exercise.name, test.name) for exercise in exercises for test in exercise.tests}
+    return [
+        correction
+        for correction in corrections
+        if correction.test and (correction.exercise, correction.test) not in tests
+    ]
 
 
 def unknown_names(
     corrections: Sequence[Correction], students: Collection[str], exercises: Collection[str]
 ) -> Iterator[str]:
     """A sentence about each correction of a student or an exercise that the gradebook lacks."""
-    for place, each in enumerate(corrections, 1):
+    for place, correction in enumerate(corrections, 1):
         where = f"[[correction]] {place} names"
-        if each.student and each.student not in students:
-            advice = nearest(each.student, students)
-            yield f"{where} {each.student!r}, and no student here has that id. {advice}"
-        if each.exercise not in exercises:
-            advice = nearest(each.exercise, exercises)
-            yield f"{where} {each.exercise!r}, which is not graded here. {advice}"
+        if correction.student and correction.student not in students:
+            advice = nearest(correction.student, students)
+            yield f"{where} {correction.student!r}, and no student here has that id. {advice}"
+        if correction.exercise not in exercises:
+            advice = nearest(correction.exercise, exercises)
+            yield f"{where} {correction.exercise!r}, which is not graded here. {advice}"
 
 
 def refuse_pointless(
@@ -217,7 +222,7 @@ def refuse_pointless(
         raise SubmissionError(
             f"{exercise.name} is worth {worth} points: --add is at most that, up or down."
         )
-    holds = {place: each for place, each in enumerate(made, 1) if each.exercise == exercise.name}
+    holds = {place: c for place, c in enumerate(made, 1) if c.exercise == exercise.name}
     if correction.add and correction.student:
         _refuse_beside_final(correction, holds)
     if correction.test:
@@ -225,10 +230,11 @@ def refuse_pointless(
 
 
 def _refuse_beside_final(correction: Correction, holds: Mapping[int, Correction]) -> None:
-    for place, each in holds.items():
-        if each.points is not None and each.student == correction.student:
+    """Refuse to add points where a person set them: the addition would change nothing."""
+    for place, other in holds.items():
+        if other.points is not None and other.student == correction.student:
             raise SubmissionError(
-                f"{each.student} has {number(each.points)} points for {each.exercise}, by number "
+                f"{other.student} has {number(other.points)} points for {other.exercise}, by number "
                 f"{place}, which is final: give other --points, or take it back with --undo --number "
                 f"{place}."
             )
@@ -237,16 +243,17 @@ def _refuse_beside_final(correction: Correction, holds: Mapping[int, Correction]
 def _refuse_test(
     correction: Correction, tests: Sequence[str], holds: Mapping[int, Correction]
 ) -> None:
+    """Refuse a test that is unknown, dropped or given already, or the last one that counts."""
     test, exercise = correction.test, correction.exercise
     if test not in tests:
         raise SubmissionError(f"{exercise} has no test {test!r}. {nearest(test, tests)}")
-    for place, each in holds.items():
-        if each.test == test:
+    for place, other in holds.items():
+        if other.test == test:
             raise SubmissionError(
-                f"{test} is {'dropped' if each.drop else 'given'} already, by number {place}: take that "
+                f"{test} is {'dropped' if other.drop else 'given'} already, by number {place}: take that "
                 f"back first, with --undo --number {place}."
             )
-    dropped = {each.drop for each in holds.values()}
+    dropped = {other.drop for other in holds.values()}
     if correction.drop and not set(tests) - dropped - {test}:
         raise SubmissionError(
             f"{test} is the last test of {exercise} that counts: take the exercise out of course.toml "
@@ -270,6 +277,7 @@ def correction_words(correction: Correction) -> str:
 
 
 def _words(correction: Correction) -> str:
+    """What a correction does, as the beginning of a sentence for the student."""
     points = correction.add if correction.points is None else correction.points
     amount = number(abs(points or 0.0))
     amount += " point" if amount == "1" else " points"

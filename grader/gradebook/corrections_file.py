@@ -74,11 +74,11 @@ def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
     except TomlMistake as error:
         words = explained(error, text, _TABLES, _EXAMPLES)
         raise CorrectionsError(f"{file}{error.place}: {words}") from error
-    for place, each in enumerate(made):
-        for complaint in _complaints(each):
+    for place, correction in enumerate(made):
+        for complaint in _complaints(correction):
             line = line_of(text, f"correction[{place}]")
             raise CorrectionsError(f"{file}, line {line}: [[correction]] {place + 1} {complaint}")
-    return tuple(_on_one_line(each) for each in made)
+    return tuple(_on_one_line(correction) for correction in made)
 
 
 def _complaints(correction: Correction) -> Iterator[str]:
@@ -114,7 +114,7 @@ def change_corrections(
     """
     path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
     before = read_corrections(text, path)
-    left = [each for place, each in enumerate(before) if place not in removed]
+    left = [correction for place, correction in enumerate(before) if place not in removed]
     for place in sorted(removed, reverse=True):
         text = _without(text, place)
     for correction in added:
@@ -124,6 +124,7 @@ def change_corrections(
 
 
 def _without(text: str, place: int) -> str:
+    """The text without the table at this place; comments above the next one stay."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
     start, end = [*starts, len(lines), len(lines)][place : place + 2]

@@ -60,6 +60,7 @@ def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
 def _refuse_known(
     known: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo], where: str, advice: str
 ) -> None:
+    """Raise SubmissionError where most students are new by id, and most of them known by another one."""
     new = {id_: student for id_, student in students.items() if id_ not in known}
     if not known or 2 * len(new) <= len(students):
         return

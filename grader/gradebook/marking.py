@@ -19,6 +19,7 @@ from grader.errors import CourseError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction
 from grader.gradebook.keeper import Keeper
+from grader.judge.scoring import judged_points
 from grader.results import Entry, ExerciseResult
 from grader.text import clean, number
 from grader.toml import TomlMistake, line_of, read_toml
@@ -138,8 +139,11 @@ def draft_name(answer: FileToMark) -> str:
 
 def keep_draft(keeper: Keeper, answer: FileToMark, draft: Draft | None) -> None:
     """Keep what was answered of a file, synced to the disk when this returns; None forgets it."""
-    kept = {name: each for name, each in drafts(keeper.book).items() if name != draft_name(answer)}
-    keeper.set_facts(**{_DRAFTS: kept if draft is None else {**kept, draft_name(answer): draft}})
+    by_name = drafts(keeper.book)
+    by_name.pop(draft_name(answer), None)
+    if draft is not None:
+        by_name[draft_name(answer)] = draft
+    keeper.set_facts(**{_DRAFTS: by_name})
 
 
 def keep_mark(
@@ -155,7 +159,7 @@ def keep_mark(
     before = _places(keeper.book.corrections(), answer)
     made = _marks(answer, items, comment, author)
     if beyond:
-        made = [msgspec.structs.replace(each, beyond=True) for each in made]
+        made = [msgspec.structs.replace(correction, beyond=True) for correction in made]
     keeper.correct(*made, replacing=before)
     keep_draft(keeper, answer, None)
 
@@ -167,7 +171,7 @@ def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
 
 
 def _answer(book: Gradebook, entry: Entry, exercise: str) -> FileToMark | None:
-    result = next((each for each in entry.result.exercises if each.name == exercise), None)
+    result = next((e for e in entry.result.exercises if e.name == exercise), None)
     if result is None or result.untouched:
         return None
     source = book.sources(entry).get(exercise)
@@ -178,10 +182,10 @@ def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
     """The places of the corrections that are marks of this file, for one of its students."""
     return [
         place
-        for place, each in enumerate(corrections)
-        if each.marked == answer.digest
-        and each.exercise == answer.result.name
-        and each.student in answer.students
+        for place, correction in enumerate(corrections)
+        if correction.marked == answer.digest
+        and correction.exercise == answer.result.name
+        and correction.student in answer.students
     ]
 
 
@@ -189,7 +193,6 @@ def _marks(
     answer: FileToMark, items: Sequence[RubricItem], comment: str, author: str
 ) -> list[Correction]:
     """The corrections that say what holds of a file, one for each of its students."""
-    judged = answer.result.mark.judged if answer.result.mark is not None else answer.result.score
     reason = " ".join(item.says for item in items) or _NOTHING
     return [
         Correction(
@@ -200,7 +203,7 @@ def _marks(
             comment=clean(" ".join(comment.split()), _LONGEST),
             author=author,
             time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
-            judged=judged,
+            judged=judged_points(answer.result),
             marked=answer.digest,
         )
         for student in answer.students

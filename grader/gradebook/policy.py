@@ -238,7 +238,7 @@ class Policy(msgspec.Struct, frozen=True):
         """
         weighed = self.weighed(student, exercise, files)
         deadline = self.deadline(student, exercise)
-        open_ones = [each for each in weighed if each.may_count]
+        open_ones = [attempt for attempt in weighed if attempt.may_count]
         if not open_ones:
             newest = weighed[-1]
             why = (self._why_none(newest, deadline),)
@@ -249,16 +249,18 @@ class Policy(msgspec.Struct, frozen=True):
         points = chosen.points or 0.0
         reasons = self._passed_over(weighed, chosen)
         if self.rules.attempts is CountedAttempt.AVERAGE and len(open_ones) > 1:
-            points = average_of([each.points or 0.0 for each in open_ones])
+            points = average_of([attempt.points or 0.0 for attempt in open_ones])
             reasons.append(_average_words(open_ones))
         else:
             reasons += _lateness_words(chosen, deadline, self.zone)
         if self.rules.attempts is CountedAttempt.BEST and len(open_ones) > 1:
             reasons.insert(0, f"The best of {len(open_ones)} attempts counts.")
-        told = tuple(reasons) if missing is None else ()
+        words = tuple(reasons) if missing is None else ()
         is_average = self.rules.attempts is CountedAttempt.AVERAGE
         lost = 0.0 if is_average else (chosen.file.judged or 0.0) - (chosen.points or 0.0)
-        return Counted(chosen.file.attempt, points, told, _is_late(chosen, deadline), rounded(lost))
+        return Counted(
+            chosen.file.attempt, points, words, _is_late(chosen, deadline), rounded(lost)
+        )
 
     def needed(
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
@@ -267,8 +269,8 @@ class Policy(msgspec.Struct, frozen=True):
         if self.rules.attempts is CountedAttempt.NEWEST:
             return {self.counted(student, exercise, worth, files).attempt}
         weighed = self.weighed(student, exercise, files)
-        open_ones = [each for each in weighed if each.may_count] or weighed[-1:]
-        return {each.file.attempt for each in open_ones}
+        open_ones = [attempt for attempt in weighed if attempt.may_count] or weighed[-1:]
+        return {attempt.file.attempt for attempt in open_ones}
 
     def weighed(
         self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]
@@ -296,19 +298,19 @@ class Policy(msgspec.Struct, frozen=True):
             return None
         due = instant(set_.at, self.zone)
         until, extension = due, None
-        for each in self.rules.extension:
-            if each.is_for(student) and is_about(each, exercise, self.chapters.get(exercise, "")):
-                end = self._end(each, due)
+        for more in self.rules.extension:
+            if more.is_for(student) and is_about(more, exercise, self.chapters.get(exercise, "")):
+                end = self._end(more, due)
                 if end > until:
-                    until, extension = end, each
+                    until, extension = end, more
         return Deadline(due, until, extension, self.rules.late if set_.late is None else set_.late)
 
     def due(self, exercise: str) -> Due | None:
         """The set that an exercise is due with: by its name, else its chapter's, else that of all."""
         chapter = self.chapters.get(exercise, "")
-        sets = [each for each in self.rules.due if is_about(each, exercise, chapter)]
-        by_name = [each for each in sets if exercise in each.exercises]
-        by_chapter = [each for each in sets if chapter in each.chapters]
+        sets = [due for due in self.rules.due if is_about(due, exercise, chapter)]
+        by_name = [due for due in sets if exercise in due.exercises]
+        by_chapter = [due for due in sets if chapter in due.chapters]
         return next(iter(by_name or by_chapter or sets), None)
 
     @property
@@ -325,31 +327,32 @@ class Policy(msgspec.Struct, frozen=True):
         """The newest, or of the best the newest."""
         if self.rules.attempts is not CountedAttempt.BEST:
             return open_ones[-1]
-        return max(reversed(open_ones), key=lambda each: each.points or 0.0)
+        return max(reversed(open_ones), key=lambda attempt: attempt.points or 0.0)
 
     def _missing(self, open_ones: Sequence[Weighed], worth: float) -> Weighed | None:
         """A file without a verdict on which the points hang."""
-        unjudged = [each for each in open_ones if each.points is None]
+        unjudged = [attempt for attempt in open_ones if attempt.points is None]
         if self.rules.attempts is CountedAttempt.NEWEST:
-            unjudged = [each for each in unjudged if each is open_ones[-1]]
+            unjudged = [attempt for attempt in unjudged if attempt is open_ones[-1]]
         elif self.rules.attempts is CountedAttempt.BEST:
-            best = max((each.points for each in open_ones if each.points is not None), default=-1.0)
-            unjudged = [each for each in unjudged if lessened(worth, each.lost) > best]
+            best = max((a.points for a in open_ones if a.points is not None), default=-1.0)
+            unjudged = [attempt for attempt in unjudged if lessened(worth, attempt.lost) > best]
         return unjudged[-1] if unjudged else None
 
     def _passed_over(self, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
         """Sentences about later files that cannot count."""
         later = weighed[weighed.index(chosen) + 1 :]
         reasons = []
-        if beyond := sum(each.is_beyond for each in later):
+        if beyond := sum(attempt.is_beyond for attempt in later):
             most = counted(self.rules.max_attempts or 0, "attempt")
             reasons.append(f"Only the first {most} may count: {beyond} later not.")
-        if closed := [each for each in later if each.is_closed and not each.is_beyond]:
+        if closed := [attempt for attempt in later if attempt.is_closed and not attempt.is_beyond]:
             late = span_words(closed[-1].late or _NONE)
             reasons.append(f"A newer file was handed in {late} late, too late to count.")
         return reasons
 
     def _why_none(self, newest: Weighed, deadline: Deadline | None) -> str:
+        """A sentence on why none of a student's files counts."""
         if deadline is None or not newest.is_closed:
             # The first attempts are never beyond their number: they came too late.
             return "Nothing was handed in on time."
@@ -366,6 +369,7 @@ def _zone(name: str) -> datetime.tzinfo:
 
 
 def _weighed(file: HandedIn, deadline: Deadline | None, *, is_beyond: bool) -> Weighed:
+    """A file by its deadline: how late it is, what that costs, and whether it is closed."""
     time = submitted(file.submitted_at)
     if deadline is None or time is None:
         return Weighed(file, None, 0.0, False, is_beyond, file.judged)
@@ -393,6 +397,7 @@ def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
 def _lateness_words(
     chosen: Weighed, deadline: Deadline | None, zone: datetime.tzinfo | None
 ) -> list[str]:
+    """A sentence on the lateness of what counts; none where it was handed in before the due time."""
     time = submitted(chosen.file.submitted_at)
     # Of no points nothing is lost.
     if deadline is None or time is None or time <= deadline.due or not chosen.file.judged:
@@ -409,8 +414,8 @@ def _lateness_words(
 
 def _average_words(open_ones: Sequence[Weighed]) -> str:
     parts = []
-    for each in open_ones:
-        loss = f" after {number(each.lost)} % for {span_words(each.late or _NONE)} late"
-        parts.append(number(each.points or 0.0) + (loss if each.lost else ""))
+    for attempt in open_ones:
+        loss = f" after {number(attempt.lost)} % for {span_words(attempt.late or _NONE)} late"
+        parts.append(number(attempt.points or 0.0) + (loss if attempt.lost else ""))
     *first, last = parts
     return f"The average of {len(parts)} attempts counts: {', '.join(first)} and {last} points."

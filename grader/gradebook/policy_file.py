@@ -64,7 +64,7 @@ def policy_of(course: Course, other: str = "") -> str | None:
     path = course.folder / POLICY_FILE
     if other and Path(other) != path.resolve():
         return None
-    chapters = {each.id: each.chapter for each in course.exercises}
+    chapters = course.chapter_of
     if not path.is_file() and course.assignment is None:
         return None
     if course.assignment is None:
@@ -142,7 +142,7 @@ def policy_from(
     known = dict(chapters)
     if (manifest := path.with_name(MANIFEST)).is_file():
         # A class may have been given some of the exercises alone.
-        known |= {each.id: each.chapter for each in load_course(manifest).exercises}
+        known |= load_course(manifest).chapter_of
     policy = read_policy(text, known, file=str(path), due_elsewhere=due_elsewhere)
     check_names(policy, str(path), known.keys(), known.values())
     return text, policy
@@ -156,10 +156,10 @@ def check_names(
     Or where one that is in `policy.chapters` is due twice.
     """
     tables: list[tuple[str, Due | Extension]] = [
-        *((f"[[due]] {number}", each) for number, each in enumerate(policy.rules.due, 1)),
+        *((f"[[due]] {number}", due) for number, due in enumerate(policy.rules.due, 1)),
         *(
-            (f"[[extension]] {number}", each)
-            for number, each in enumerate(policy.rules.extension, 1)
+            (f"[[extension]] {number}", extension)
+            for number, extension in enumerate(policy.rules.extension, 1)
         ),
     ]
     for where, table in tables:
@@ -206,8 +206,8 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
 
 def odd_times(policy: Policy) -> list[str]:
     """How the local times are read that a change of the clocks leaves out or brings twice."""
-    times = [each.at for each in policy.rules.due]
-    times += [each.until for each in policy.rules.extension if each.until is not None]
+    times = [due.at for due in policy.rules.due]
+    times += [more.until for more in policy.rules.extension if more.until is not None]
     return [text for text in (oddity(time, policy.zone) for time in times) if text]
 
 
@@ -229,6 +229,7 @@ def _decoded(kind: type, value: Any) -> Any:
 
 
 def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
+    """Rules that contradict each other, or have no effect."""
     if rules.timezone:
         try:
             read_zone(rules.timezone)
@@ -254,6 +255,7 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
 
 
 def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime) -> Iterator[str]:
+    """A local time without a zone, or a year that is out of range."""
     if time.tzinfo is None and not rules.timezone:
         yield (
             f"`{key}` of {where} is a local time, and no time zone is named. Write "
@@ -268,6 +270,7 @@ def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime
 
 
 def _late_complaints(where: str, late: Late) -> Iterator[str]:
+    """Rules for lateness of which one makes another meaningless."""
     if late.per_day is not None and late.steps:
         yield f"{where} has `per_day` and `steps`; keep one of them."
     if late.at_most < 100 and late.per_day is None:
@@ -280,6 +283,7 @@ def _late_complaints(where: str, late: Late) -> Iterator[str]:
 
 
 def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
+    """An extension for no student, or with no time or two."""
     if not (extension.student or extension.students or extension.section or extension.team):
         yield (
             f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']}, "
@@ -296,9 +300,9 @@ def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Ite
 
 def _due_twice(sets: Sequence[Due], exercise: str, chapter: str) -> str:
     """Two sets that name an exercise in the same way: by its name, its chapter, or as one of all."""
-    by_name = [number for number, each in enumerate(sets, 1) if exercise in each.exercises]
-    by_chapter = [number for number, each in enumerate(sets, 1) if chapter in each.chapters]
-    of_all = [n for n, each in enumerate(sets, 1) if not each.exercises and not each.chapters]
+    by_name = [number for number, due in enumerate(sets, 1) if exercise in due.exercises]
+    by_chapter = [number for number, due in enumerate(sets, 1) if chapter in due.chapters]
+    of_all = [n for n, due in enumerate(sets, 1) if not due.exercises and not due.chapters]
     named = by_name or by_chapter or of_all
     if len(named) < 2:
         return ""

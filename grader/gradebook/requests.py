@@ -30,7 +30,7 @@ def keep_requests(
     """
     if not messages:
         return 0
-    before = [each.exercise for each in store.requests_of(student)]
+    before = [request.exercise for request in store.requests_of(student)]
     return sum(
         store.add_request(student, exercise, message, asked_at or now(), origin)
         for exercise, message in messages.items()
@@ -40,9 +40,9 @@ def keep_requests(
 
 def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
     """The request of this number; raises SubmissionError where there is none."""
-    found = next((each for each in requests if each.number == number), None)
+    found = next((request for request in requests if request.number == number), None)
     if found is None:
-        there = listed([str(each.number) for each in requests]) if requests else "none yet"
+        there = listed([str(request.number) for request in requests]) if requests else "none yet"
         raise SubmissionError(f"There is no request {number}; there is: {there}.")
     return found
 
@@ -52,11 +52,12 @@ def shared(book: Gradebook, request: KeptRequest) -> list[KeptRequest]:
     if not book.fact("teams"):
         return [request]
     teams = {student.id: student.ids.get("team", "") for student in book.students()}
+    team = teams[request.student]
     return [
-        each
-        for each in book.requests()
-        if (each.exercise, each.message) == (request.exercise, request.message)
-        and (each.student == request.student or teams[each.student] == teams[request.student] != "")
+        other
+        for other in book.requests()
+        if (other.exercise, other.message) == (request.exercise, request.message)
+        and (other.student == request.student or (team and teams[other.student] == team))
     ]
 
 
@@ -69,9 +70,9 @@ def answer(keeper: Keeper, request: KeptRequest, text: str, author: str) -> list
         raise SubmissionError("The answer is empty: write what the student is to read.")
     answered = shared(keeper.book, request)
     made = RequestAnswer(text, message_of(author), now())
-    with keeper.changing_results(each.student for each in answered) as store:
-        for each in answered:
-            store.add_answer(each.number, made)
+    with keeper.changing_results(same.student for same in answered) as store:
+        for same in answered:
+            store.add_answer(same.number, made)
     return answered
 
 
@@ -83,8 +84,8 @@ def ask(keeper: Keeper, student: str, exercise: str, message: str, origin: str) 
     if not (message := message_of(message)):
         raise SubmissionError("The request is empty: write what is to be looked at.")
     of_student = keeper.book.store.requests_of(student)
-    before = [each for each in of_student if each.exercise == exercise]
-    if same := [each for each in before if each.message == message]:
+    before = [other for other in of_student if other.exercise == exercise]
+    if same := [other for other in before if other.message == message]:
         raise SubmissionError(f"This is there already, as request {same[0].number}.")
     if len(before) >= MOST_REQUESTS:
         raise SubmissionError(f"{counted(len(before), 'request')} about {exercise} are the most.")
@@ -94,7 +95,7 @@ def ask(keeper: Keeper, student: str, exercise: str, message: str, origin: str) 
 
 def open_requests(requests: Iterable[KeptRequest]) -> list[KeptRequest]:
     """The requests that have no answer."""
-    return [each for each in requests if each.is_open]
+    return [request for request in requests if request.is_open]
 
 
 def now() -> str:

@@ -60,6 +60,7 @@ def attention(
 
 
 def _reasons(handed: ExerciseFile, result: ExerciseResult) -> Iterator[tuple[Reason, str]]:
+    """Why a person should look at an exercise of a student, with a sentence for each reason."""
     if result.status is Status.UNJUDGED:
         yield Reason.FAULT, result.message
     if (problem := _problem(handed)) is not None:
@@ -125,15 +126,12 @@ def nothing_found(
 
 def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
     """The entries by kind and student; one that is the same in several exercises stands once."""
-    first: dict[tuple[Reason, str, str], Attention] = {}
-    exercises: dict[tuple[Reason, str, str], list[str]] = {}
+    same: dict[tuple[Reason, str, str], list[str]] = {}
     for entry in entries:
-        key = entry.kind, entry.student, entry.what
-        first.setdefault(key, entry)
-        exercises.setdefault(key, []).append(entry.exercise)
+        same.setdefault((entry.kind, entry.student, entry.what), []).append(entry.exercise)
     merged = [
-        msgspec.structs.replace(entry, exercise=", ".join(dict.fromkeys(exercises[key])))
-        for key, entry in first.items()
+        Attention(kind, student, ", ".join(dict.fromkeys(exercises)), what)
+        for (kind, student, what), exercises in same.items()
     ]
     order = list(Reason)
     return tuple(sorted(merged, key=lambda entry: (order.index(entry.kind), entry.student)))
@@ -154,35 +152,32 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
     Of each kind every student's first entry comes before any second one: thousands about one student hide no
     other.
     """
-    students: dict[tuple[Reason, str, str], dict[str, None]] = {}
-    exercises: dict[tuple[Reason, str, str], dict[str, None]] = {}
+    same: dict[tuple[Reason, str, str], list[Attention]] = {}
+    # The place of a group's first entry among those of its kind about one student.
     ranks: dict[tuple[Reason, str, str], int] = {}
     counts: dict[tuple[Reason, str], int] = {}
-    texts: dict[tuple[Reason, str, str], dict[str, None]] = {}
     for entry in attention:
         # What an exercise has no need of is the same in any; a file belongs to one.
         place = "" if entry.kind is Reason.FORGER else entry.exercise
-        key = entry.kind, place, _bare(entry.what)
+        key = entry.kind, place, _LINES.sub("", entry.what)
         rank = counts[entry.kind, entry.student] = counts.get((entry.kind, entry.student), -1) + 1
         ranks[key] = min(rank, ranks.get(key, rank))
-        texts.setdefault(key, {})[entry.what] = None
-        students.setdefault(key, {})[entry.student] = None
-        exercises.setdefault(key, {}).update(dict.fromkeys(entry.exercise.split(", ")))
-    groups: dict[Reason, list[AttentionGroup]] = {}
+        same.setdefault(key, []).append(entry)
     order = list(Reason)
-    for key in sorted(
-        ranks, key=lambda key: (order.index(key[0]), ranks[key], -len(students[key]))
-    ):
+    ranked: list[tuple[tuple[int, int, int], AttentionGroup]] = []
+    for key, entries in same.items():
+        kind, _, words = key
+        texts = {entry.what for entry in entries}
+        names = [name for entry in entries for name in entry.exercise.split(", ")]
+        students = tuple(dict.fromkeys(entry.student for entry in entries))
         # One text of all has the line; of several it is another one for each.
-        what = next(iter(texts[key])) if len(texts[key]) == 1 else key[2]
-        group = AttentionGroup(key[0], _listed([*exercises[key]]), what, tuple(students[key]))
-        groups.setdefault(key[0], []).append(group)
+        what = entries[0].what if len(texts) == 1 else words
+        group = AttentionGroup(kind, _listed([*dict.fromkeys(names)]), what, students)
+        ranked.append(((order.index(kind), ranks[key], -len(students)), group))
+    groups: dict[Reason, list[AttentionGroup]] = {}
+    for _, group in sorted(ranked, key=lambda pair: pair[0]):
+        groups.setdefault(group.kind, []).append(group)
     return groups
-
-
-def _bare(what: str) -> str:
-    """What is odd, without the lines."""
-    return _LINES.sub("", what)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -64,11 +64,11 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     def blank_of(self, exercise: str) -> ExerciseResult | None:
         """The result of an exercise for which nothing was handed in."""
         exercises = self.blank.exercises if self.blank is not None else ()
-        return next((each for each in exercises if each.name == exercise), None)
+        return next((result for result in exercises if result.name == exercise), None)
 
     def corrections_of(self, exercise: str) -> list[Correction]:
         """The corrections of an exercise, in their order."""
-        return [each for each in self.corrections if each.exercise == exercise]
+        return [correction for correction in self.corrections if correction.exercise == exercise]
 
 
 class Choice(NamedTuple):
@@ -99,7 +99,7 @@ def needed(work: Work, rules: ClassRules, exercise: str) -> list[Attempt]:
         return []
     worth = _worth(work, rules, exercise)
     numbers = rules.policy.needed(work.student, exercise, worth, files)
-    return [each for each, _ in work.sources(exercise) if each.number in numbers]
+    return [attempt for attempt, _ in work.sources(exercise) if attempt.number in numbers]
 
 
 def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
@@ -118,10 +118,11 @@ def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
 
 
 def _choice(work: Work, rules: ClassRules, exercise: str) -> Choice | None:
+    """The attempt that counts for an exercise; None where there is neither a file nor a verdict."""
     files = handed_in(work, rules, exercise)
     if not files:
         verdicts = work.verdicts.get(exercise, {})
-        judged = [each for each in work.attempts if each.id in verdicts]
+        judged = [a for a in work.attempts if a.id in verdicts]
         return Choice(judged[-1], judged[-1].id) if judged else None
     if rules.has_policy:
         worth = _worth(work, rules, exercise)
@@ -129,7 +130,7 @@ def _choice(work: Work, rules: ClassRules, exercise: str) -> Choice | None:
     else:
         # As a policy without rules says; to ask it takes a fifth of the time to read a class.
         counted = Counted(files[-1].attempt, files[-1].judged or 0.0)
-    since = {each.attempt: each.submitted_at for each in files}
+    since = {file.attempt: file.submitted_at for file in files}
     attempt, source = next(
         pair for pair in work.sources(exercise) if pair[0].number == counted.attempt
     )
@@ -143,7 +144,7 @@ def _judged(work: Work, rules: ClassRules, exercise: str, attempt: int | None) -
         return None
     verdict, made = work.verdicts[exercise][attempt], rules.corrections_of(exercise)
     # Only where it has to be, the whole result is unpacked.
-    if verdict.judged is None or not any(each.test for each in made):
+    if verdict.judged is None or not any(correction.test for correction in made):
         return verdict.judged
     result = verdict.result
     return rejudged(result, holding(made, work.student.id, exercise, result)).score
@@ -177,7 +178,7 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
         return None
     counting = {choice.attempt.id for choice in chosen.values()}
     by_rules = [c.counted.late for c in chosen.values() if c.counted and c.counted.late is not None]
-    shown = [each for each in work.attempts if each.id in counting] or work.attempts
+    shown = [attempt for attempt in work.attempts if attempt.id in counting] or work.attempts
     about = shown[-1] if shown else Attempt(0, work.student.id, 0)
     submission = SubmissionInfo(work.student.id, _digest(about, chosen))
     return Entry(
@@ -193,10 +194,10 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
 
 def total_of(work: Work, rules: ClassRules) -> float | None:
     """The points of what counts at the end of a grading; None where something is not judged."""
-    if any(each.student in ("", work.student.id) for each in rules.corrections):
+    if any(correction.student in ("", work.student.id) for correction in rules.corrections):
         entry = entry_of(work, msgspec.structs.replace(rules, unfinished=False))
         exercises = entry.result.exercises if entry is not None else ()
-        is_open = any(each.status is Status.UNJUDGED for each in exercises)
+        is_open = any(result.status is Status.UNJUDGED for result in exercises)
         return None if is_open or entry is None else entry.result.score
     # No result is unpacked for it: that would be most of the work.
     total = 0.0
@@ -211,12 +212,13 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
 def _exercise(
     work: Work, rules: ClassRules, exercise: str, choice: Choice | None, verdict: Verdict | None
 ) -> ExerciseResult | None:
+    """The result of an exercise as it counts: the verdict, then the policy, then what a person corrected."""
     result = verdict.result if verdict is not None else _nothing(rules, exercise, choice)
     made = holding(rules.corrections_of(exercise), work.student.id, exercise, result)
     if result is not None and choice is not None and released(made, choice.source):
         result = msgspec.structs.replace(result, held=())
     made = about_file(made, choice.source if choice is not None else "")
-    made = [each for each in made if not each.release]
+    made = [correction for correction in made if not correction.release]
     if result is None or not (made or rules.has_policy):
         return result
     judged = rejudged(result, made)
@@ -247,14 +249,13 @@ def _exercise(
 
 
 def _with_requests(result: ExerciseResult, requests: Sequence[KeptRequest]) -> ExerciseResult:
+    """The result with the student's requests about this exercise, and the last answer to each."""
     about = tuple(
-        StudentRequest(each.message, each.asked_at)
-        if each.is_open
-        else StudentRequest(
-            each.message, each.asked_at, each.answers[-1].text, each.answers[-1].answered_at
-        )
-        for each in requests
-        if each.exercise == result.name
+        StudentRequest(r.message, r.asked_at)
+        if r.is_open
+        else StudentRequest(r.message, r.asked_at, r.answers[-1].text, r.answers[-1].answered_at)
+        for r in requests
+        if r.exercise == result.name
     )
     return msgspec.structs.replace(result, requests=about) if about else result
 
@@ -292,6 +293,7 @@ def _result(
     exercises: Sequence[ExerciseResult],
     verdicts: Sequence[Verdict],
 ) -> Result:
+    """The result of a student, put together from verdicts that may be of several gradings."""
     score, max_score = sum_of(exercises)
     if verdicts:
         seed = max(verdict.seed for verdict in verdicts)

@@ -86,6 +86,11 @@ class TermRow(msgspec.Struct, frozen=True):
     why: str = ""
 
     @property
+    def is_provisional(self) -> bool:
+        """Whether points of it are held until a person has looked at a file."""
+        return any(part.score is not None and part.score.provisional for part in self.parts)
+
+    @property
     def words(self) -> str:
         """One line that explains the total."""
         end = f"open: {self.why}" if self.total is None else f"{number(self.total)} %{self.why}"
@@ -106,7 +111,7 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
     with Gradebook.open(folder) as book:
         refuse_other_course(book, course)
         name = book.fact("assignment")
-        assignment = next((each for each in course.assignments if each.id == name), None)
+        assignment = next((a for a in course.assignments if a.id == name), None)
         if assignment is None:
             which = (
                 f"of the assignment {name}, which assignments.toml has no more"
@@ -131,6 +136,7 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
 
 
 def _score(entry: Entry, assignment: CourseAssignment) -> Score:
+    """The points of an assignment, and what it is worth without its extra credit."""
     exercises = entry.result.exercises
     is_open = any(exercise.status is Status.UNJUDGED for exercise in exercises)
     return Score(
@@ -145,31 +151,31 @@ def _score(entry: Entry, assignment: CourseAssignment) -> Score:
 def add_up(graded: Sequence[GradedAssignment], course: Course) -> Term:
     """Add up gradebooks; raises SubmissionError where two are of the same assignment."""
     of_ids: dict[str, GradedAssignment] = {}
-    for each in graded:
-        if (other := of_ids.get(each.assignment.id)) is not None:
+    for gradebook in graded:
+        id_ = gradebook.assignment.id
+        if (other := of_ids.get(id_)) is not None:
             raise SubmissionError(
-                f"{other.folder} and {each.folder} are both the gradebook of {each.assignment.id}: "
-                "name one of them."
+                f"{other.folder} and {gradebook.folder} are both the gradebook of {id_}: name one of them."
             )
-        of_ids[each.assignment.id] = each
-    ordered = [of_ids[each.id] for each in course.assignments if each.id in of_ids]
+        of_ids[id_] = gradebook
+    ordered = [of_ids[a.id] for a in course.assignments if a.id in of_ids]
     people = _People(ordered, course.term)
     rows = tuple(_row(person, ordered, people, course.term) for person in people.ids)
-    notes = [note for each in ordered for note in each.notes]
-    if lacking := [each.id for each in course.assignments if each.id not in of_ids]:
+    notes = [note for gradebook in ordered for note in gradebook.notes]
+    if lacking := [a.id for a in course.assignments if a.id not in of_ids]:
         notes.append(f"No gradebook of {listed(lacking)} was named: the total is of the others.")
     notes += people.notes()
-    notes += _unknown_rules(people, course.term)
-    if held := [row.student.id for row in rows if _is_provisional(row)]:
+    notes += [
+        f"[[term.excused]] names {excused.student!r}, who is in none of these gradebooks."
+        for excused in course.term.excused
+        if people.person(excused.student) not in people.ids
+    ]
+    if held := [row.student.id for row in rows if row.is_provisional]:
         notes.append(
             f"Points of {listed(held, _MOST_NAMES)} are provisional, for odd code in a file: `grade show` says "
             "what is odd, `grade adjust --release` lets them count."
         )
-    return Term(tuple(each.assignment for each in ordered), rows, tuple(notes))
-
-
-def _is_provisional(row: TermRow) -> bool:
-    return any(part.score is not None and part.score.provisional for part in row.parts)
+    return Term(tuple(gradebook.assignment for gradebook in ordered), rows, tuple(notes))
 
 
 class _People:
@@ -178,7 +184,7 @@ class _People:
     def __init__(self, graded: Sequence[GradedAssignment], rules: TermRules) -> None:
         self._graded, self._rules = graded, rules
         self._first = {other: group[0] for group in rules.same for other in group}
-        ids = {self.person(student) for each in graded for student in each.students}
+        ids = {self.person(student) for gradebook in graded for student in gradebook.students}
         self.ids = sorted(ids)
 
     def person(self, student: str) -> str:
@@ -192,21 +198,21 @@ class _People:
 
     def info(self, person: str) -> StudentInfo:
         """What the newest gradebook that has the person knows."""
-        for each in reversed(self._graded):
-            for student in self.ids_in(person, each):
-                return msgspec.structs.replace(each.students[student], id=person)
+        for gradebook in reversed(self._graded):
+            for student in self.ids_in(person, gradebook):
+                return msgspec.structs.replace(gradebook.students[student], id=person)
         raise KeyError(person)
 
     def notes(self) -> Iterator[str]:
         """Sentences on students who are missing somewhere, and on ids that may be one person."""
-        for each in self._graded:
-            missing = [p for p in self.ids if not self.ids_in(p, each)]
+        for gradebook in self._graded:
+            missing = [p for p in self.ids if not self.ids_in(p, gradebook)]
             if missing:
                 verb = "who is" if len(missing) == 1 else "who are"
+                name, people = gradebook.assignment.id, listed(missing, _MOST_NAMES)
                 yield (
-                    f"{each.assignment.id} ({each.folder}) has no {listed(missing, _MOST_NAMES)}, {verb} in "
-                    "others: grade it with the same --roster, excuse them with [[term.excused]], or write "
-                    'missing = "zero" under [term].'
+                    f"{name} ({gradebook.folder}) has no {people}, {verb} in others: grade it with the same "
+                    '--roster, excuse them with [[term.excused]], or write missing = "zero" under [term].'
                 )
         yield from self._doubles()
 
@@ -214,10 +220,10 @@ class _People:
         """Ids that share an address or another system's id, or a name and no gradebook."""
         known: dict[tuple[str, str], dict[str, None]] = {}
         where: dict[str, set[str]] = {}
-        for each in self._graded:
-            for student, info in each.students.items():
+        for gradebook in self._graded:
+            for student, info in gradebook.students.items():
                 person = self.person(student)
-                where.setdefault(person, set()).add(each.assignment.id)
+                where.setdefault(person, set()).add(gradebook.assignment.id)
                 names = {**info.other_ids, "address": info.email, "name": info.name}
                 for kind, value in names.items():
                     if value:
@@ -237,17 +243,12 @@ class _People:
             )
 
 
-def _unknown_rules(people: _People, rules: TermRules) -> Iterator[str]:
-    for excused in rules.excused:
-        if people.person(excused.student) not in people.ids:
-            yield f"[[term.excused]] names {excused.student!r}, who is in none of these gradebooks."
-
-
 def _row(
     person: str, graded: Sequence[GradedAssignment], people: _People, rules: TermRules
 ) -> TermRow:
+    """A student's term: parts are replaced, then dropped, then weighed; it is open where a part is."""
     excused = {e.assignment: e.reason for e in rules.excused if people.person(e.student) == person}
-    parts = [_part(person, each, people, rules, excused) for each in graded]
+    parts = [_part(person, gradebook, people, rules, excused) for gradebook in graded]
     open_ones = [p for p in parts if p.percent is None and p.weight]
     info = people.info(person)
     if open_ones:
@@ -270,6 +271,7 @@ def _part(
     rules: TermRules,
     excused: Mapping[str, str],
 ) -> TermPart:
+    """What an assignment is for a student, before others replace it or it is dropped."""
     assignment = graded.assignment
     name, weight = assignment.id, assignment.weight
     ids = people.ids_in(person, graded)
@@ -295,12 +297,9 @@ def _replaced(parts: list[TermPart], graded: Sequence[GradedAssignment]) -> list
     by_id = {part.assignment: part for part in parts}
     done = []
     for part in parts:
-        better = [
-            by_id[each.assignment.id]
-            for each in graded
-            if part.assignment in each.assignment.replaces
-        ]
-        best = max(better, key=lambda each: each.percent or 0.0, default=part)
+        assignments = [g.assignment for g in graded]
+        better = [by_id[a.id] for a in assignments if part.assignment in a.replaces]
+        best = max(better, key=lambda part: part.percent or 0.0, default=part)
         if part.percent is not None and (best.percent or 0.0) > part.percent:
             why = f"replaced by {number(best.percent or 0.0)} % of {best.assignment}"
             part = msgspec.structs.replace(part, percent=best.percent, why=why)
@@ -312,7 +311,7 @@ def _dropped(
     parts: list[TermPart], graded: Sequence[GradedAssignment], count: int
 ) -> list[TermPart]:
     """The parts without the weight of the lowest; of equal ones the heavier goes, and one always stays."""
-    can_drop = {each.assignment.id for each in graded if each.assignment.can_drop}
+    can_drop = {gradebook.assignment.id for gradebook in graded if gradebook.assignment.can_drop}
     counting = [part for part in parts if part.weight]
     lowest = sorted(
         (part for part in counting if part.assignment in can_drop),

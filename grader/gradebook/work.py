@@ -131,7 +131,7 @@ def work_of(
         ordered.sort(key=lambda attempt: attempt.submitted_at)
     numbered = sorted(ordered, key=lambda attempt: attempt.number)
     in_order = {
-        exercise: {each.id: sources[each.id] for each in numbered if sources.get(each.id)}
+        exercise: {a.id: sources[a.id] for a in numbered if sources.get(a.id)}
         for exercise, sources in files.items()
     }
     return Work(student, tuple(ordered), in_order, verdicts, tuple(requests))
@@ -159,7 +159,7 @@ class Work(NamedTuple):
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
         """The attempts with a file for an exercise, oldest first, and its digest."""
         files = self.files.get(exercise, {})
-        return [(each, files[each.id]) for each in self.attempts if each.id in files]
+        return [(attempt, files[attempt.id]) for attempt in self.attempts if attempt.id in files]
 
     def is_untouched(self, exercise: str, attempt: int) -> bool:
         """Whether an attempt's file was found to be still the stub."""

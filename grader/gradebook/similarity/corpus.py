@@ -90,12 +90,14 @@ def _in_gradebook(folder: Path, exercises: Collection[str]) -> Iterator[tuple[st
 
 
 def _exercise_of(path: Path, exercises: Collection[str]) -> str | None:
+    """The exercise that a file is named after, or whose folder it lies in; None where there is neither."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         return None
     stem = match["stem"].lower()
     # Of `zoe_batch_norm` the exercise is no `norm`; before it stands what a platform or a student wrote.
-    named = [each for each in exercises if f"_{stem}".replace("-", "_").endswith(f"_{each}")]
+    words = f"_{stem}".replace("-", "_")
+    named = [exercise for exercise in exercises if words.endswith(f"_{exercise}")]
     if named:
         return max(named, key=len)
     return path.parent.name if path.parent.name in exercises else None
@@ -150,8 +152,8 @@ class _Compared:
     ) -> None:
         reader = Reader(stub)
         self._exercise, self._count = exercise, len(own)
-        self._owners = [each.owners for each in others]
-        pairs = [*own, *(("", each.source) for each in others)]
+        self._owners = [other.owners for other in others]
+        pairs = [*own, *(("", other.source) for other in others)]
         self._files = [
             SourceFile(student, source_digest(source), reader.read(source))
             for student, source in pairs

@@ -129,16 +129,16 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     def only(self, exercises: Collection[str]) -> Similarity:
         """What is alike in these exercises."""
         groups = [
-            AlikeGroup(students=each.students, exercises=kept)
-            for each in self.groups
-            if (kept := tuple(part for part in each.exercises if part.exercise in exercises))
+            AlikeGroup(students=group.students, exercises=kept)
+            for group in self.groups
+            if (kept := tuple(part for part in group.exercises if part.exercise in exercises))
         ]
         return msgspec.structs.replace(
             self,
-            exercises=tuple(each for each in self.exercises if each.exercise in exercises),
+            exercises=tuple(e for e in self.exercises if e.exercise in exercises),
             pairs=tuple(pair for pair in self.pairs if pair.exercise in exercises),
             groups=tuple(groups),
-            corpus=tuple(each for each in self.corpus if each.exercise in exercises),
+            corpus=tuple(match for match in self.corpus if match.exercise in exercises),
             corpus_surveys=tuple(e for e in self.corpus_surveys if e.exercise in exercises),
         )
 
@@ -187,7 +187,7 @@ def write_files(
 
     Raises GraderError if the folder is not empty or cannot be written.
     """
-    count = 0
+    tables = {exercise: [("filename", "full_name")] for exercise in stubs}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
@@ -195,26 +195,18 @@ def write_files(
         for exercise, stub in stubs.items():
             (folder / exercise / "stub").mkdir(parents=True)
             (folder / exercise / "stub" / f"{exercise}.py").write_bytes(stub)
-            _begin_table(folder / exercise / "info.csv")
         for entry in entries:
+            student = entry.student
             for exercise, source in sources(entry).items():
                 if exercise in stubs:
-                    _add(folder / exercise, entry, exercise, source)
-                    count += 1
+                    name = f"submissions/{safe_name(student.id)}/{exercise}.py"
+                    path = folder / exercise / name
+                    path.parent.mkdir(parents=True)
+                    path.write_bytes(source)
+                    tables[exercise].append((name, student.name or student.id))
+        for exercise, rows in tables.items():
+            with (folder / exercise / "info.csv").open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows(rows)
     except OSError as error:
         raise GraderError(f"{folder} cannot be written: {error.strerror}.") from error
-    return count
-
-
-def _begin_table(table: Path) -> None:
-    with table.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerow(["filename", "full_name"])
-
-
-def _add(folder: Path, entry: Entry, exercise: str, source: bytes) -> None:
-    path = folder / "submissions" / safe_name(entry.student.id) / f"{exercise}.py"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(source)
-    with (folder / "info.csv").open("a", encoding="utf-8", newline="") as file:
-        name = entry.student.name or entry.student.id
-        csv.writer(file).writerow([path.relative_to(folder).as_posix(), name])
+    return sum(len(rows) - 1 for rows in tables.values())

@@ -106,6 +106,7 @@ class Reader:
         return self._fingerprints[key]
 
     def _fingerprint(self, source: bytes) -> Fingerprint:
+        """Hash every run of tokens: a sum of the tokens' codes, each times a power by its place in the run."""
         import numpy as np
 
         tokens = self._tokens(source)
@@ -120,6 +121,7 @@ class Reader:
         return Fingerprint(runs, lines.reshape(-1, 2))
 
     def _tokens(self, source: bytes) -> list[Token]:
+        """The tokens of a file: of its syntax tree, or of its text where it has none or is too long."""
         if len(source) <= _LONGEST_SOURCE:
             try:
                 return tokens_of(parse(source), self._given)

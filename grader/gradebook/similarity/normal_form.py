@@ -107,6 +107,7 @@ class _Writer:
                 yield from list(self._statement(statement))
 
     def _statement(self, node: ast.AST) -> Iterator[Token]:
+        """The tokens of a statement and of those inside it; each has the lines of its own statement."""
         if _is_silent(node):
             return
         words = list(self._header(node))
@@ -127,6 +128,7 @@ class _Writer:
                     yield from self._statement(statement)
 
     def _header(self, node: ast.AST) -> list[str]:
+        """The words of a statement without the statements inside it."""
         if isinstance(node, ast.Assign):
             return ["=", *self._all(node.targets), *self._of(node.value)]
         if isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -157,6 +159,7 @@ class _Writer:
         return [word for node in nodes for word in self._of(node)]
 
     def _of(self, node: ast.AST) -> list[str]:
+        """The words of an expression: by the method of its kind, or its kind and its parts in order."""
         writer = getattr(self, f"_{type(node).__name__}", None)
         if writer is not None:
             words: list[str] = writer(node)
@@ -194,6 +197,7 @@ class _Writer:
         return isinstance(node, ast.Name) and self._imported.get(node.id) == ""
 
     def _Call(self, node: ast.Call) -> list[str]:  # noqa: N802
+        """A call, where a method reads as the function of the same name, and `x.mul(y)` as `x * y`."""
         called, arguments = node.func, [self._of(a) for a in node.args]
         if isinstance(called, ast.Attribute):
             name = _SAME_NAME.get(called.attr, called.attr)
@@ -213,6 +217,7 @@ class _Writer:
         return head + [word for words in (*arguments, *keywords) for word in words]
 
     def _BinOp(self, node: ast.BinOp) -> list[str]:  # noqa: N802
+        """An operation; a chain of one that commutes, as `a + b + c`, is sorted as a whole."""
         kind, operands, rest = type(node.op), list[ast.expr](), node.left
         operands.append(node.right)
         while kind in _COMMUTATIVE and isinstance(rest, ast.BinOp) and type(rest.op) is kind:
@@ -239,6 +244,7 @@ class _Writer:
         return [type(node.op).__name__, *self._of(inner)]
 
     def _Compare(self, node: ast.Compare) -> list[str]:  # noqa: N802
+        """A comparison: `a > b` reads as `b < a`, and the sides of `==` in any order alike."""
         sides = [self._of(side) for side in (node.left, *node.comparators)]
         kinds = [type(op) for op in node.ops]
         names = [kind.__name__ for kind in kinds]

@@ -202,6 +202,7 @@ def _equal(similarities: Mapping[Pair, float], files: int) -> set[Pair]:
 
 
 def _basis(bulk: Bulk | None, threshold: float | None) -> tuple[Basis, float]:
+    """Where the threshold of an exercise comes from, and the threshold."""
     if threshold is not None:
         return Basis.GIVEN, threshold
     if bulk is None:
@@ -278,6 +279,8 @@ def grouped(strengths: Mapping[Pair, float]) -> list[tuple[str, ...]]:
 
 
 class _Clusters:
+    """Groups of students that grow: who is in which, and how many alike pairs link two of them."""
+
     def __init__(self, pairs: list[Pair]) -> None:
         self._of = {student: student for pair in pairs for student in pair}
         self._members = {student: [student] for student in self._of}
