@@ -16,6 +16,7 @@ import msgspec
 from grader.course.suite import SuiteTest
 from grader.errors import GraderError
 from grader.judge.outcomes import (
+    KEEP_NAMES,
     CheckFailed,
     Forbidden,
     Frame,
@@ -24,7 +25,7 @@ from grader.judge.outcomes import (
     StudentError,
     TimedOut,
 )
-from grader.judge.session import KEEP_NAMES, Session
+from grader.judge.session import Session
 from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_close, assert_tensor
+from grader.judge.checks.assertions import assert_close, assert_tensor, entry, fields
 from grader.judge.checks.laws.observation import observe, same, shipped
-from grader.judge.checks.reports import entry, fields
 from grader.judge.checks.wording import element, failed
 from grader.judge.student import Student
 
