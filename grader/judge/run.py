@@ -29,7 +29,7 @@ from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
 from grader.judge.checks.assertions import recorded_sentences
-from grader.judge.forgery import ForgedSandboxes, Tape, TapedSandboxes, forge_of
+from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
 from grader.judge.recognition import Key, KnownMistakes, observation
@@ -71,7 +71,7 @@ def judge_exercise(
     own_sandboxes: SandboxSource = sandboxes
     if options.forgery is not None:
         tape = _recorded(course, exercise, source, options, sandboxes, suites)
-        own_sandboxes = ForgedSandboxes(sandboxes, forge_of(options.forgery, source, tape))
+        own_sandboxes = forged(sandboxes, forge_of(options.forgery, source, tape))
         done = _then(tape.next_test, done)
     try:
         session = Session(own_sandboxes, exercise, source, options.required_walls)
@@ -159,7 +159,7 @@ def _recorded(
     tape = Tape()
     if not visibilities:
         return tape
-    session = Session(TapedSandboxes(sandboxes, tape), exercise, source, options.required_walls)
+    session = Session(taped(sandboxes, tape), exercise, source, options.required_walls)
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
