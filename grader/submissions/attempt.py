@@ -73,16 +73,17 @@ class ClassAttempt(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def read_attempt(found: ClassAttempt, course: Course) -> Submission:
+def read_attempt(attempt: ClassAttempt, course: Course) -> Submission:
     """Read the exercise files of an attempt, bounded in time and memory, with nothing on the disk.
 
     Never raises for what was handed in: what cannot be read has a `problem`.
     """
-    if found.problem:
-        refused = ExerciseFile(None, found.problem, found.path)
-        return Submission(found.student.id, {each.id: refused for each in course.exercises})
-    gathered = gather(found.members, found.path, course)
-    return Submission(found.student.id, gathered.files, gathered.requests)
+    if attempt.problem:
+        refused = ExerciseFile(None, attempt.problem, attempt.path)
+        files = {exercise.id: refused for exercise in course.exercises}
+        return Submission(attempt.student.id, files)
+    gathered = gather(attempt.members, attempt.path, course)
+    return Submission(attempt.student.id, gathered.files, gathered.requests)
 
 
 def is_named_after(course: Course, name: str) -> bool:
@@ -220,7 +221,7 @@ class _Gathering:
             except Unreadable as problem:
                 self._problems.append((str(problem), self._path_of(piece)))
             else:
-                work = [each for each in listing.candidates if not self._asks(each)]
+                work = [file for file in listing.candidates if not self._asks(file)]
                 self._asked += filter(self._asks, listing.candidates)
                 self._listings.append((Listing(work, listing.others), self._path_of(piece)))
                 self._others += listing.others
@@ -241,7 +242,7 @@ class _Gathering:
     def requests(self) -> dict[str, str]:
         """The messages of the requests; one that cannot be read says so to the person who answers it."""
         texts: dict[str, dict[str, None]] = {}
-        for candidate in sorted(self._asked, key=lambda each: each.path)[:_MAX_REQUESTS]:
+        for candidate in sorted(self._asked, key=lambda request: request.path)[:_MAX_REQUESTS]:
             try:
                 text = candidate.read().decode("utf-8-sig", "replace")
             except Unreadable as problem:
@@ -249,7 +250,7 @@ class _Gathering:
             exercise = self._asks(candidate)
             if exercise and (message := message_of(text)):
                 texts.setdefault(exercise, {})[message] = None
-        return {exercise: message_of(" ".join(found)) for exercise, found in texts.items()}
+        return {exercise: message_of(" ".join(own)) for exercise, own in texts.items()}
 
     def _asks(self, candidate: Candidate) -> str | None:
         return requested(self._course, candidate.path.rpartition("/")[2])
@@ -289,15 +290,15 @@ class _Gathering:
 
     def _missing(self, exercise: Exercise) -> ExerciseFile:
         problem = f"{exercise.file} is missing: hand it in under this name."
-        found = self._open or any(listing.candidates for listing, _ in self._listings)
-        if self._problems and not found:
+        has_work = self._open or any(listing.candidates for listing, _ in self._listings)
+        if self._problems and not has_work:
             return ExerciseFile(None, *self._problems[0])
         if self._problems:
             return ExerciseFile(None, f"{problem} And {self._problems[0][0]}")
         # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
         code = [name for name in self._others if looks_like_code(name)]
         near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
-        if not found:
+        if not has_work:
             names = ", ".join(
                 shown(name, 40)
                 for name in sorted(self._others, key=lambda n: (n not in near, n))[:3]

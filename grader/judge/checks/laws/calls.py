@@ -6,7 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks.assertions import (
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    entry,
+    must_raise,
+)
 from grader.judge.checks.laws.numerics import check_attached
 from grader.judge.checks.laws.observation import (
     Change,
@@ -17,7 +23,6 @@ from grader.judge.checks.laws.observation import (
     same,
     shipped,
 )
-from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import element, failed, sentence
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_equal
+from grader.judge.checks.assertions import UNREADABLE, assert_equal, entry
 from grader.judge.checks.comparison import is_ndarray
 from grader.judge.checks.laws.observation import Target, name_of, same, shipped
-from grader.judge.checks.reports import UNREADABLE, entry
 from grader.judge.checks.wording import element, message
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from grader.judge.checks.assertions import assert_tensor
+from grader.judge.checks.assertions import assert_tensor, entry
 from grader.judge.checks.comparison import Rule, first_mismatch, is_ndarray, is_tensor
-from grader.judge.checks.reports import entry
 from grader.judge.student import RemoteFunction, Student
 from grader.sandbox.wire.values import Opaque
 from grader.text import clean
