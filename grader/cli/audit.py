@@ -8,9 +8,15 @@ from pathlib import Path
 
 import click
 
+from grader.authoring.forgeries import forge
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.progress import ProgressBar
+from grader.cli.terminal.proofs import show_findings, show_forgeries
 from grader.errors import CourseError, GraderError
+from grader.judge.assignment import Forgery
+from grader.sandbox.walls.confinement import SYSTEM
 
 
 @click.command(cls=Command)
@@ -75,7 +81,6 @@ def audit(
             "An exercise is for --forge; an attack is named by --attack.",
             click.get_current_context(),
         )
-    from grader.sandbox.walls.confinement import SYSTEM
 
     if SYSTEM.NAME != "Linux":
         raise GraderError("The attacks and the walls are Linux's: run the audit there.")
@@ -87,8 +92,6 @@ def audit(
         read_catalogue(folder, names)
     except CourseError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
-    from grader.cli.terminal.audit import show_findings
-    from grader.cli.terminal.console import open_console
 
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
     missed = show_findings(open_console(sys.stdout), findings)
@@ -96,11 +99,6 @@ def audit(
 
 
 def _forge(course_path: Path, names: tuple[str, ...]) -> ExitCode:
-    from grader.authoring.forgeries import forge
-    from grader.cli.terminal.audit import show_forgeries
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.progress import ProgressBar
-    from grader.judge.assignment import Forgery
 
     course = open_course(course_path)
     exercises = known_exercises(course, names)

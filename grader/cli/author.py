@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EXAMPLE = "scaling"
 
 
-@click.command(cls=Command, short_help="Begin an exercise.")
+@click.command(cls=Command)
 @click.argument("exercise", required=False)
 @click.option(
     "--course",
@@ -91,7 +91,7 @@ def _has_course(folder: Path) -> bool:
     return False
 
 
-@click.command(cls=Command, short_help="Begin an assignment.")
+@click.command(cls=Command)
 @click.argument("assignment", metavar="ID")
 @click.argument("exercises", nargs=-1, metavar="EXERCISE|CHAPTER...")
 @course_option
@@ -177,7 +177,7 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
         ) from error
 
 
-@click.command(cls=Command, short_help="Make stubs from solutions.")
+@click.command(cls=Command)
 @exercises_argument
 @course_option
 @click.option("--check", is_flag=True, help="Write nothing; say which stubs have drifted, and how.")
@@ -233,7 +233,7 @@ def _check(course: Course, exercise: Exercise) -> bool:
     return bool(complaints)
 
 
-@click.command(cls=Command, short_help="Write what students get.")
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path))
 @course_option
 @assignment_option
@@ -337,7 +337,7 @@ def release(
         )
 
 
-@click.command(cls=Command, short_help="Write what graders get, as one file.")
+@click.command(cls=Command)
 @course_option
 @assignment_option
 @click.option(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
@@ -27,20 +31,36 @@ from grader.cli.options import (
     suite_option,
     was_given,
 )
-
-if TYPE_CHECKING:
-    import datetime
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from grader.course.manifest import Course
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.batch import BatchSummary
-    from grader.gradebook.policy import Policy
-    from grader.judge.assignment import GradingOptions
-    from grader.judge.pool import Pool
-    from grader.results import StudentInfo
+from grader.cli.terminal.class_summary import (
+    BatchDisplay,
+    show_attention,
+    show_changes,
+    show_class,
+    show_dropped,
+    show_missing,
+    show_summary,
+)
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.policy import show_outdated
+from grader.course.manifest import Course
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.batch import BatchSummary, changes
+from grader.gradebook.batch import batch as grade_class
+from grader.gradebook.batch import regrade as grade_again
+from grader.gradebook.belonging import refuse_two_ids
+from grader.gradebook.policy import Policy
+from grader.gradebook.policy_file import policy_from, policy_of, read_policy, unknown_students
+from grader.gradebook.requests import open_requests
+from grader.gradebook.review import Reason
+from grader.grading import grading_options
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import LocalPool, Pool
+from grader.results import StudentInfo
+from grader.submissions import find_class, joined, read_roster, read_times
+from grader.submissions.teams import share_in_teams
+from grader.text import clean, counted
 
 
 def _pool_options(command: Any) -> Any:
@@ -57,7 +77,7 @@ def _pool_options(command: Any) -> Any:
     return command
 
 
-@click.command(cls=Command, short_help="Grade a class at once.")
+@click.command(cls=Command)
 @click.argument(
     "submissions",
     metavar="SUBMISSIONS...",
@@ -133,14 +153,6 @@ def batch(
         raise click.UsageError("Give --assignment or --exercise, and not both.")
     whole = open_course(course_path)
     course = assigned_course(whole, results, exercises, assignment)
-    from grader.cli.terminal.class_summary import BatchDisplay, show_attention
-    from grader.cli.terminal.console import open_console
-    from grader.gradebook import Keeper
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.batch import batch as grade_class
-    from grader.gradebook.intake import refuse_two_ids
-    from grader.submissions import find_class, joined, read_roster, read_times
-    from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
     policy = _policy_from(policy_file, whole) if policy_file is not None else None
@@ -151,8 +163,6 @@ def batch(
     refuse_two_ids(downloads)
     download = joined(downloads)
     if course.assignment is not None and course.assignment.teams:
-        from grader.submissions.download import share_in_teams
-
         download = share_in_teams(download, _known_students(results))
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
@@ -189,8 +199,6 @@ def assigned_course(
 
     Raises SubmissionError where the gradebook is that of another assignment.
     """
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
 
     kept = ""
     remembered: tuple[str, ...] = ()
@@ -211,8 +219,6 @@ def assigned_course(
 
 def _known_students(results: Path) -> list[StudentInfo]:
     """The students of a gradebook, if it is there."""
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
 
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         return book.students()
@@ -220,16 +226,12 @@ def _known_students(results: Path) -> list[StudentInfo]:
 
 
 def _policy_from(file: Path, course: Course) -> Policy:
-    from grader.gradebook.policy_file import policy_from
 
     return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
 
 
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
     """The time zone of the policy by which the class is going to be counted."""
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-    from grader.gradebook.policy_file import policy_of, read_policy
 
     text = file = ""
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
@@ -238,7 +240,7 @@ def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
     return read_policy(text if beside is None else beside).zone
 
 
-@click.command(cls=Command, short_help="Judge a class again after a change.")
+@click.command(cls=Command)
 @results_argument
 @course_option
 @assignment_option
@@ -270,12 +272,6 @@ def regrade(
       grade regrade results --json changes.json
     """
     course = assigned_course(open_course(course_path), results, (), assignment)
-    from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
-    from grader.cli.terminal.console import open_console
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.batch import changes
-    from grader.gradebook.batch import regrade as grade_again
 
     with Gradebook.open(results) as _:
         pass
@@ -299,8 +295,6 @@ def regrade(
         show_changes(console, differences, book.names())
         show_attention(console, summary.attention, book.names())
     if json_file is not None:
-        import msgspec
-
         json_file.write_bytes(
             msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n"
         )
@@ -309,7 +303,6 @@ def regrade(
 
 def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
     """The options of a command that has a class judged; without --seed, with the seed of before."""
-    from grader.grading import grading_options
 
     seed = options["seed"] if was_given("seed") else _remembered_seed(results, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
@@ -317,8 +310,6 @@ def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -
 
 def _remembered_seed(results: Path, course: Course) -> int:
     """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
 
     seeds: tuple[int, ...] = ()
     # A new folder has no gradebook yet.
@@ -353,7 +344,6 @@ def _pool(
         return ClusterPool(
             course, options["scheduler"], grading, lambda text: click.echo(text, err=True)
         )
-    from grader.judge.pool import LocalPool
 
     return LocalPool(course, options["jobs"], grading)
 
@@ -361,18 +351,6 @@ def _pool(
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
-    from grader.cli.terminal.class_summary import (
-        show_class,
-        show_dropped,
-        show_missing,
-        show_summary,
-    )
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.corrections import show_outdated
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.policy_file import unknown_students
-    from grader.gradebook.requests import open_requests
-    from grader.text import clean, counted
 
     console = open_console(sys.stdout)
     whole = book.book if isinstance(book, AnonymousBook) else book
@@ -396,7 +374,6 @@ def _show(
 
 
 def _exit(summary: BatchSummary) -> None:
-    from grader.gradebook.review import Reason
 
     faults = any(entry.kind is Reason.FAULT for entry in summary.attention)
     click.get_current_context().exit(ExitCode.FAULT if faults else ExitCode.FULL_MARKS)

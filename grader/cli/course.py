@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command("list", cls=Command, short_help="Show the exercises, and how far you are.")
+@click.command("list", cls=Command)
 @course_option
 @assignment_option
 def list_exercises(course_path: Path, assignment: str | None) -> None:
@@ -49,7 +49,7 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
     show_exercises(open_console(sys.stdout), open_workspace(course))
 
 
-@click.command(cls=Command, short_help="Show what an exercise or a chapter teaches.")
+@click.command(cls=Command)
 @click.argument("exercise", required=False)
 @course_option
 def explain(exercise: str | None, course_path: Path) -> None:

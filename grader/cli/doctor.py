@@ -8,6 +8,10 @@ import click
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import LEVELS
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.course import show_walls
+from grader.sandbox.walls.survey import missing, reached, survey
+from grader.sandbox.walls.wall import Level
 
 
 @click.command(cls=Command)
@@ -29,10 +33,6 @@ def doctor(level: str) -> None:
     Example:
       grade doctor
     """
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.course import show_walls
-    from grader.sandbox.walls.survey import missing, reached, survey
-    from grader.sandbox.walls.wall import Level
 
     walls = survey()
     standing = [wall.name for wall in walls if wall.stands]

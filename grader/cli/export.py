@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
@@ -18,12 +19,20 @@ from grader.cli.options import (
     was_given,
 )
 from grader.exports import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from grader.exports.files import ClassFormat, Options, StudentFormat
-    from grader.results import Entry
+from grader.exports.files import (
+    ClassFormat,
+    ClassSource,
+    NoVerdict,
+    Options,
+    StudentFormat,
+    folder_at,
+    read_result,
+    written,
+)
+from grader.gradebook import Gradebook
+from grader.results import Entry
+from grader.submissions import safe_name
+from grader.text import clean_lines
 
 _STDOUT = Path("-")
 _LONGEST_NOTE = 1000
@@ -45,7 +54,6 @@ def _readers(option: str) -> list[str]:
 
 def _listed() -> tuple[str, list[tuple[str, str]]]:
     """The formats for the help: those of one file about the class first."""
-    from grader.exports.files import StudentFormat
 
     rows = [
         (name, f"{chosen.summary}{', a file a student' * isinstance(chosen, StudentFormat)}")
@@ -54,9 +62,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     return "Formats", sorted(rows, key=lambda row: row[1].endswith("a file a student"))
 
 
-@click.command(
-    cls=Command, short_help="Write results in the format of another system.", listing=_listed
-)
+@click.command(cls=Command, listing=_listed)
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--format",
@@ -160,8 +166,6 @@ def export(
       grade export results --format gradescope -o gradescope/
       grade export result.json --format markdown >> "$GITHUB_STEP_SUMMARY"
     """
-    from grader.exports.files import ClassFormat, Options
-    from grader.gradebook import Gradebook
 
     chosen = FORMATS[name]
     for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
@@ -236,7 +240,6 @@ class _Held:
 
 
 def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[Entry]:
-    from grader.exports.files import ClassSource, read_result
 
     if not source.is_dir():
         return (read_result(source),)
@@ -246,7 +249,6 @@ def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[
 def _write_class(
     chosen: ClassFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-    from grader.exports.files import written
 
     if output == _STDOUT:
         notes = chosen.write(entries, _stdout(), options)
@@ -257,7 +259,6 @@ def _write_class(
 
 
 def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-    from grader.exports.files import read_result, written
 
     text = chosen.render(read_result(source), options)
     if output == _STDOUT:
@@ -272,8 +273,6 @@ def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Optio
 def _write_students(
     chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-    from grader.exports.files import NoVerdict, folder_at, written
-    from grader.submissions import safe_name
 
     folder, left_out = folder_at(output), 0
     for entry in entries:
@@ -295,7 +294,6 @@ def _stdout() -> IO[bytes]:
 
 
 def _tell(notes: list[str]) -> None:
-    from grader.text import clean_lines
 
     for note in notes:
         click.echo(clean_lines(note, _LONGEST_NOTE), err=True)

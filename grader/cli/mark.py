@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,19 +18,28 @@ from grader.cli.options import (
     open_course,
     results_argument,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from grader.gradebook import Keeper
-    from grader.gradebook.marking import FileToMark, RubricItem
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.anonymous import Pseudonyms
+from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.marking import (
+    Draft,
+    FileToMark,
+    RubricItem,
+    answers,
+    draft_name,
+    drafts,
+    is_marked,
+    keep_draft,
+    keep_mark,
+    read_rubric,
+    rubric_of,
+)
+from grader.text import clean, counted, number
 
 _LONGEST_LINE = 300
 
 
-@click.command(
-    cls=Command, short_help="Read the files of an exercise, and give points by a rubric."
-)
+@click.command(cls=Command)
 @results_argument
 @click.argument("exercise")
 @course_option
@@ -71,18 +80,6 @@ def mark(
     """
     course = open_course(course_path)
     (chosen,) = known_exercises(course, [exercise])
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.anonymous import Pseudonyms
-    from grader.gradebook.intake import refuse_other_course
-    from grader.gradebook.marking import (
-        answers,
-        draft_name,
-        drafts,
-        is_marked,
-        keep_mark,
-        read_rubric,
-        rubric_of,
-    )
 
     read = read_rubric(rubric or rubric_of(course, chosen), chosen.points)
     items = read.item
@@ -123,7 +120,6 @@ class _End(enum.Enum):
 
 
 def _show(answer: FileToMark, head: str, items: Sequence[RubricItem]) -> None:
-    from grader.text import clean, number
 
     result = answer.result
     click.echo(
@@ -140,7 +136,6 @@ def _ask(
     keeper: Keeper, answer: FileToMark, items: Sequence[RubricItem]
 ) -> tuple[list[RubricItem], str] | _End:
     """The items that hold and the comment, or how the file is left; each answer is kept at once."""
-    from grader.gradebook.marking import Draft, draft_name, drafts, keep_draft
 
     by_key = {item.key: item for item in items}
     begun = drafts(keeper.book).get(draft_name(answer), Draft())
@@ -197,7 +192,6 @@ def _pressed() -> str:
 
 def _tell(chosen: dict[str, RubricItem], comments: Sequence[str]) -> None:
     """Print what is kept of a file so far."""
-    from grader.text import clean, counted, number
 
     points = sum(item.points for item in chosen.values())
     words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"

@@ -9,9 +9,15 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import course_option, known_exercises, open_course, results_argument
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.groups import show_groups
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.mistakes import difference, name_group, of_group, unnamed_groups
+from grader.text import counted
 
 
-@click.command(cls=Command, short_help="Name mistakes that many of a class make.")
+@click.command(cls=Command)
 @results_argument
 @course_option
 @click.option(
@@ -58,12 +64,6 @@ def mistakes(
     chosen = (
         tuple(exercise.id for exercise in known_exercises(course, exercises)) if exercises else ()
     )
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.unnamed import show_groups
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.intake import refuse_other_course
-    from grader.gradebook.mistakes import difference, name_group, of_group, unnamed_groups
-    from grader.text import counted
 
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)

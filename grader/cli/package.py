@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from grader.authoring.gradescope_package import GradescopeOptions, write_gradescope
 from grader.cli.border import Command
 from grader.cli.options import (
     LEVELS,
@@ -15,9 +16,10 @@ from grader.cli.options import (
     known_exercises,
     open_course,
 )
+from grader.cli.terminal.progress import ProgressBar
 
 
-@click.command(cls=Command, short_help="Make an autograder for Gradescope.")
+@click.command(cls=Command)
 @click.argument("platform", type=click.Choice(["gradescope"]))
 @click.option(
     "-o",
@@ -74,8 +76,6 @@ def package(
     """
     course = open_course(course_path, assignment)
     course = course.only(known_exercises(course, exercises))
-    from grader.authoring.gradescope_package import GradescopeOptions, write_gradescope
-    from grader.cli.terminal.progress import ProgressBar
 
     options = GradescopeOptions(
         require_isolation=require_isolation,

@@ -165,7 +165,6 @@ def _explain(
 
 def _say(text: str) -> None:
     """Print sentences, broken between words on a terminal; a pipe gets each as one line."""
-    from rich.text import Text
 
     from grader.cli.terminal.console import hang, open_console, print_lines
 
@@ -174,7 +173,7 @@ def _say(text: str) -> None:
         click.echo(text)
         return
     for line in text.splitlines():
-        print_lines(console, hang(console, Text(), Text(line)))
+        print_lines(console, hang(console, "", line))
 
 
 def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:

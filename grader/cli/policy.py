@@ -13,11 +13,16 @@ from grader.cli.options import (
     exercises_argument,
     results_argument,
 )
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
+from grader.cli.terminal.student_result import find_student
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
+from grader.text import clean, nearest
 
 
-@click.command(
-    cls=Command, short_help="Show or set due times, penalties, and which attempt counts."
-)
+@click.command(cls=Command)
 @results_argument
 @exercises_argument
 @click.option(
@@ -71,10 +76,6 @@ def policy(
 
 
 def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.policy import show_policy
-    from grader.gradebook import Gradebook
-    from grader.gradebook.policy_file import unknown_students
 
     with Gradebook.open(results, assignment) as book:
         text, rules, students = book.fact("policy"), book.policy, book.students()
@@ -96,11 +97,6 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
 
 
 def _set(results: Path, file: Path) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.corrections import points_of, show_effect
-    from grader.cli.terminal.policy import show_policy
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
 
     with Gradebook.open(results) as book:
         chapters, students = book.chapters, book.students()
@@ -122,12 +118,6 @@ def _set(results: Path, file: Path) -> None:
 def _explain(
     results: Path, student: str, exercises: tuple[str, ...], assignment: str | None
 ) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.policy import show_explanation
-    from grader.cli.terminal.student_result import find_student
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-    from grader.text import nearest
 
     with Gradebook.open(results, assignment) as book:
         tell_unfinished(book)
@@ -139,6 +129,5 @@ def _explain(
 
 
 def _say(text: str) -> None:
-    from grader.text import clean
 
     click.echo(clean(text, 1000), err=True)

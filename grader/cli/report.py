@@ -14,9 +14,16 @@ from grader.cli.options import (
     disclosure,
     results_argument,
 )
+from grader.cli.terminal.progress import with_progress
+from grader.exports.report import write_report
+from grader.exports.report.triage import FEWEST_TRIES
+from grader.gradebook import Gradebook
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.similarity import read_similar
+from grader.text import clean
 
 
-@click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
+@click.command(cls=Command)
 @results_argument
 @click.option(
     "-o",
@@ -51,13 +58,6 @@ def report(
       grade report results/ -o report/
       grade report results/ -o report/ --open
     """
-    from grader.cli.terminal.progress import with_progress
-    from grader.exports.report import write_report
-    from grader.exports.report.triage import FEWEST_TRIES
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.similarity import read_similar
-    from grader.text import clean
 
     with Gradebook.open(results, assignment) as whole:
         tell_unfinished(whole)

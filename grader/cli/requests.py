@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import anonymous_option, login_name, results_argument
-
-if TYPE_CHECKING:
-    from grader.gradebook import Gradebook
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.student_result import named_student, show_request, show_requests
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.requests import answer, ask, numbered, open_requests
+from grader.text import clean, listed, nearest
 
 _ORIGIN = "grade requests"
 
 
-@click.command(cls=Command, short_help="List and answer what students ask about their points.")
+@click.command(cls=Command)
 @results_argument
 @click.argument("number", type=click.IntRange(1), required=False)
 @click.option("--answer", metavar="TEXT", help="Answer request NUMBER: its student reads it.")
@@ -59,7 +62,6 @@ def requests(
         raise click.UsageError("Say which request is answered: its NUMBER.")
     if asked is not None and (number is not None or with_answered or anonymous):
         raise click.UsageError("--ask adds a request: give it alone.")
-    from grader.gradebook import Gradebook
 
     # A folder without a gradebook must not get one.
     with Gradebook.open(results) as book:
@@ -74,10 +76,6 @@ def requests(
 
 
 def _show(book: Gradebook, number: int | None, *, with_answered: bool, anonymous: bool) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.requests import show_request, show_requests
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.requests import numbered, open_requests
 
     shown = AnonymousBook(book) if anonymous else book
     every, console, zone = shown.requests(), open_console(sys.stdout), book.policy.zone
@@ -90,9 +88,6 @@ def _show(book: Gradebook, number: int | None, *, with_answered: bool, anonymous
 
 
 def _answer(results: Path, number: int, text: str, author: str) -> None:
-    from grader.gradebook import Keeper
-    from grader.gradebook.requests import answer, numbered
-    from grader.text import clean, listed
 
     with Keeper.open(results) as keeper:
         answered = answer(keeper, numbered(keeper.book.requests(), number), text, author)
@@ -101,11 +96,6 @@ def _answer(results: Path, number: int, text: str, author: str) -> None:
 
 
 def _ask(results: Path, student: str, exercise: str, text: str) -> None:
-    from grader.cli.terminal.student_result import named_student
-    from grader.errors import SubmissionError
-    from grader.gradebook import Keeper
-    from grader.gradebook.requests import ask
-    from grader.text import clean, nearest
 
     with Keeper.open(results) as keeper:
         book = keeper.book

@@ -42,7 +42,7 @@ _OF_COURSE = "course"
 _LONGEST_LINE = 1000
 
 
-@click.command(cls=Command, short_help="Judge the first exercise that is not done, or some.")
+@click.command(cls=Command)
 @exercises_argument
 @click.option("--all", "everything", is_flag=True, help="Judge every exercise of the course.")
 @course_option

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,11 +24,14 @@ from grader.cli.options import (
     suite_option,
     was_given,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from grader.results import StudentInfo
+from grader.errors import GraderError
+from grader.exports.table import Table
+from grader.gradebook import Gradebook, queue
+from grader.gradebook.queue import Role, back_up
+from grader.results import StudentInfo
+from grader.student.server import checked_address
+from grader.submissions import read_roster
+from grader.text import counted
 
 # What the extra `serve` brings.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
@@ -34,7 +39,7 @@ _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
 _AT_A_CLUSTER = 16
 
 
-@click.command(cls=Command, short_help="Judge what a class hands in, as it comes in.")
+@click.command(cls=Command)
 @click.argument(
     "course_path",
     metavar="[COURSE]",
@@ -117,9 +122,6 @@ def serve(
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
     from grader.serve.identity import GitHub
-    from grader.student.server import checked_address
-    from grader.submissions import read_roster
-    from grader.text import counted
 
     students = read_roster(roster_file).students
     github = None
@@ -154,8 +156,6 @@ def _need_extra() -> None:
 
 
 def _back_up(results: Path, target: Path) -> None:
-    from grader.gradebook import Gradebook
-    from grader.gradebook.queue import back_up
 
     if target.exists():
         raise click.UsageError(f"{target} is there already: name a new file.")
@@ -164,7 +164,7 @@ def _back_up(results: Path, target: Path) -> None:
     click.echo(f"The gradebook as it is now: {target}")
 
 
-@click.command(cls=Command, short_help="Make, replace and revoke the tokens of a server.")
+@click.command(cls=Command)
 @click.argument("results", metavar="RESULTS", type=click.Path(file_okay=False, path_type=Path))
 @roster_option
 @click.option(
@@ -213,16 +213,10 @@ def tokens(
         )
     if (roster_file is None) != (output is None):
         raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
-    import time
-
-    from grader.gradebook import queue
-    from grader.gradebook.queue import Role
 
     with queue.token_table(results) as store:
         now = time.time()
         if roster_file is not None and output is not None:
-            from grader.submissions import read_roster
-
             have = queue.holders(store, Role.STUDENT)
             new = [s for s in read_roster(roster_file).students if s.id not in have]
             made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
@@ -248,8 +242,6 @@ def _tell_revoked(name: str, count: int) -> None:
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
-    from grader.errors import GraderError
-    from grader.exports.table import Table
 
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

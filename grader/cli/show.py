@@ -9,9 +9,14 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import exercises_argument, results_argument
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.student_result import find_student, show_scorecard
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook
+from grader.gradebook.anonymous import Pseudonyms
 
 
-@click.command(cls=Command, short_help="Show one student's result, and what each test cost.")
+@click.command(cls=Command)
 @results_argument
 @click.argument("student")
 @exercises_argument
@@ -27,11 +32,6 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
       grade show results/ ann
       grade show results/ "Ann Lee" glu
     """
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.student_result import find_student, show_scorecard
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import Pseudonyms
 
     with Gradebook.open(results) as book:
         tell_unfinished(book)

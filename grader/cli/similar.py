@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import (
@@ -15,9 +16,22 @@ from grader.cli.options import (
     open_course,
     results_argument,
 )
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.groups import show_similarity
+from grader.cli.terminal.progress import with_progress
+from grader.gradebook import Gradebook
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.similarity import (
+    find_in_corpus,
+    find_similar,
+    read_corpus,
+    write_files,
+    write_similar,
+)
 
 
-@click.command(cls=Command, short_help="Find files of a class that are alike.")
+@click.command(cls=Command)
 @results_argument
 @course_option
 @click.option(
@@ -81,21 +95,6 @@ def similar(
       grade similar results/ --corpus last-year/results --corpus published/
     """
     course = open_course(course_path)
-    import msgspec
-
-    from grader.cli.terminal.alike import show_similarity
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.progress import with_progress
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.intake import refuse_other_course
-    from grader.gradebook.similarity import (
-        find_in_corpus,
-        find_similar,
-        read_corpus,
-        write_files,
-        write_similar,
-    )
 
     stubs = {e.id: course.stub(e).source for e in course.exercises}
     least = None if threshold is None else threshold / 100

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from grader.student.workspace import Workspace
 
 
-@click.command(cls=Command, short_help="Show the next hint.")
+@click.command(cls=Command)
 @click.argument("exercise", required=False)
 @click.option(
     "-n",
@@ -109,7 +109,7 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
     show_source(open_console(sys.stdout), course.solution(chosen), source.decode())
 
 
-@click.command(cls=Command, short_help="Put a stub back; your file is kept.")
+@click.command(cls=Command)
 @click.argument("exercise")
 @course_option
 def reset(exercise: str, course_path: Path) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from grader.student.workspace import Workspace
 
 
-@click.command(cls=Command, short_help="Sign in at the server of your course.")
+@click.command(cls=Command)
 @click.argument("address")
 def login(address: str) -> None:
     """Keep the token for the server of your course, for `grade submit`.
@@ -72,7 +72,7 @@ def login(address: str) -> None:
     click.echo(f"Signed in as {name}: {clean(str(found['title']))}.")
 
 
-@click.command(cls=Command, short_help="Hand in to the server of your course.")
+@click.command(cls=Command)
 @exercises_argument
 @click.option("--all", "everything", is_flag=True, help="Hand in every exercise of the course.")
 @course_option

@@ -8,13 +8,18 @@ import click
 
 from grader.cli.border import Command
 from grader.cli.options import course_option, open_course
+from grader.exports import FORMATS
+from grader.exports.files import ClassFormat, Options
+from grader.exports.term import write_term, write_upload
+from grader.gradebook.term import add_up, read_graded, summary
+from grader.text import clean
 
 _LONGEST_NOTE = 2000
 # The formats that fill in a file of a platform; to ask each format would import all of them.
 UPLOADS = ("canvas", "moodle")
 
 
-@click.command(cls=Command, short_help="Add up the assignments of a term.")
+@click.command(cls=Command)
 @click.argument(
     "results",
     nargs=-1,
@@ -69,11 +74,6 @@ def term(
     if (template is not None or column) and name is None:
         raise click.UsageError("--template and --column need --format.")
     course = open_course(course_path)
-    from grader.exports import FORMATS
-    from grader.exports.files import ClassFormat, Options
-    from grader.exports.term import write_term, write_upload
-    from grader.gradebook.term import add_up, read_graded, summary
-    from grader.text import clean
 
     whole = add_up([read_graded(each, course) for each in results], course)
     paths = write_term(whole, folder, course.title)

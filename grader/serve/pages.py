@@ -21,7 +21,7 @@ from grader.results import Entry, ExerciseResult, Status
 from grader.serve.api import Api
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
-from grader.serve.server import Server
+from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE
 from grader.submissions.submission import MOST_CHARACTERS
@@ -41,7 +41,7 @@ _MOST_ANSWERED = 100
 class Pages:
     """The routes for people."""
 
-    def __init__(self, server: Server, api: Api) -> None:
+    def __init__(self, server: OpenServer, api: Api) -> None:
         self._server, self._api = server, api
         self._renderer = _renderer(server)
 
@@ -167,7 +167,7 @@ class RequestRow(msgspec.Struct, frozen=True):
 class RequestPages:
     """The routes for regrade requests."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: OpenServer) -> None:
         self._server, self._renderer = server, _renderer(server)
 
     async def ask(self, request: Request) -> Response:
@@ -209,7 +209,7 @@ def _request_rows(book: Gradebook) -> list[RequestRow]:
     return rows
 
 
-def _renderer(server: Server) -> Renderer:
+def _renderer(server: OpenServer) -> Renderer:
     renderer = Renderer(_OWN_TEMPLATES)
     renderer.timezone = server.timezone
     return renderer

@@ -41,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     github: GitHub | None = None
 
 
-class Server(NamedTuple):
+class OpenServer(NamedTuple):
     """All that the routes need; so many jobs of an earlier server wait again.
 
     `desk` writes to the gradebook, `books` reads for students, `summaries` for the class; `timezone` is that of
@@ -63,7 +63,7 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(settings: Settings) -> Iterator[Server]:
+def opened(settings: Settings) -> Iterator[OpenServer]:
     """Everything that a server needs, until it ends; what is being judged then ends or waits again.
 
     Raises GraderError where another grading writes to the gradebook, or it is that of another course.
@@ -77,7 +77,7 @@ def opened(settings: Settings) -> Iterator[Server]:
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
         judges = _judges(settings)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
-        server = Server(
+        server = OpenServer(
             course,
             Identity(books, settings.students, settings.github),
             HandInReader(course, options),

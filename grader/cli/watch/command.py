@@ -39,7 +39,7 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     return "Keys", [(letter, key.help) for letter, key in KEYS.items()]
 
 
-@click.command(cls=Command, short_help="Answer every save of your file.", listing=_keys)
+@click.command(cls=Command, listing=_keys)
 @click.argument("exercise", required=False)
 @click.option(
     "--poll",
@@ -88,8 +88,8 @@ def watch(
     import queue
 
     from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.errors import ErrorLines
     from grader.cli.watch.keys import reading_keys
-    from grader.cli.watch.lines import ErrorLines
     from grader.cli.watch.loop import KEYS, WatchLoop
     from grader.cli.watch.orders import Crashed, Pressed, Saved
     from grader.cli.watch.saves import Saves
