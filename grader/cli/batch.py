@@ -49,7 +49,7 @@ from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
-from grader.gradebook.belonging import refuse_two_ids
+from grader.gradebook.intake import refuse_two_ids
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_from, policy_of, read_policy, unknown_students
 from grader.gradebook.requests import open_requests
@@ -59,7 +59,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
 from grader.submissions import find_class, joined, read_roster, read_times
-from grader.submissions.teams import share_in_teams
+from grader.submissions.download import share_in_teams
 from grader.text import clean, counted
 
 

@@ -20,7 +20,7 @@ from grader.cli.options import (
 )
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.anonymous import Pseudonyms
-from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.marking import (
     Draft,
     FileToMark,

@@ -12,7 +12,7 @@ from grader.cli.options import course_option, known_exercises, open_course, resu
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.groups import show_groups
 from grader.gradebook import Gradebook, Keeper
-from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.mistakes import difference, name_group, of_group, unnamed_groups
 from grader.text import counted
 

@@ -21,7 +21,7 @@ from grader.cli.terminal.groups import show_similarity
 from grader.cli.terminal.progress import with_progress
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
-from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.similarity import (
     find_in_corpus,
     find_similar,

@@ -19,7 +19,17 @@ from grader.gradebook.corrections import (
     outdated,
     unknown_names,
 )
-from grader.gradebook.policy import Deadline, HandedIn, Policy, Weighed, due_words
+from grader.gradebook.policy import (
+    CountedAttempt,
+    Deadline,
+    Due,
+    Extension,
+    HandedIn,
+    Late,
+    Policy,
+    Weighed,
+    due_words,
+)
 from grader.gradebook.policy_file import odd_times
 from grader.gradebook.standing import choices, handed_in
 from grader.gradebook.times import instant, local, span_words, submitted
