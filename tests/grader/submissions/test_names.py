@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.submissions import safe_name
+from grader.submissions import folder, safe_name
 from grader.submissions.folder import written
 from grader.text import clean
 
