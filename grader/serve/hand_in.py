@@ -19,8 +19,8 @@ from grader.results import ExerciseResult, StudentInfo
 from grader.serve.http import Refusal, decoded
 from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
 from grader.submissions.attempt import MAX_NESTED_BYTES, AttemptFile
-from grader.submissions.names import shown
 from grader.submissions.submission import MAX_FILE_BYTES
+from grader.text import clean as shown
 
 # A student's folder as it is; what is larger is an archive of something else.
 _MOST_FILES = 500

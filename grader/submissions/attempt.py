@@ -28,7 +28,6 @@ from grader.submissions.archive import (
     looks_packed,
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
-from grader.submissions.names import shown
 from grader.submissions.source import is_untouched
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
@@ -38,6 +37,7 @@ from grader.submissions.submission import (
     requested,
 )
 from grader.submissions.zip import Member, read_member
+from grader.text import clean
 
 # An archive within a class's archive is unpacked into memory.
 MAX_NESTED_BYTES = 32 << 20
@@ -129,7 +129,7 @@ def beside_stub(course: Course, exercise: Exercise, source: bytes, names: Iterab
     near = [n for n in names if speaks_of(exercise, n) and not is_named_after(course, n)]
     if not near or not is_untouched(source, course.stub(exercise).source):
         return ""
-    listed = ", ".join(shown(name, 40) for name in sorted(near)[:3])
+    listed = ", ".join(clean(name, 40) for name in sorted(near)[:3])
     what = "which is no exercise's name" if len(near) == 1 else "which are no exercises' names"
     return (
         f"Handed in besides: {listed}, {what}. Only {exercise.id}.py is judged: put the code there."
@@ -200,7 +200,7 @@ class _Gathering:
         candidate = Candidate(piece.path, functools.partial(self._read, piece))
         if requested(self._course, name):
             self._asked.append(candidate)
-        elif self._is_wanted(name):
+        elif is_named_after(self._course, name):
             self._open.append((candidate, self._path_of(piece)))
         elif looks_packed(name):
             self._packed.append(piece)
@@ -281,7 +281,7 @@ class _Gathering:
                 source: path for source, path in contents.items() if not is_untouched(source, stub)
             } or dict([contents.popitem()])
         if len(contents) > 1:
-            paths = ", ".join(sorted({shown(path, 60) for path in contents.values()}))
+            paths = ", ".join(sorted({clean(path, 60) for path in contents.values()}))
             raise Unreadable(
                 f"{exercise.id}.py is there {len(contents)} times, and they differ ({paths}): "
                 "hand in one of them."
@@ -300,21 +300,19 @@ class _Gathering:
         near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
         if not has_work:
             names = ", ".join(
-                shown(name, 40)
+                clean(name, 40)
                 for name in sorted(self._others, key=lambda n: (n not in near, n))[:3]
             )
             problem += f" What was handed in is {names}." if names else " Nothing was handed in."
             if any(looks_packed(name) for name in self._others[:3]):
                 problem += " An archive in an archive is not opened."
-        elif names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
+        elif names := ", ".join(clean(name, 40) for name in sorted(near or code)[:3]):
             problem += f" Handed in besides: {names}."
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
-    def _is_wanted(self, name: str) -> bool:
-        return is_named_after(self._course, name)
-
     def _is_listed(self, name: str) -> bool:
-        return self._is_wanted(name) or requested(self._course, name) is not None
+        """Whether a file of this name in an archive is an exercise's, or a request."""
+        return is_named_after(self._course, name) or requested(self._course, name) is not None
 
     def _path_of(self, piece: AttemptFile) -> Path:
         return piece.place if isinstance(piece.place, Path) else self._path
@@ -325,7 +323,7 @@ class _Gathering:
         with open_regular(piece.place, piece.path) as file:
             source = file.read(MAX_FILE_BYTES + 1)
         if len(source) > MAX_FILE_BYTES:
-            raise Unreadable(f"{shown(piece.path)} is larger than {MAX_FILE_BYTES:,} bytes.")
+            raise Unreadable(f"{clean(piece.path)} is larger than {MAX_FILE_BYTES:,} bytes.")
         return source
 
     def _archive(self, piece: AttemptFile) -> BinaryIO:
@@ -333,7 +331,7 @@ class _Gathering:
             return open_regular(piece.place, piece.path)
         if piece.place.size > MAX_NESTED_BYTES:
             raise Unreadable(
-                f"{shown(piece.path)} is larger than {MAX_NESTED_BYTES >> 20} MiB within the "
+                f"{clean(piece.path)} is larger than {MAX_NESTED_BYTES >> 20} MiB within the "
                 "download: unpack the download, and grade its folder."
             )
         return io.BytesIO(read_member(piece.place, MAX_NESTED_BYTES))

@@ -127,9 +127,6 @@ class Observation:
         for mode, setting in modes.items():
             if not same(entry(after, "modes", mode), setting):
                 yield Change(f"PyTorch's {clean(str(mode), 40)}", "modes", frozenset())
-        yield from self._random_changes()
-
-    def _random_changes(self) -> Iterator[Change]:
         for library, numbers in _next_draws(self.seed).items():
             if not same(entry(self._report, "draws", library, default=numbers), numbers):
                 yield Change(f"{library}'s global random state", "random", frozenset())
