@@ -24,7 +24,8 @@ from rich.table import Table
 
 from bench.disguises import DISGUISES, disguised
 from grader.course.manifest import Course, Exercise, load_course
-from grader.gradebook.similarity import Similarity, find_similar
+from grader.gradebook.similarity.findings import Similarity
+from grader.gradebook.similarity.survey import find_similar
 from grader.results import (
     CourseInfo,
     Entry,

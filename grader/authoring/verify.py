@@ -119,7 +119,7 @@ class _Run(msgspec.Struct, frozen=True):
     options: GradingOptions = GradingOptions()
 
 
-class _Judged(msgspec.Struct, frozen=True):
+class _Outcomes(msgspec.Struct, frozen=True):
     """What came of the runs: results by module and seed, the recorded judgment of the solution, complaints."""
 
     results: Mapping[str, Mapping[int, ExerciseResult]]
@@ -212,7 +212,7 @@ class _Prover:
         ]
         return runs
 
-    def _judged(self, runs: Sequence[_Run]) -> _Judged:
+    def _judged(self, runs: Sequence[_Run]) -> _Outcomes:
         """Have the runs judged, several at a time."""
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
         recorded: Judgment | None = None
@@ -231,7 +231,7 @@ class _Prover:
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
         complaints = [_fault(fault, names) for fault, names in faults.items()]
-        return _Judged(results, recorded, (*complaints, *provoked))
+        return _Outcomes(results, recorded, (*complaints, *provoked))
 
     def _lists(
         self, wrongs: WrongAnswers, results: Mapping[str, Mapping[int, ExerciseResult]]

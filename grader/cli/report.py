@@ -19,7 +19,7 @@ from grader.exports.report import write_report
 from grader.exports.report.triage import FEWEST_TRIES
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
-from grader.gradebook.similarity import read_similar
+from grader.gradebook.similarity.findings import read_similar
 from grader.text import clean
 
 

@@ -22,13 +22,9 @@ from grader.cli.terminal.progress import with_progress
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.intake import refuse_other_course
-from grader.gradebook.similarity import (
-    find_in_corpus,
-    find_similar,
-    read_corpus,
-    write_files,
-    write_similar,
-)
+from grader.gradebook.similarity.corpus import find_in_corpus, read_corpus
+from grader.gradebook.similarity.findings import write_files, write_similar
+from grader.gradebook.similarity.survey import find_similar
 
 
 @click.command(cls=Command)

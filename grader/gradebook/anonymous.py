@@ -21,7 +21,7 @@ import msgspec
 from grader.gradebook.batch import BatchSummary, ScoreChange
 from grader.gradebook.book import Gradebook
 from grader.gradebook.review import Attention
-from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
+from grader.gradebook.similarity.findings import Similarity, SimilarPair, source_digest
 from grader.gradebook.store import PSEUDONYMS
 from grader.gradebook.work import KeptRequest
 from grader.results import Entry, ExerciseResult, StudentInfo, StudentRequest, TestResult

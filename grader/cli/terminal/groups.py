@@ -10,8 +10,14 @@ from rich.text import Text
 
 from grader.cli.terminal.console import called, hang, printed, some_of
 from grader.gradebook.mistakes import UnnamedGroup
-from grader.gradebook.similarity import AlikeGroup, Basis, ExerciseSurvey, GroupExercise, Similarity
 from grader.gradebook.similarity.evidence import LEAST_FILES
+from grader.gradebook.similarity.findings import (
+    AlikeGroup,
+    Basis,
+    ExerciseSurvey,
+    GroupExercise,
+    Similarity,
+)
 from grader.text import clean, counted
 
 # All that are kept are in the file and in the report.

@@ -26,7 +26,7 @@ from grader.exports.report.triage import (
     worries,
 )
 from grader.gradebook.review import Attention, Reason, by_student
-from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
+from grader.gradebook.similarity.findings import Similarity, SimilarPair, source_digest
 from grader.results import CourseInfo, Disclosure, Entry, ExerciseResult
 
 History = Mapping[str, Sequence[ExerciseResult]]

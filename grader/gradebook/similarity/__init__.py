@@ -9,39 +9,3 @@ copydetect was weighed and left: its last change is of March 2024, it compares e
 its choice of fingerprints hangs on Python's hash seed (in three processes the same two files were
 0, 13 and 14 % alike).
 """
-
-from grader.gradebook.similarity.corpus import CorpusFile, find_in_corpus, read_corpus
-from grader.gradebook.similarity.findings import (
-    AlikeGroup,
-    Basis,
-    CorpusMatch,
-    CorpusSurvey,
-    ExerciseSurvey,
-    GroupExercise,
-    Similarity,
-    SimilarPair,
-    read_similar,
-    source_digest,
-    write_files,
-    write_similar,
-)
-from grader.gradebook.similarity.survey import find_similar
-
-__all__ = [
-    "AlikeGroup",
-    "Basis",
-    "CorpusFile",
-    "CorpusMatch",
-    "CorpusSurvey",
-    "ExerciseSurvey",
-    "GroupExercise",
-    "SimilarPair",
-    "Similarity",
-    "find_in_corpus",
-    "find_similar",
-    "read_corpus",
-    "read_similar",
-    "source_digest",
-    "write_files",
-    "write_similar",
-]

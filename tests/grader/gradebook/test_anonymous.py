@@ -12,7 +12,12 @@ from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.anonymous import AnonymousBook, Pseudonyms
 from grader.gradebook.batch import BatchSummary
 from grader.gradebook.review import Attention, Reason
-from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair, source_digest
+from grader.gradebook.similarity.findings import (
+    ExerciseSurvey,
+    Similarity,
+    SimilarPair,
+    source_digest,
+)
 from grader.results import StudentInfo
 from tests.grader.gradebook.conftest import School
 

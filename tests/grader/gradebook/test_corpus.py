@@ -10,14 +10,8 @@ from click.testing import CliRunner
 from grader.cli import main
 from grader.errors import SubmissionError
 from grader.gradebook import Keeper
-from grader.gradebook.similarity import (
-    CorpusFile,
-    CorpusMatch,
-    find_in_corpus,
-    read_corpus,
-    read_similar,
-    source_digest,
-)
+from grader.gradebook.similarity.corpus import CorpusFile, find_in_corpus, read_corpus
+from grader.gradebook.similarity.findings import CorpusMatch, read_similar, source_digest
 from tests.grader.builders import entry
 from tests.grader.gradebook.conftest import School
 from tests.grader.gradebook.test_similarity import SOLUTION, STUB, disguised, right_answers

@@ -19,18 +19,17 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.errors import GraderError
-from grader.gradebook.similarity import (
+from grader.gradebook.similarity import fingerprints
+from grader.gradebook.similarity.findings import (
     Basis,
     Similarity,
-    find_similar,
-    fingerprints,
     read_similar,
     source_digest,
     write_files,
     write_similar,
 )
 from grader.gradebook.similarity.fingerprints import TOKEN, Reader
-from grader.gradebook.similarity.survey import grouped
+from grader.gradebook.similarity.survey import find_similar, grouped
 from grader.submissions.source import parse
 from tests.grader.builders import entry
 

@@ -12,7 +12,7 @@ from selenium.webdriver.support.select import Select
 from grader.exports.report import write_report
 from grader.exports.report.render import shown
 from grader.gradebook.review import Attention, Reason
-from grader.gradebook.similarity import Similarity
+from grader.gradebook.similarity.findings import Similarity
 from grader.results import Status
 from tests.grader.exports.report.classes import (
     a_class,

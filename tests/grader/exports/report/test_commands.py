@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.gradebook.similarity import read_similar
+from grader.gradebook.similarity.findings import read_similar
 from tests.grader.cli.conftest import PLAIN, run_grade
 
 RIGHT = PLAIN / "solutions" / "text" / "word_count.py"

@@ -12,7 +12,7 @@ import pytest
 from grader.errors import GraderError, SubmissionError
 from grader.exports.report import write_report
 from grader.gradebook.review import Attention, Reason
-from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
+from grader.gradebook.similarity.findings import Similarity, SimilarPair, source_digest
 from grader.results import Entry, Status
 from tests.grader.exports.report.classes import (
     SOURCE,
