@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from grader.course.manifest import Course
-    from grader.gradebook import Gradebook
+    from grader.gradebook import Gradebook, Keeper
     from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import BatchSummary
     from grader.gradebook.policy import Policy
@@ -162,7 +162,7 @@ def batch(
     grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options) as pool,
+        _pool(course, grading, options, keeper) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises or assignment is not None:
@@ -282,7 +282,7 @@ def regrade(
     grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options) as pool,
+        _pool(course, grading, options, keeper) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if assignment is not None:
@@ -345,7 +345,7 @@ def _remembered_seed(results: Path, course: Course) -> int:
 
 
 def _pool(
-    course: Course, grading: GradingOptions, options: dict[str, Any]
+    course: Course, grading: GradingOptions, options: dict[str, Any], keeper: Keeper
 ) -> AbstractContextManager[Pool]:
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
@@ -355,7 +355,8 @@ def _pool(
         )
     from grader.judge.pool import LocalPool
 
-    return LocalPool(course, options["jobs"], grading)
+    known = keeper.observations(course, grading.seed)
+    return LocalPool(course, options["jobs"], grading, known)
 
 
 def _show(

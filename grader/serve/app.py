@@ -83,7 +83,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
         timezone = books.ask(lambda book: book.policy.rules.timezone).result()
         judging = Judging(
-            settings.course, settings.options, _judges(settings), settings.judges, desk, hub,
+            settings.course, settings.options, _judges(settings, desk), settings.judges, desk, hub,
             metrics.judged,
         )  # fmt: skip
         identity = Identity(books, settings.students, settings.github)
@@ -110,9 +110,10 @@ def _desk(settings: Settings) -> Iterator[Desk]:
         yield Desk(keeper, settings.course, settings.options, settings.students)
 
 
-def _judges(settings: Settings) -> TaskCompleter:
+def _judges(settings: Settings, desk: BookThread[Desk]) -> TaskCompleter:
     if not settings.scheduler:
-        return TaskJudges(settings.course, settings.judges, settings.options)
+        known = desk.ask(Desk.observations).result()
+        return TaskJudges(settings.course, settings.judges, settings.options, known)
     # Dask is an extra of its own.
     from grader.gradebook.cluster import ClusterJudges
 
