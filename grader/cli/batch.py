@@ -172,7 +172,7 @@ def batch(
     grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options) as pool,
+        _pool(course, grading, options, keeper) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises or assignment is not None:
@@ -278,7 +278,7 @@ def regrade(
     grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options) as pool,
+        _pool(course, grading, options, keeper) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if assignment is not None:
@@ -336,7 +336,7 @@ def _remembered_seed(results: Path, course: Course) -> int:
 
 
 def _pool(
-    course: Course, grading: GradingOptions, options: dict[str, Any]
+    course: Course, grading: GradingOptions, options: dict[str, Any], keeper: Keeper
 ) -> AbstractContextManager[Pool]:
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
@@ -345,7 +345,8 @@ def _pool(
             course, options["scheduler"], grading, lambda text: click.echo(text, err=True)
         )
 
-    return LocalPool(course, options["jobs"], grading)
+    known = keeper.observations(course, grading.seed)
+    return LocalPool(course, options["jobs"], grading, known)
 
 
 def _show(

@@ -113,7 +113,8 @@ def judge_exercise(
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
-    return Judgment(result, session.walls, tuple(sentences), tuple(provoked))
+    made = mistakes.news() if mistakes is not None else ()
+    return Judgment(result, session.walls, tuple(sentences), tuple(provoked), made)
 
 
 def late_imports(
@@ -186,14 +187,17 @@ def _observed(
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> dict[Key, str]:
-    """What these tests see of a wrong answer, which is run as any submission."""
+    """What these tests see of a wrong answer, which is run as any submission.
+
+    Left out are tests in which time ran out, or a sandbox did not hold: on a quiet machine they may see more.
+    """
     exercise = msgspec.structs.replace(exercise, seconds=min(exercise.seconds, _MUTANT_SECONDS))
     visibilities = tuple(dict.fromkeys(visibility for visibility, _ in keys))
     functions = _functions(course, exercise, visibilities, suites)
     declared = declared_tests(course, exercise, visibilities)
     tests = [test for test in declared if (test.visibility, test.name) in keys]
     alone = [msgspec.structs.replace(test, requires=()) for test in tests]
-    seen = dict.fromkeys(keys, "")
+    seen: dict[Key, str] = {}
     session = Session(sandboxes, exercise, answer.source, options.required_walls)
     try:
         session.begin()
@@ -201,9 +205,9 @@ def _observed(
         for test, end in _ends(run, functions):
             if run.fault is not None:
                 break
-            if not end.fault:
-                key = test.visibility, test.name
-                seen[key] = observation(end.outcome, end.message, refused=end.refused)
+            if end.outcome is not Outcome.TIMEOUT:
+                what = observation(end.outcome, end.message, refused=end.refused)
+                seen[test.visibility, test.name] = "" if end.fault else what
     except (SubmissionFailure, SyntaxError):
         pass  # of what cannot be imported each test sees the same, which names nothing
     finally:

@@ -30,7 +30,7 @@ from grader.gradebook.requests import answer, ask, numbered
 from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Observations
 from grader.judge.pool import Completed
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.serve.hand_in import HandInReader, Prepared
@@ -268,6 +268,7 @@ class Desk:
             )
             self._keep(job.attempt, taken.file, result, environment_of(self._torch, verdict.walls))
             queue.end_job(store, job, time.time())
+            keeper.keep_observations(verdict.observations)
         self._write_result(job.student)
         return True
 
@@ -281,6 +282,10 @@ class Desk:
         except GraderError as error:
             # Its text names the student.
             log.error("a result cannot be written", extra={"fault": str(error.__cause__)})
+
+    def observations(self) -> list[Observations]:
+        """What tests saw of the course's wrong answers so far."""
+        return self._keeper.observations(self._course, self._options.seed)
 
     def give_back(self, taken: Taken) -> None:
         """The server ends before the verdict: the job waits for the next one."""

@@ -75,7 +75,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         waits_again = desk.ask(Desk.open).result()
         books = stack.enter_context(BookThread("reader", lambda: queue.reading(results)))
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
-        judges = _judges(settings)
+        judges = _judges(settings, desk)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
         server = OpenServer(
             course,
@@ -102,9 +102,10 @@ def _desk(settings: Settings) -> Iterator[Desk]:
         yield Desk(keeper, settings.course, settings.options, settings.students)
 
 
-def _judges(settings: Settings) -> TaskCompleter:
+def _judges(settings: Settings, desk: BookThread[Desk]) -> TaskCompleter:
     if not settings.scheduler:
-        return TaskJudges(settings.course, settings.judges, settings.options)
+        known = desk.ask(Desk.observations).result()
+        return TaskJudges(settings.course, settings.judges, settings.options, known)
     # Dask is an extra of its own.
     from grader.gradebook.cluster import ClusterJudges
 
