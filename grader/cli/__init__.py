@@ -1,8 +1,9 @@
 """The command `grade`: each command parses, calls one function, prints and exits.
 
 One module holds a command or a few. `COMMANDS` says which, and it is imported when its command is called: a
-further command is a module beside them and a line below. `options` are those that several share, `border`
-turns errors into text and exit codes, `terminal` prints, `watch` is the loop of `grade watch`.
+further command is a module beside them and a line below. `options` are those that several share, `results`
+what RESULTS and STUDENT stand for; `border` turns errors into text and exit codes, `terminal` prints,
+`watch` is the loop of `grade watch`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ COMMANDS = {
         "run": ("run", "Judge the first exercise that is not done, or some."),
         "watch": ("watch.command", "Answer every save of your file."),
         "list": ("course:list_exercises", "Show the exercises, and how far you are."),
-        "hint": ("student", "Show the next hint."),
+        "hint": ("course", "Show the next hint."),
         "explain": ("course", "Show what an exercise or a chapter teaches."),
         "plot": ("plot", "Draw what your code does, on an experiment of the course."),
-        "solution": ("student", "Show the course's own answer, once you have passed."),
-        "reset": ("student", "Put a stub back; your file is kept."),
+        "solution": ("course", "Show the course's own answer, once you have passed."),
+        "reset": ("course", "Put a stub back; your file is kept."),
         "submit": ("submit", "Hand in to the server of your course."),
         "login": ("submit", "Sign in at the server of your course."),
     },
@@ -35,14 +36,14 @@ COMMANDS = {
         "policy": ("policy", "Show or set due times, penalties, and which attempt counts."),
         "adjust": ("adjust", "Change points by hand, with a reason."),
         "mark": ("mark", "Read the files of an exercise, and give points by a rubric."),
-        "requests": ("requests", "List and answer what students ask about their points."),
+        "requests": ("show", "List and answer what students ask about their points."),
         "show": ("show", "Show one student's result, and what each test cost."),
         "report": ("report", "Write a class as pages to look at, and to send."),
-        "mistakes": ("mistakes", "Name mistakes that many of a class make."),
+        "mistakes": ("similar", "Name mistakes that many of a class make."),
         "similar": ("similar", "Find files of a class that are alike."),
         "export": ("export", "Write results in the format of another system."),
-        "term": ("term", "Add up the assignments of a term."),
-        "package": ("package", "Make an autograder for Gradescope."),
+        "term": ("report", "Add up the assignments of a term."),
+        "package": ("release", "Make an autograder for Gradescope."),
         "serve": ("serve", "Judge what a class hands in, as it comes in."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
@@ -51,11 +52,11 @@ COMMANDS = {
         "new-assignment": ("author:new_assignment", "Begin an assignment."),
         "stub": ("author", "Make stubs from solutions."),
         "verify": ("verify", "Prove that the suites judge rightly."),
-        "release": ("author", "Write what students get."),
-        "pack": ("author", "Write what graders get, as one file."),
+        "release": ("release", "Write what students get."),
+        "pack": ("release", "Write what graders get, as one file."),
     },
     "For people who must trust it": {
-        "doctor": ("doctor", "Say which walls stand between student code and this machine."),
+        "doctor": ("audit", "Say which walls stand between student code and this machine."),
         "audit": ("audit", "Attack this installation, and say what stopped each attack."),
         "schema": ("course", "Print the JSON Schema of results."),
     },

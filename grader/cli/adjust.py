@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import login_name, results_argument
+from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
 from grader.cli.terminal.policy import (
     Effect,
@@ -21,7 +21,6 @@ from grader.cli.terminal.policy import (
     show_effect,
     show_outdated,
 )
-from grader.cli.terminal.student_result import named_student
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.corrections import Correction, correction_words, refuse_pointless
@@ -134,7 +133,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
 def _list(book: Gradebook) -> None:
 
     tell_unfinished(book)
-    console = open_console(sys.stdout)
+    console = open_console()
     show_corrections(console, book.corrections(), book.names(), book.policy.zone)
     show_outdated(console, book)
 
@@ -251,7 +250,7 @@ def _show_change(
     who = called(correction.student, names) if correction.student else "all"
     click.echo(f"{who} {correction.exercise}: {'taken back: ' if undone else ''}{words}")
     if not correction.student:
-        return show_effect(open_console(sys.stdout), before, after, names)
+        return show_effect(open_console(), before, after, names)
     was, now = before[correction.student], after[correction.student]
     stays = "as before, " if was == now else f"{'open' if was.is_open else number(was.score)} to "
     open_ = (

@@ -1,22 +1,30 @@
-"""`grade audit`: the attack catalogue against this installation."""
+"""`grade doctor` and `grade audit`: which walls stand on this machine, and attacks against them."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
 
 from grader.authoring.forgeries import forge
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
+from grader.cli.options import (
+    LEVELS,
+    course_option,
+    exercises_argument,
+    known_exercises,
+    open_course,
+)
 from grader.cli.terminal.console import open_console
+from grader.cli.terminal.course import show_walls
 from grader.cli.terminal.progress import ProgressBar
 from grader.cli.terminal.proofs import show_findings, show_forgeries
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import Forgery
 from grader.sandbox.walls.confinement import SYSTEM
+from grader.sandbox.walls.survey import missing, reached, survey
+from grader.sandbox.walls.wall import Level
 
 
 @click.command(cls=Command)
@@ -94,7 +102,7 @@ def audit(
         raise click.UsageError(str(error), click.get_current_context()) from error
 
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
-    missed = show_findings(open_console(sys.stdout), findings)
+    missed = show_findings(open_console(), findings)
     click.get_current_context().exit(ExitCode.BELOW if missed else ExitCode.FULL_MARKS)
 
 
@@ -105,5 +113,32 @@ def _forge(course_path: Path, names: tuple[str, ...]) -> ExitCode:
     with ProgressBar("judgments", timed=True) as bar:
         bar.start("", len(exercises) * len(Forgery))
         reports = forge(course, exercises, jobs=os.cpu_count() or 1, done=bar.advance)
-        holds = show_forgeries(open_console(sys.stdout), reports)
+        holds = show_forgeries(open_console(), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
+
+
+@click.command(cls=Command)
+@click.option(
+    "--require-isolation",
+    "level",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    default="none",
+    help="Exit with 1 below this level: " + ", ".join(LEVELS) + ".",
+)
+def doctor(level: str) -> None:
+    """Say which walls stand between student code and this machine.
+
+    Each wall is raised for a trial, around nothing. For one that does not stand you read why, and
+    what to do about it. `grade run --require-isolation LEVEL` refuses to judge behind less.
+
+    \b
+    Example:
+      grade doctor
+    """
+
+    walls = survey()
+    standing = [wall.name for wall in walls if wall.stands]
+    show_walls(open_console(), walls, reached(standing))
+    lacking = missing(Level(level), standing)
+    click.get_current_context().exit(ExitCode.BELOW if lacking else ExitCode.FULL_MARKS)

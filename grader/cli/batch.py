@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -188,7 +187,7 @@ def batch(
         if isinstance(book, AnonymousBook):
             summary = book.summary(summary)
         _show(book, summary, book.absent())
-        show_attention(open_console(sys.stdout), summary.attention, book.names())
+        show_attention(open_console(), summary.attention, book.names())
     _exit(summary)
 
 
@@ -290,7 +289,7 @@ def regrade(
         if isinstance(book, AnonymousBook):
             summary = book.summary(summary)
             differences = [book.change(each) for each in differences]
-        console = open_console(sys.stdout)
+        console = open_console()
         _show(book, summary)
         show_changes(console, differences, book.names())
         show_attention(console, summary.attention, book.names())
@@ -353,7 +352,7 @@ def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
 
-    console = open_console(sys.stdout)
+    console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())
     show_dropped(console, whole.dropped())

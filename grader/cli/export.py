@@ -10,7 +10,7 @@ from typing import IO
 
 import click
 
-from grader.cli.border import Command, ExitCode, tell_unfinished
+from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     DISCLOSURES,
     anonymous_option,
@@ -18,6 +18,8 @@ from grader.cli.options import (
     disclosure,
     was_given,
 )
+from grader.cli.results import open_book
+from grader.cli.terminal.console import some_of
 from grader.exports import FORMATS
 from grader.exports.files import (
     ClassFormat,
@@ -29,7 +31,6 @@ from grader.exports.files import (
     read_result,
     written,
 )
-from grader.gradebook import Gradebook
 from grader.results import Entry
 from grader.submissions import safe_name
 from grader.text import clean_lines
@@ -184,8 +185,8 @@ def export(
     if assignment is not None and not source.is_dir():
         raise click.UsageError("--assignment is for a gradebook: one result is as it was judged.")
     if source.is_dir():
-        with Gradebook.open(source, assignment) as book:
-            tell_unfinished(book)
+        with open_book(source, assignment):
+            pass
     options = Options(
         template=template,
         column=column,
@@ -228,12 +229,9 @@ class _Held:
         """The note for the terminal; none where no points are provisional."""
         if not self._students:
             return []
-        names = ", ".join(list(self._students)[:_MOST_NAMES])
-        more = f" and {len(self._students) - _MOST_NAMES} more" * (
-            len(self._students) > _MOST_NAMES
-        )
+        names = some_of(list(self._students), _MOST_NAMES)
         note = (
-            f"Points of {names}{more} are provisional, for odd code in a file, and are written as they "
+            f"Points of {names} are provisional, for odd code in a file, and are written as they "
             "stand. `grade show` says what is odd; `grade adjust --release` lets them count."
         )
         return [note]

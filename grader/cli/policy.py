@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -13,13 +12,12 @@ from grader.cli.options import (
     exercises_argument,
     results_argument,
 )
+from grader.cli.results import find_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
-from grader.cli.terminal.student_result import find_student
-from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
-from grader.text import clean, nearest
+from grader.text import clean
 
 
 @click.command(cls=Command)
@@ -89,7 +87,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
             "--file names one; docs/instructors.md says what it may have."
         )
         return
-    show_policy(open_console(sys.stdout), rules, names)
+    show_policy(open_console(), rules, names)
     if file:
         _say(f"From {file}, as --file or `grade batch --policy` named it.")
     for note in unknown_students(rules, students):
@@ -103,7 +101,7 @@ def _set(results: Path, file: Path) -> None:
     text, rules = policy_from(file, chapters)
     for complaint in unknown_students(rules, students):
         raise PolicyError(f"{file}: {complaint}")
-    console = open_console(sys.stdout)
+    console = open_console()
     with Keeper.open(results) as keeper:
         book = keeper.book
         before, names = points_of(book.entries()), book.names()
@@ -119,13 +117,10 @@ def _explain(
     results: Path, student: str, exercises: tuple[str, ...], assignment: str | None
 ) -> None:
 
-    with Gradebook.open(results, assignment) as book:
-        tell_unfinished(book)
+    with open_book(results, assignment) as book:
         owner = find_student(book.students(), student)
-        if unknown := [name for name in exercises if name not in book.exercises]:
-            near = nearest(unknown[0], book.exercises)
-            raise SubmissionError(f"{unknown[0]!r} was not graded here. {near}")
-        show_explanation(open_console(sys.stdout), book, owner, exercises)
+        refuse_ungraded(exercises, book)
+        show_explanation(open_console(), book, owner, exercises)
 
 
 def _say(text: str) -> None:

@@ -131,9 +131,7 @@ def verify(
     with VerifyDisplay(course, seeds, write=write) as display:
         proofs = prove(course, selected, jobs=jobs, seeds=seeds, write=write, done=display.judged)
 
-        complaints = show_proofs(
-            open_console(sys.stdout), proofs, told=told, points=points, worth=worth
-        )
+        complaints = show_proofs(open_console(), proofs, told=told, points=points, worth=worth)
     click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)
 
 
@@ -142,7 +140,7 @@ def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: in
     with ProgressBar("mutants", timed=True) as bar:
         reports = mutate(course, exercises, most=most, jobs=jobs, begin=bar.start, done=bar.advance)
 
-        holds = show_mutants(open_console(sys.stdout), reports)
+        holds = show_mutants(open_console(), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
 
 
@@ -152,5 +150,5 @@ def _count_words(course: Course, exercises: tuple[Exercise, ...], jobs: int) -> 
         bar.start("", len(exercises))
         reports = forge(course, exercises, (Forgery.REPLAY,), jobs=jobs, done=bar.advance)
 
-        holds = show_words(open_console(sys.stdout), reports)
+        holds = show_words(open_console(), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW

@@ -15,69 +15,19 @@ from grader.cli.terminal.console import (
     print_lines,
     printed,
     say,
-    some_of,
     status_words,
 )
 from grader.cli.terminal.result import LONGEST_LINE, section_lines
-from grader.errors import SubmissionError
 from grader.gradebook.times import local, moment, submitted
 from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import shares
-from grader.results import Entry, ExerciseResult, Outcome, Place, Status, StudentInfo
+from grader.results import Entry, ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import Section, every_test, fault, remarks
-from grader.text import clean, counted, nearest, number
+from grader.text import clean, counted, number
 
-_SHOWN_STUDENTS = 5
 # A message of a request is cleaned once more: a file of another hand may be no gradebook of ours.
 _LONGEST_MESSAGE = 2000
 _WIDEST = 24
-
-
-def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
-    """The student of this id; else the one whose id, name or email has `wanted` in it.
-
-    Raises SubmissionError if there is none, or more than one.
-    """
-    for student in students:
-        if student.id == wanted:
-            return student
-    matches = [s for s in students if any(wanted.casefold() in t.casefold() for t in _texts(s))]
-    if len(matches) == 1:
-        return matches[0]
-    if not matches:
-        raise SubmissionError(
-            f"No student here has {wanted!r} in the id, the name or the email. {_near(students, wanted)}"
-        )
-    names = some_of([student.id for student in matches], _SHOWN_STUDENTS)
-    raise SubmissionError(
-        f"{wanted!r} may be {counted(len(matches), 'student')}: {names}. Name the id."
-    )
-
-
-def named_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
-    """The student of this very id, name or email: what changes points is not for one who only may be meant.
-
-    Raises SubmissionError with those that are near.
-    """
-    matches = [student for student in students if student.id == wanted] or [
-        s for s in students if wanted.casefold() in [text.casefold() for text in _texts(s)]
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        names = ", ".join(student.id for student in matches[:_SHOWN_STUDENTS])
-        raise SubmissionError(f"{wanted!r} is the name of more than one: {names}. Name the id.")
-    raise SubmissionError(f"There is no student {wanted!r} here. {_near(students, wanted)}")
-
-
-def _near(students: Sequence[StudentInfo], wanted: str) -> str:
-    also = {text: s.id for s in students for text in (s.name, s.email) if text}
-    also |= {part: s.id for s in students for part in s.name.split()}
-    return nearest(wanted, [student.id for student in students], also)
-
-
-def _texts(student: StudentInfo) -> tuple[str, ...]:
-    return student.id, student.name, student.email, *student.ids.values()
 
 
 @printed
