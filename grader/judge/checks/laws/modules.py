@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import Mistakes, assert_equal, assert_tensor, entry
+from grader.judge.checks.assertions import assert_equal, assert_tensor, entry
 from grader.judge.checks.laws.numerics import check_finite
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import failed, message, sentence
@@ -22,7 +22,6 @@ def check_parameters(
     shapes: Mapping[str, Sequence[int]],
     *,
     call: str = "the module",
-    mistakes: Mistakes | None = None,
 ) -> list[Tensor]:
     """A module has learnable parameters of these names and shapes; returns them in this order."""
     named, saved = dict(module.named_parameters()), module.state_dict()
@@ -53,9 +52,8 @@ def check_parameters(
         }
         for name, shape in expected.items()
     }
-    given = mistakes() if callable(mistakes) else mistakes or {}
     what = f"the dict of parameter shapes of {call}"
-    assert_equal(own, expected, what=what, mistakes={**turned, **padded, **given}, ordered=False)
+    assert_equal(own, expected, what=what, mistakes={**turned, **padded}, ordered=False)
     return [named[name] for name in shapes]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import Mistakes, assert_close, assert_tensor, entry, fields
+from grader.judge.checks.assertions import assert_close, assert_tensor, entry, fields
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import element, failed, sentence, verb
 from grader.judge.outcomes import CheckFailed
@@ -20,7 +20,6 @@ def check_float64(
     expected: Tensor,
     *,
     what: str = "the output",
-    mistakes: Mistakes | None = None,
     scale: float = 1.0,
 ) -> None:
     """A float64 result has the precision of float64; values are of the magnitude of `scale`."""
@@ -36,28 +35,24 @@ def check_float64(
     if loose and narrow == [True, False]:
         raise failed([line])
     try:
-        assert_close(output, expected, what=what, mistakes=mistakes)
-    except CheckFailed as failure:
-        sentences = mistakes() if callable(mistakes) else mistakes or {}
-        if not loose or str(failure).startswith(tuple(sentences)):
+        assert_close(output, expected, what=what)
+    except CheckFailed:
+        if not loose:
             raise
         raise failed([line]) from None
 
 
-def check_finite(
-    values: Any, *, what: str = "the output", at: Tensor | None = None, why: str = ""
-) -> None:
-    """A tensor holds no NaN and no inf; `at` are the inputs it belongs to, `why` the usual reason."""
+def check_finite(values: Any, *, what: str = "the output", why: str = "") -> None:
+    """A tensor holds no NaN and no inf; `why` is the usual reason."""
     tensor = assert_tensor(values, what=what).detach()
     bad = ~tensor.isfinite()
     if bad.any():
         number = element(tensor[bad][0].item())
-        where = "" if at is None or at.shape != bad.shape else f" at x = {at[bad][0].item():g}"
         reason = f": {why}" if why else ": something overflows on the way"
         one = bad.numel() == 1
         count = what if one else f"{int(bad.sum())} of {bad.numel()} entries of {what}"
         are = verb(what, "is", "are") if one else "is" if bad.sum() == 1 else "are"
-        line = f"{count} {are} not finite ({tensor.dtype}): {number}{where}{reason}"
+        line = f"{count} {are} not finite ({tensor.dtype}): {number}{reason}"
         raise failed([sentence(line if line.endswith(("?", ")")) else f"{line}.")])
 
 
@@ -102,13 +97,12 @@ def check_gradients(
     leaves: Mapping[str, Tensor],
     formula: Callable[..., Tensor],
     *,
-    mistakes: Mapping[str, Callable[..., Tensor]] | None = None,
     what: str = "the output",
 ) -> None:
     """Gradients reach every leaf and are those of `formula`, for whatever gradient comes in.
 
-    `leaves` are local tensors that `output` was computed from, by name; `formula` and each mistake get
-    copies of them and compute what `output` should be, or would be.
+    `leaves` are local tensors that `output` was computed from, by name; `formula` gets
+    copies of them and computes what `output` should be.
 
         check_gradients(layer(x), {"x": x}, lambda x: gated(x, weight, bias))
     """
@@ -120,8 +114,8 @@ def check_gradients(
     check_attached(output, what)
     upstream = torch.randn_like(expected)
 
-    def gradients(f: Callable[..., Tensor], incoming: Tensor = upstream) -> list[Tensor]:
-        total = (f(*copies) * incoming).sum()
+    def gradients(incoming: Tensor) -> list[Tensor]:
+        total = (formula(*copies) * incoming).sum()
         grads = torch.autograd.grad(total, copies, allow_unused=True)
         return [torch.zeros_like(c) if g is None else g for g, c in zip(grads, copies, strict=True)]
 
@@ -135,12 +129,9 @@ def check_gradients(
     ones = "The gradient ignores the one that comes in from behind (grad_output)."
     assert_close(
         [leaf.grad for leaf in leaves.values()],
-        gradients(formula),
+        gradients(upstream),
         what=f"the list of {names}" if len(leaves) > 1 else names,
-        mistakes=lambda: {
-            **{told: gradients(wrong) for told, wrong in (mistakes or {}).items()},
-            ones: gradients(formula, torch.ones_like(upstream)),
-        },
+        mistakes=lambda: {ones: gradients(torch.ones_like(upstream))},
     )
 
 
@@ -242,13 +233,12 @@ def check_again_differentiable(
     first: Callable[[Tensor], Tensor],
     second: Callable[[Tensor], Tensor],
     *,
-    mistakes: Callable[[Tensor, Tensor], Mapping[str, Tensor]] | None = None,
     loose: float = 0.0,
 ) -> None:
     """The backward pass of an elementwise function can be differentiated, by x and by grad_output.
 
-    `first` and `second` are its derivatives; `mistakes(x, factor)` gives wrong second ones, times the
-    factor that comes in; `loose` is how far the first may be off, where that is another test's.
+    `first` and `second` are its derivatives; `loose` is how far the first may be off, where that is another
+    test's.
     """
     import torch
 
@@ -269,8 +259,7 @@ def check_again_differentiable(
     by_x = assert_tensor(by_x, shape=x.shape, what=f"{what} x").double()
     if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
         constant = {_CONSTANT: torch.zeros_like(x)}
-        named = {**constant, **(mistakes(x, v * g) if mistakes else {})}
-        assert_close(by_x, wanted, what=f"{what} x, the second derivative,", mistakes=named)
+        assert_close(by_x, wanted, what=f"{what} x, the second derivative,", mistakes=constant)
     by_g = assert_tensor(by_g, shape=x.shape, what=f"{what} grad_output").double()
     assert_close(by_g, v * first(x), what=f"{what} grad_output", atol=loose or None)
 
