@@ -173,8 +173,9 @@ class _Grading:
     def _judged(self, exercise: Exercise) -> ExerciseResult:
         """Have one exercise judged, and tell of each test as it ends."""
         source = self._files[exercise.id].source
-        if self._judges is None or source is None:
-            raise ValueError(f"{exercise.id} is open, and no judge was started for it")
+        assert self._judges is not None and source is not None, (
+            "a judge was started for what is open"
+        )
         self._progress.begin(exercise, len(tests_of(self._course, exercise, self._options.suites)))
         judgment = self._judges.judge(
             self._course,

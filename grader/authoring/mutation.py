@@ -68,32 +68,9 @@ _COMPARISONS = {
     ast.NotIn: (r"not\s+in", "in"),
 }
 # Methods that give the object back in another form; without the call, the code runs with the old one.
-_CONVERSIONS = (
-    "abs",
-    "bool",
-    "clone",
-    "contiguous",
-    "copy",
-    "cpu",
-    "detach",
-    "double",
-    "flatten",
-    "float",
-    "int",
-    "item",
-    "long",
-    "lower",
-    "numpy",
-    "requires_grad_",
-    "reshape",
-    "squeeze",
-    "strip",
-    "t",
-    "to",
-    "tolist",
-    "upper",
-    "unsqueeze",
-    "view",
+_CONVERSIONS = re.compile(
+    "abs|bool|clone|contiguous|copy|cpu|detach|double|flatten|float|int|item|long|lower|numpy|"
+    "requires_grad_|reshape|squeeze|strip|t|to|tolist|upper|unsqueeze|view"
 )
 
 
@@ -131,7 +108,7 @@ def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
     Functions, classes and constants that stand in the stub as they are were given to the student.
     """
     tree = ast.parse(source)
-    known = {ast.dump(tree)}
+    seen = {ast.dump(tree)}
     mutants = []
     shapes = {_shape(statement) for statement in _parts(ast.parse(stub))}
     given = {statement for statement in _parts(tree) if _shape(statement) in shapes}
@@ -145,8 +122,8 @@ def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
                 compile(tree, "mutant", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             continue
-        if (shape := ast.dump(tree)) not in known:
-            known.add(shape)
+        if (shape := ast.dump(tree)) not in seen:
+            seen.add(shape)
             mutants.append(_mutant(source, mutated, edit))
     return mutants
 
@@ -403,7 +380,7 @@ class _EditFinder(ast.NodeVisitor):
             case ast.Name("cast") | ast.Attribute(attr="cast"):
                 self.visit(node.args[-1])
                 return
-            case ast.Attribute(receiver, attr) if attr in _CONVERSIONS:
+            case ast.Attribute(receiver, attr) if _CONVERSIONS.fullmatch(attr):
                 # Not from the end of the receiver: a bracket may close behind it.
                 start, end = self._span(receiver)[1], self._span(node)[1]
                 self._edit(self._source.index(b".", start), end, "")

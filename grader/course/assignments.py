@@ -152,9 +152,9 @@ def resolved(
 def released_table(assignment: CourseAssignment) -> dict[str, Any]:
     """The keys that students get of an assignment, as a file of a release has them."""
     keys = {name: getattr(assignment, name) for name in ReleasedAssignment.__struct_fields__}
-    kept = {name: value for name, value in keys.items() if value not in (None, ())}
+    given = {name: value for name, value in keys.items() if value not in (None, ())}
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()
+        name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
     }
 
 

@@ -517,8 +517,8 @@ def _urgency(assignment: CourseAssignment | None, now: datetime.datetime) -> tup
 
 def _missing(course: Course) -> Iterator[str]:
     for exercise in course.exercises:
-        working, kept = course.folder / exercise.file, course.kept_stub(exercise)
-        if working.is_file() or kept.is_file() or course.derived_stub(exercise) is not None:
+        working, copy = course.folder / exercise.file, course.kept_stub(exercise)
+        if working.is_file() or copy.is_file() or course.derived_stub(exercise) is not None:
             continue
         yield f"the exercise {exercise.id!r} has no stub; write it to {working}."
 

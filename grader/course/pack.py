@@ -94,10 +94,10 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
     listing = msgspec.structs.replace(listing, digest=listing.expected_digest())
     if problem := _problem(listing, sum(map(len, contents.values()))):
         raise CourseError(f"This course cannot be packed: {problem}.")
-    told = msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n"
+    encoded = msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n"
     beside = path.with_name(f".{path.name}.new")
     try:
-        write_zip(beside, {LISTING: told, **contents})
+        write_zip(beside, {LISTING: encoded, **contents})
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)

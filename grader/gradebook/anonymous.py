@@ -231,8 +231,8 @@ class _Hiding:
         words = {word for word in _WORDS.findall(real.name) if not word.islower()}
         self._patterns = [
             re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest))})(?![^\W_])", flags)
-            for found, flags in ((names, re.IGNORECASE), (words, re.NOFLAG))
-            if (longest := sorted(filter(_is_telling, found), key=lambda n: (-len(n), n)))
+            for group, flags in ((names, re.IGNORECASE), (words, re.NOFLAG))
+            if (longest := sorted(filter(_is_telling, group), key=lambda n: (-len(n), n)))
         ]
 
     def text(self, text: str) -> str:

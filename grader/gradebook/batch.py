@@ -113,13 +113,13 @@ def batch(
     with keeper.transaction():
         for student in download.missing:
             keeper.keep_student(student)
-    students = itertools.groupby(download.attempts, key=lambda found: found.student.id)
+    students = itertools.groupby(download.attempts, key=lambda attempt: attempt.student.id)
 
     def read() -> Iterator[ToJudge]:
         for _, attempts in students:
             yield grading.asking.handed_in(list(attempts), all_attempts=all_attempts)
 
-    return grading.run(read(), len({found.student.id for found in download.attempts}))
+    return grading.run(read(), len({attempt.student.id for attempt in download.attempts}))
 
 
 def regrade(
@@ -323,14 +323,14 @@ def changes(book: Gradebook) -> Iterator[ScoreChange]:
 
     Left out is an attempt that does not count, and what a fault of the grader left unjudged: that is no loss.
     """
-    replaced = itertools.groupby(book.replaced(), key=lambda each: each.student)
+    replaced = itertools.groupby(book.replaced(), key=lambda verdict: verdict.student)
     for student, group in replaced:
         verdicts = list(group)
         before, after = (
             _counting(book.entry_before(student, verdicts)),
             _counting(book.entry_of(student)),
         )
-        for exercise in dict.fromkeys(each.after.name for each in verdicts):
+        for exercise in dict.fromkeys(verdict.after.name for verdict in verdicts):
             was, now = before.get(exercise), after.get(exercise)
             if was is None or now is None or now.status is Status.UNJUDGED:
                 continue
@@ -342,10 +342,10 @@ def changes(book: Gradebook) -> Iterator[ScoreChange]:
                 if ends.get(name) is not ends_now.get(name)
             )
             if tests or was.score != now.score:
-                newest = [each.attempt for each in verdicts if each.after.name == exercise][-1]
+                newest = [v.attempt for v in verdicts if v.after.name == exercise][-1]
                 attempt = now.mark.attempt if now.mark is not None and now.mark.attempt else newest
                 yield ScoreChange(student, attempt, exercise, was.score, now.score, tests)
 
 
 def _counting(entry: Entry | None) -> dict[str, ExerciseResult]:
-    return {each.name: each for each in entry.result.exercises} if entry is not None else {}
+    return {result.name: result for result in entry.result.exercises} if entry is not None else {}

@@ -211,7 +211,7 @@ class Gradebook:
 
     def names(self) -> dict[str, str]:
         """The name of each student, by id; without those who have none, or no other."""
-        return {each.id: each.name for each in self.students() if each.name not in ("", each.id)}
+        return {s.id: s.name for s in self.students() if s.name not in ("", s.id)}
 
     def absent(self) -> list[StudentInfo]:
         """The students of the roster who handed in nothing."""
@@ -226,7 +226,7 @@ class Gradebook:
 
     def requests(self) -> list[KeptRequest]:
         """The regrade requests on the exercises that count, oldest first."""
-        return [each for each in self.store.requests() if each.exercise in self.exercises]
+        return [r for r in self.store.requests() if r.exercise in self.exercises]
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
         """The files of an attempt, by exercise, or why there is none."""
@@ -235,7 +235,9 @@ class Gradebook:
     def sources(self, entry: Entry) -> dict[str, bytes]:
         """The files that an entry was graded from, by exercise."""
         chosen = choices(self.work(entry.student), self.rules)
-        files = {id_: self.files_of(id_) for id_ in {each.attempt.id for each in chosen.values()}}
+        files = {
+            id_: self.files_of(id_) for id_ in {choice.attempt.id for choice in chosen.values()}
+        }
         return {
             name: source
             for name, choice in chosen.items()
@@ -262,10 +264,10 @@ class Gradebook:
             return None
         work = self.work(info)
         numbered = {attempt.number: attempt.id for attempt in work.attempts}
-        verdicts = {exercise: dict(found) for exercise, found in work.verdicts.items()}
-        for each in replaced:
-            found, attempt = verdicts[each.before.name], numbered[each.attempt]
-            found[attempt] = found[attempt].with_result(each.before)
+        verdicts = {exercise: dict(judged) for exercise, judged in work.verdicts.items()}
+        for verdict in replaced:
+            judged, attempt = verdicts[verdict.before.name], numbered[verdict.attempt]
+            judged[attempt] = judged[attempt].with_result(verdict.before)
         return entry_of(work._replace(verdicts=verdicts), self.rules)
 
     def history(self, student: StudentInfo, least: int) -> dict[str, list[ExerciseResult]]:
@@ -279,8 +281,8 @@ class Gradebook:
             for attempt, source in work.sources(exercise):
                 first.setdefault(source, attempt.id)
             judged = [work.judged_as(exercise, attempt) for attempt in first.values()]
-            verdicts = [work.verdicts[exercise][each] for each in judged if each is not None]
-            results = [each.result for each in verdicts if each.status is not Status.UNJUDGED]
+            verdicts = [work.verdicts[exercise][id_] for id_ in judged if id_ is not None]
+            results = [v.result for v in verdicts if v.status is not Status.UNJUDGED]
             if len(results) >= least:
                 history[exercise] = results
         return history

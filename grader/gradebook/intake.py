@@ -42,32 +42,35 @@ def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
     They would be in the gradebook twice. A few who seem to be may be others, with a like number.
     """
     counts = book.attempt_counts()
-    known = {student.id: student for student in book.students() if student.id in counts}
+    registered = {student.id: student for student in book.students() if student.id in counts}
     advice = "grade with the same --roster as before, or into a new folder."
-    _refuse_known(known, _students(download), str(book.folder), advice)
+    _refuse_known(registered, _students(download), str(book.folder), advice)
 
 
 def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
     """Raise SubmissionError where most students of a download are in an earlier one under other ids."""
-    known: dict[str, StudentInfo] = {}
+    earlier: dict[str, StudentInfo] = {}
     for download in downloads:
         students = _students(download)
         advice = "grade with a --roster that has both ids."
-        _refuse_known(known, students, "another of these downloads", advice)
-        known |= students
+        _refuse_known(earlier, students, "another of these downloads", advice)
+        earlier |= students
 
 
 def _refuse_known(
-    known: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo], where: str, advice: str
+    registered: Mapping[str, StudentInfo],
+    students: Mapping[str, StudentInfo],
+    where: str,
+    advice: str,
 ) -> None:
     """Raise SubmissionError where most students are new by id, and most of them known by another one."""
-    new = {id_: student for id_, student in students.items() if id_ not in known}
-    if not known or 2 * len(new) <= len(students):
+    new = {id_: student for id_, student in students.items() if id_ not in registered}
+    if not registered or 2 * len(new) <= len(students):
         return
-    ids = {name: student.id for student in known.values() for name in _names_of(student)}
+    ids = {name: student.id for student in registered.values() for name in _names_of(student)}
     other_ids = {id_: ids[id_] for id_ in new if id_ in ids}
     for id_, student in new.items():
-        for other in _names_of(student) & known.keys():
+        for other in _names_of(student) & registered.keys():
             other_ids[id_] = other
     if 2 * len(other_ids) > len(students):
         id_, other = next(iter(other_ids.items()))

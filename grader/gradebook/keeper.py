@@ -86,7 +86,7 @@ class Keeper:
         facts["extra credit"] = ",".join(sorted(course.extra_credit))
         if course.assignments:
             parts = {
-                each.id: AssignmentPart(each.title, each.exercises) for each in course.assignments
+                part.id: AssignmentPart(part.title, part.exercises) for part in course.assignments
             }
             facts["assignments"] = msgspec.json.encode(parts).decode()
         if blank is not None and not _alike(blank, book.blank):
@@ -119,7 +119,7 @@ class Keeper:
     def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""
         book = self.book
-        totals = {each.id: total_of(book.work(each), book.rules) for each in book.students()}
+        totals = {s.id: total_of(book.work(s), book.rules) for s in book.students()}
         final = {student: points for student, points in totals.items() if points is not None}
         self.set_facts(totals=final, attention=attention, finished="yes")
 
@@ -148,7 +148,7 @@ class Keeper:
         between, the next grading writes the results. Raises CorrectionsError or GraderError.
         """
         before = self.book.corrections()
-        students = {each.student for each in (*added, *(before[place] for place in replacing))}
+        students = {c.student for c in (*added, *(before[place] for place in replacing))}
         is_known = self._digest_of_corrections() == self.book.fact("corrections")
         is_settled = is_known and not self.book.fact("stale")
         self.set_facts(stale="yes")
@@ -217,7 +217,7 @@ class Keeper:
             self._store.put_student(student)
 
     def register(
-        self, found: ClassAttempt, submission: Submission, *, whole: bool = True
+        self, handed_in: ClassAttempt, submission: Submission, *, whole: bool = True
     ) -> Attempt:
         """The row of an attempt, which is the one that the same files of that time had before.
 
@@ -225,33 +225,38 @@ class Keeper:
         `whole` says that the submission has all files of its student, so that an earlier attempt that
         has more is of a course that dropped exercises, and not another one. Within a transaction.
         """
-        student, digest = found.student.id, submission.info().digest
-        self.keep_student(found.student)
+        student, digest, time = (
+            handed_in.student.id,
+            submission.info().digest,
+            handed_in.submitted_at,
+        )
+        self.keep_student(handed_in.student)
         if whole:
             self._know_again(student, submission)
         attempts = self._store.attempts_of(student)
-        same = [each for each in attempts if each.digest == digest]
-        times = {each.submitted_at: each for each in sorted(same, key=lambda e: e.submitted_at)}
-        known = times.get(found.submitted_at, times.get(""))
-        if known is None and not found.submitted_at:
-            known = next(reversed(times.values()), None)
-        new = Attempt(
-            id=known.id if known is not None else 0,
+        same = [attempt for attempt in attempts if attempt.digest == digest]
+        by_time = {a.submitted_at: a for a in sorted(same, key=lambda a: a.submitted_at)}
+        before = by_time.get(time, by_time.get(""))
+        if before is None and not time:
+            before = next(reversed(by_time.values()), None)
+        attempt = Attempt(
+            id=before.id if before is not None else 0,
             student=student,
-            number=known.number if known is not None else len(attempts) + 1,
-            submitted_at=found.submitted_at,
-            late=found.late,
-            origin=found.origin,
+            number=before.number if before is not None else len(attempts) + 1,
+            submitted_at=time,
+            late=handed_in.late,
+            origin=handed_in.origin,
             digest=digest,
         )
-        if known is None:
-            known = self._store.add_attempt(new)
-        elif found.submitted_at or "" in times:
-            known = new
-            self._store.update_attempt(new)
+        if before is None:
+            attempt = self._store.add_attempt(attempt)
+        elif time or "" in by_time:
+            self._store.update_attempt(attempt)
+        else:
+            attempt = before
         for exercise, file in submission.files.items():
-            self._store.put_file(known.id, exercise, file, source_digest(file))
-        return known
+            self._store.put_file(attempt.id, exercise, file, source_digest(file))
+        return attempt
 
     def _know_again(self, student: str, submission: Submission) -> None:
         """Give attempts their digest of today, if they are of these files and the course dropped exercises.
@@ -260,13 +265,12 @@ class Keeper:
         """
         digest = submission.info().digest
         attempts = self._store.attempts_of(student)
-        if any(each.digest == digest for each in attempts):
+        if any(attempt.digest == digest for attempt in attempts):
             return
-        digests, kept = {}, self._store.digests_of(student)
-        for exercise, file in submission.files.items():
-            digests[exercise] = source_digest(file)
+        now = {exercise: source_digest(file) for exercise, file in submission.files.items()}
+        before = self._store.digests_of(student)
         for attempt in reversed(attempts):
-            if all(kept.get(name, {}).get(attempt.id, "") == d for name, d in digests.items()):
+            if all(before.get(name, {}).get(attempt.id, "") == d for name, d in now.items()):
                 for same in attempts:
                     if same.digest == attempt.digest:
                         self._store.update_attempt(msgspec.structs.replace(same, digest=digest))

@@ -103,11 +103,11 @@ def policy_of_assignment(
     if not rules["due"]:
         # Nothing is late or extended that is never due.
         rules |= {"late": {}, "extension": []}
-    kept = {"timezone": zone} if zone else {}
-    kept |= {key: value for key, value in rules.items() if value not in ({}, [], "")}
-    if set(kept) <= {"timezone"}:
+    table = {"timezone": zone} if zone else {}
+    table |= {key: value for key, value in rules.items() if value not in ({}, [], "")}
+    if set(table) <= {"timezone"}:
         return ""
-    composed = written(kept)
+    composed = written(table)
     policy = read_policy(composed, chapters, file=where)
     check_names(policy, where, chapters.keys(), chapters.values())
     return composed
@@ -115,16 +115,16 @@ def policy_of_assignment(
 
 def _about(tables: Sequence[dict[str, Any]], chapters: Mapping[str, str]) -> list[dict[str, Any]]:
     """The tables that are about one of these exercises, or about all, and name no others."""
-    kept = []
+    chosen = []
     for table in tables:
         names = {
-            key: [name for name in table[key] if name in known]
-            for key, known in (("exercises", chapters.keys()), ("chapters", chapters.values()))
+            key: [name for name in table[key] if name in here]
+            for key, here in (("exercises", chapters.keys()), ("chapters", chapters.values()))
             if table.get(key)
         }
         if not names or any(names.values()):
-            kept.append({**table, **names})
-    return kept
+            chosen.append({**table, **names})
+    return chosen
 
 
 def policy_from(
@@ -139,12 +139,12 @@ def policy_from(
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not in UTF-8"
         raise PolicyError(f"{path} cannot be read: {reason}.") from error
-    known = dict(chapters)
+    chapter_of = dict(chapters)
     if (manifest := path.with_name(MANIFEST)).is_file():
         # A class may have been given some of the exercises alone.
-        known |= load_course(manifest).chapter_of
-    policy = read_policy(text, known, file=str(path), due_elsewhere=due_elsewhere)
-    check_names(policy, str(path), known.keys(), known.values())
+        chapter_of |= load_course(manifest).chapter_of
+    policy = read_policy(text, chapter_of, file=str(path), due_elsewhere=due_elsewhere)
+    check_names(policy, str(path), chapter_of.keys(), chapter_of.values())
     return text, policy
 
 
@@ -163,16 +163,15 @@ def check_names(
         ),
     ]
     for where, table in tables:
-        for key, names, known in (
-            ("exercises", table.exercises, exercises),
-            ("chapters", table.chapters, chapters),
+        for kind, names, existing in (
+            ("exercise", table.exercises, exercises),
+            ("chapter", table.chapters, chapters),
         ):
             for name in names:
-                if name not in known:
-                    kind = key.removesuffix("s")
+                if name not in existing:
                     raise PolicyError(
-                        f"{file}: `{key}` of {where} names {name!r}, which is no {kind} of this course. "
-                        f"{nearest(name, known)}"
+                        f"{file}: `{kind}s` of {where} names {name!r}, which is no {kind} of this course. "
+                        f"{nearest(name, existing)}"
                     )
     for exercise, chapter in policy.chapters.items():
         if twice := _due_twice(policy.rules.due, exercise, chapter):
@@ -181,10 +180,10 @@ def check_names(
 
 def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
     """A sentence about each student, section and team that an extension names and the class lacks."""
-    known = list(students)
-    ids = [student.id for student in known]
+    people = list(students)
+    ids = [student.id for student in people]
     groups = {
-        kind: sorted({s.ids[kind] for s in known if s.ids.get(kind)})
+        kind: sorted({s.ids[kind] for s in people if s.ids.get(kind)})
         for kind in ("section", "team")
     }
     for number, extension in enumerate(policy.rules.extension, 1):
@@ -193,7 +192,7 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
                 key = "student" if name == extension.student else "students"
                 yield (
                     f"`{key}` of [[extension]] {number} names {name!r}, and no student here has that id. "
-                    f"{nearest(name, ids, also=_known_as(known))}"
+                    f"{nearest(name, ids, also=_known_as(people))}"
                 )
         for kind, name in (("section", extension.section), ("team", extension.team)):
             if name and name not in groups[kind]:

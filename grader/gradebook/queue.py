@@ -432,15 +432,15 @@ def holder_of(store: Store, token: str) -> Holder | None:
 
     The index is asked for the beginning of the hash alone; the rest is compared in constant time.
     """
-    digest, found = _digest(token), None
+    digest, holder = _digest(token), None
     rows = store.connection.execute(
         "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
         (digest[:8], digest[:8] + "g"),
     )
-    for kept, role, name in rows:
-        if hmac.compare_digest(kept, digest):
-            found = Holder(Role(role), name)
-    return found
+    for stored, role, name in rows:
+        if hmac.compare_digest(stored, digest):
+            holder = Holder(Role(role), name)
+    return holder
 
 
 def _digest(token: str) -> str:

@@ -218,7 +218,7 @@ class _People:
 
     def _doubles(self) -> Iterator[str]:
         """Ids that share an address or another system's id, or a name and no gradebook."""
-        known: dict[tuple[str, str], dict[str, None]] = {}
+        holders: dict[tuple[str, str], dict[str, None]] = {}
         where: dict[str, set[str]] = {}
         for gradebook in self._graded:
             for student, info in gradebook.students.items():
@@ -227,15 +227,15 @@ class _People:
                 names = {**info.other_ids, "address": info.email, "name": info.name}
                 for kind, value in names.items():
                     if value:
-                        known.setdefault((kind, value.casefold()), {})[person] = None
-        told: set[tuple[str, ...]] = set()
-        for (kind, value), people in known.items():
+                        holders.setdefault((kind, value.casefold()), {})[person] = None
+        reported: set[tuple[str, ...]] = set()
+        for (kind, value), people in holders.items():
             pair = tuple(people)
-            if len(pair) < 2 or pair in told:
+            if len(pair) < 2 or pair in reported:
                 continue
             if kind == "name" and set.intersection(*(where[person] for person in pair)):
                 continue
-            told.add(pair)
+            reported.add(pair)
             quoted = ", ".join(f'"{person}"' for person in pair)
             yield (
                 f"{listed(list(pair))} have the same {kind}, {value}: if they are one person, write "

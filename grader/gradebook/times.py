@@ -62,9 +62,9 @@ def read_zone(name: str) -> zoneinfo.ZoneInfo:
         # Windows has none of its own.
         if not zoneinfo.available_timezones():
             raise ValueError("no time zones are installed here: pip install tzdata.") from error
-        names = {known.lower(): known for known in zoneinfo.available_timezones()}
+        names = {zone.lower(): zone for zone in zoneinfo.available_timezones()}
         # A city alone is what most people know of their zone.
-        ends = [known for known in names.values() if known.split("/")[-1].lower() == name.lower()]
+        ends = [zone for zone in names.values() if zone.split("/")[-1].lower() == name.lower()]
         near = ends or [names[match] for match in get_close_matches(name.lower(), names, n=3)]
         advice = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
         raise ValueError(f"{name!r} is no time zone{advice}") from error

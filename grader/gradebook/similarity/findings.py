@@ -129,9 +129,9 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     def only(self, exercises: Collection[str]) -> Similarity:
         """What is alike in these exercises."""
         groups = [
-            AlikeGroup(students=group.students, exercises=kept)
+            AlikeGroup(students=group.students, exercises=parts)
             for group in self.groups
-            if (kept := tuple(part for part in group.exercises if part.exercise in exercises))
+            if (parts := tuple(part for part in group.exercises if part.exercise in exercises))
         ]
         return msgspec.structs.replace(
             self,
