@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -150,25 +150,25 @@ def batch(
     """
     if assignment is not None and exercises:
         raise click.UsageError("Give --assignment or --exercise, and not both.")
-    whole = open_course(course_path)
-    course = assigned_course(whole, results, exercises, assignment)
+    whole, memory = open_course(course_path), remembered(results)
+    course = assigned_course(whole, memory, exercises, assignment)
 
     roster = read_roster(roster_file) if roster_file is not None else None
     policy = _policy_from(policy_file, whole) if policy_file is not None else None
     times = None
     if given_times is not None:
-        times = read_times(given_times, _zone(course, results) if policy is None else policy.zone)
+        times = read_times(given_times, _zone(course, memory) if policy is None else policy.zone)
     downloads = [find_class(path, course, roster, times) for path in submissions]
     refuse_two_ids(downloads)
     download = joined(downloads)
     if course.assignment is not None and course.assignment.teams:
-        download = share_in_teams(download, _known_students(results))
+        download = share_in_teams(download, memory.students)
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = grading_options_of(results, course, options)
+    grading = grading_options_of(memory, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
@@ -191,52 +191,62 @@ def batch(
     _exit(summary)
 
 
+class Memory(NamedTuple):
+    """What the gradebook in a folder remembers of the gradings before; nothing where there is none yet."""
+
+    results: Path
+    assignment: str = ""
+    exercises: tuple[str, ...] = ()
+    students: tuple[StudentInfo, ...] = ()
+    policy: str = ""
+    policy_file: str = ""
+    seeds: tuple[int, ...] = ()
+
+
+def remembered(results: Path) -> Memory:
+    """What the gradebook in a folder remembers, if there is one."""
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        return Memory(
+            results,
+            book.fact("assignment"),
+            book.assigned,
+            tuple(book.students()),
+            book.fact("policy"),
+            book.fact("policy_file"),
+            book.seeds(),
+        )
+    return Memory(results)
+
+
 def assigned_course(
-    course: Course, results: Path, exercises: tuple[str, ...] = (), assignment: str | None = None
+    course: Course, memory: Memory, exercises: tuple[str, ...], assignment: str | None
 ) -> Course:
     """The course with the exercises that are graded: those named, or those that the gradebook remembers.
 
     Raises SubmissionError where the gradebook is that of another assignment.
     """
-
-    kept = ""
-    remembered: tuple[str, ...] = ()
-    # A new folder has no gradebook yet.
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        kept, remembered = book.fact("assignment"), book.assigned
-    if kept and (exercises or assignment not in (None, kept)):
+    before = memory.assignment
+    if before and (exercises or assignment not in (None, before)):
         raise SubmissionError(
-            f"{results} is the gradebook of the assignment {kept}: name another folder for other exercises."
+            f"{memory.results} is the gradebook of the assignment {before}: name another folder for "
+            "other exercises."
         )
-    if assignment is not None or kept:
-        return assigned(course, assignment or kept)
+    if assignment is not None or before:
+        return assigned(course, assignment or before)
     if exercises:
         return course.only(known_exercises(course, exercises))
-    chosen = [exercise for exercise in course.exercises if exercise.id in remembered]
+    chosen = [exercise for exercise in course.exercises if exercise.id in memory.exercises]
     return course.only(chosen) if chosen else course
 
 
-def _known_students(results: Path) -> list[StudentInfo]:
-    """The students of a gradebook, if it is there."""
-
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        return book.students()
-    return []
-
-
 def _policy_from(file: Path, course: Course) -> Policy:
-
     return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
 
 
-def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
+def _zone(course: Course, memory: Memory) -> datetime.tzinfo | None:
     """The time zone of the policy by which the class is going to be counted."""
-
-    text = file = ""
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        text, file = book.fact("policy"), book.fact("policy_file")
-    beside = policy_of(course, file)
-    return read_policy(text if beside is None else beside).zone
+    beside = policy_of(course, memory.policy_file)
+    return read_policy(memory.policy if beside is None else beside).zone
 
 
 @click.command(cls=Command)
@@ -270,11 +280,12 @@ def regrade(
       grade regrade results --assignment week1
       grade regrade results --json changes.json
     """
-    course = assigned_course(open_course(course_path), results, (), assignment)
+    course, memory = open_course(course_path), remembered(results)
+    course = assigned_course(course, memory, (), assignment)
 
     with Gradebook.open(results) as _:
         pass
-    grading = grading_options_of(results, course, options)
+    grading = grading_options_of(memory, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
@@ -300,21 +311,16 @@ def regrade(
     _exit(summary)
 
 
-def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
+def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
     """The options of a command that has a class judged; without --seed, with the seed of before."""
 
-    seed = options["seed"] if was_given("seed") else _remembered_seed(results, course)
+    seed = options["seed"] if was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 
-def _remembered_seed(results: Path, course: Course) -> int:
+def _remembered_seed(memory: Memory, course: Course) -> int:
     """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
-
-    seeds: tuple[int, ...] = ()
-    # A new folder has no gradebook yet.
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        seeds = book.seeds()
-    given = course.assignment
+    seeds, results, given = memory.seeds, memory.results, course.assignment
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
         click.echo(

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from grader.cli.batch import assigned_course, grading_options_of
+from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
 from grader.cli.options import (
     assignment_option,
@@ -113,7 +113,8 @@ def serve(
     if roster_file is None:
         raise click.UsageError("Name the class list: --roster CSV.")
     _need_extra()
-    course = assigned_course(open_course(course_path), results, (), assignment)
+    memory = remembered(results)
+    course = assigned_course(open_course(course_path), memory, (), assignment)
     if course.assignment is not None and course.assignment.teams:
         raise click.UsageError(
             f"{course.assignment.id} is for teams, and what is handed in to a server counts for one student: "
@@ -131,7 +132,7 @@ def serve(
         course=course,
         results=results,
         students=students,
-        options=grading_options_of(results, course, options),
+        options=grading_options_of(memory, course, options),
         judges=_AT_A_CLUSTER if scheduler and not was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,

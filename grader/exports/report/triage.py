@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from grader.exports.report.mistakes import Mistake
 from grader.exports.report.overview import ExerciseView, TestView, mean, median, quantile
-from grader.exports.report.tally import Row, Tally
+from grader.exports.report.tally import Mistake, Row, Tally
 from grader.results import ExerciseResult, Outcome, Status, TestResult
 from grader.text import counted, number
 
