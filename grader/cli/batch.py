@@ -299,7 +299,7 @@ def regrade(
         book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
         if isinstance(book, AnonymousBook):
             summary = book.summary(summary)
-            differences = [book.change(each) for each in differences]
+            differences = [book.change(change) for change in differences]
         console = open_console()
         _show(book, summary)
         show_changes(console, differences, book.names())

@@ -94,11 +94,11 @@ def mark(
         every = sorted(answers(book, chosen.id), key=lambda each: shown(each.students[0]))
         corrections, begun = book.corrections(), drafts(book)
         waiting = [
-            each
-            for each in every
-            if again or draft_name(each) in begun or not is_marked(corrections, each)
+            answer
+            for answer in every
+            if again or draft_name(answer) in begun or not is_marked(corrections, answer)
         ]
-        kept = 0
+        marked = 0
         for number, answer in enumerate(waiting, 1):
             names = ", ".join(map(shown, answer.students))
             _show(answer, f"{names}  {number} of {len(waiting)}", items)
@@ -107,9 +107,9 @@ def mark(
                 break
             if not isinstance(decided, _End):
                 keep_mark(keeper, answer, *decided, author, beyond=read.beyond)
-                kept += 1
-    left = len(waiting) - kept
-    click.echo(f"{kept} marked, {left} of {len(every)} left.")
+                marked += 1
+    left = len(waiting) - marked
+    click.echo(f"{marked} marked, {left} of {len(every)} left.")
 
 
 class _End(enum.Enum):

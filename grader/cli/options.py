@@ -173,10 +173,10 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
     ids = [exercise.id for exercise in course.exercises]
     chosen: list[str] = []
     for name in names:
-        known = [name] if name in ids else _at_path(course, name)
-        if not known:
+        meant = [name] if name in ids else _at_path(course, name)
+        if not meant:
             raise click.UsageError(_unknown(course, name, ids), click.get_current_context())
-        chosen += known
+        chosen += meant
     return course.select(tuple(dict.fromkeys(chosen)))
 
 

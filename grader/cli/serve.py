@@ -208,7 +208,10 @@ def tokens(
       grade tokens results --replace zoe
       grade tokens results --revoke zoe
     """
-    if sum(each is not None for each in (roster_file, replace, revoke, staff, revoke_staff)) != 1:
+    if (
+        sum(option is not None for option in (roster_file, replace, revoke, staff, revoke_staff))
+        != 1
+    ):
         raise click.UsageError(
             "Name one of --roster, --replace, --revoke, --staff, --revoke-staff."
         )

@@ -127,7 +127,7 @@ def _answer(results: Path, number: int, text: str, author: str) -> None:
 
     with Keeper.open(results) as keeper:
         answered = answer(keeper, numbered(keeper.book.requests(), number), text, author)
-    students = listed([each.student for each in answered])
+    students = listed([request.student for request in answered])
     click.echo(clean(f"{students} {answered[0].exercise}: answered.", 300))
 
 

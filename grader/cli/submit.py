@@ -66,10 +66,10 @@ def login(address: str) -> None:
     if not token.isascii() or not token.isprintable() or not token:
         raise click.UsageError("That is no token: copy it whole from the mail.")
     server = Server(checked, token)
-    found = standing(server)
+    own = standing(server)
     keep_server(server)
-    name = clean(str(found["name"] or found["student"]))
-    click.echo(f"Signed in as {name}: {clean(str(found['title']))}.")
+    name = clean(str(own["name"] or own["student"]))
+    click.echo(f"Signed in as {name}: {clean(str(own['title']))}.")
 
 
 @click.command(cls=Command)
@@ -139,7 +139,7 @@ def submit(
     if json_file is not None:
         write_json(json_file, result)
     here = {exercise.id for exercise in course.exercises}
-    if elsewhere := [each.name for each in result.exercises if each.name not in here]:
+    if elsewhere := [exercise.name for exercise in result.exercises if exercise.name not in here]:
         _tell(f"Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
     if json_file != STDOUT and len(elsewhere) < len(result.exercises):
         import msgspec
@@ -153,8 +153,8 @@ def submit(
         guide = Guide(
             course, course.folder, options, options, standings=standings, by_all_tests=True
         )
-        known = tuple(each for each in result.exercises if each.name in here)
-        shown = msgspec.structs.replace(result, exercises=known)
+        results_here = tuple(exercise for exercise in result.exercises if exercise.name in here)
+        shown = msgspec.structs.replace(result, exercises=results_here)
         show_result(open_console(sys.stdout), shown, guide, verbose=verbose)
     click.get_current_context().exit(exit_code(result, fail_under))
 
@@ -163,14 +163,14 @@ def signed_in_server(address: str | None = None) -> Server:
     """The server at an address, or that of `grade login`; raises UsageError where there is no token for it."""
     from grader.student.server import checked_address, kept_server, server_of_workflow
 
-    kept = kept_server()
+    signed_in = kept_server()
     if address is None:
-        if kept is None:
+        if signed_in is None:
             raise click.UsageError("Sign in first: grade login ADDRESS.")
-        return kept
+        return signed_in
     checked = checked_address(address)
-    if kept is not None and kept.address == checked:
-        return kept
+    if signed_in is not None and signed_in.address == checked:
+        return signed_in
     server: Server | None = server_of_workflow(checked)
     if server is None:
         raise click.UsageError(f"Sign in there first: grade login {checked}.")
@@ -194,7 +194,7 @@ def _files(
         if file.source is None:
             raise SubmissionError(file.problem or f"{exercise.file} is missing.")
         files.append((exercise, file.source))
-    _tell(f"Handing in {', '.join(each.id for each in chosen)} for {course.title}.")
+    _tell(f"Handing in {', '.join(exercise.id for exercise in chosen)} for {course.title}.")
     return files
 
 
@@ -204,7 +204,7 @@ def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
     from grader.submissions import State
 
     course: Course = workspace.course
-    there = {each["name"]: each["file"] for each in standing(server)["exercises"]}
+    there = {exercise["name"]: exercise["file"] for exercise in standing(server)["exercises"]}
     changed = []
     for exercise in course.exercises:
         file = workspace.handed(exercise)
@@ -220,11 +220,11 @@ def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
     """The newest submission, and the SHA-256 of the newest file of each exercise, which it has of its own."""
     from grader.student.server import standing, submission
 
-    found = standing(server)
-    if not found["submissions"]:
+    own = standing(server)
+    if not own["submissions"]:
         raise click.UsageError("You have handed in nothing yet.")
-    digests = {each["name"]: each["file"] for each in found["exercises"]}
-    return submission(server, found["submissions"][0]["id"]), digests
+    digests = {exercise["name"]: exercise["file"] for exercise in own["exercises"]}
+    return submission(server, own["submissions"][0]["id"]), digests
 
 
 @contextlib.contextmanager

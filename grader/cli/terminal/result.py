@@ -237,7 +237,7 @@ class _Panel:
         tests = [test for exercise in self._exercises for test in exercise.tests]
         if all(test.visibility is Visibility.PUBLIC for test in tests):
             line.append("  by the public tests alone", "dim")
-        extra = [each.name for each in self._exercises if each.extra_credit]
+        extra = [exercise.name for exercise in self._exercises if exercise.extra_credit]
         if extra and len(extra) < len(self._exercises):
             line.append(f"  {listed(extra)} for extra credit", "dim")
         return line
