@@ -10,17 +10,19 @@ import click
 from grader.authoring.forgeries import forge
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
+    EXISTING_FOLDER,
     LEVELS,
     course_option,
     exercises_argument,
     known_exercises,
     open_course,
+    usage_errors,
 )
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.course import show_walls
 from grader.cli.terminal.progress import ProgressBar
 from grader.cli.terminal.proofs import show_findings, show_forgeries
-from grader.errors import CourseError, GraderError
+from grader.errors import GraderError
 from grader.judge.assignment import Forgery
 from grader.sandbox.walls.confinement import SYSTEM
 from grader.sandbox.walls.survey import missing, reached, survey
@@ -45,7 +47,7 @@ from grader.sandbox.walls.wall import Level
 @click.option(
     "--catalogue",
     metavar="PATH",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_FOLDER,
     help="A folder of attacks of your own, and the course that they attack. By default the grader's.",
 )
 @click.option(
@@ -85,10 +87,7 @@ def audit(
     if forge:
         click.get_current_context().exit(_forge(course_path, exercises))
     if exercises:
-        raise click.UsageError(
-            "An exercise is for --forge; an attack is named by --attack.",
-            click.get_current_context(),
-        )
+        raise click.UsageError("An exercise is for --forge; an attack is named by --attack.")
 
     if SYSTEM.NAME != "Linux":
         raise GraderError("The attacks and the walls are Linux's: run the audit there.")
@@ -96,10 +95,8 @@ def audit(
     from grader.audit.catalogue import CATALOGUE, read_catalogue
 
     folder = catalogue or CATALOGUE
-    try:
+    with usage_errors():
         read_catalogue(folder, names)
-    except CourseError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
 
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
     missed = show_findings(open_console(), findings)

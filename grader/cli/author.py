@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,10 +14,12 @@ from grader.authoring.scaffold import Scaffolded, is_empty, new_course, new_exer
 from grader.authoring.stub import drift, write_stub
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
+    FOLDER,
     course_option,
     exercises_argument,
     known_exercises,
     open_course,
+    usage_errors,
 )
 from grader.course.manifest import Course, Exercise, find_course
 from grader.course.stub import has_markers
@@ -34,7 +35,7 @@ _EXAMPLE = "scaling"
     "--course",
     "folder",
     metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="The course; a folder that is new or empty becomes one. By default the course around the "
     "current folder.",
 )
@@ -54,7 +55,7 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
       grade new --course my_course                      a new course with an example
       grade new softmax --course my_course              a new exercise in it
     """
-    with _usage():
+    with usage_errors():
         new = _new(exercise, folder, chapter, title)
     click.echo(f"Made {new.chapter}/{new.exercise}, small and complete, in {shell_path(new.root)}:")
     width = max(map(len, new.files))
@@ -71,7 +72,7 @@ def _new(
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
     if exercise is None:
-        raise click.UsageError("Name the new exercise.", click.get_current_context())
+        raise click.UsageError("Name the new exercise.")
     if folder is None and not _has_course(Path()):
         raise CourseError(
             "There is no course here or above. To begin one in a folder of its own: "
@@ -150,7 +151,7 @@ def new_assignment(
         "extra_credit": list(extra_credit),
         "teams": teams,
     }
-    with _usage():
+    with usage_errors():
         path, begun = begin(course, assignment, values, timezone)
     due_words = f", due {begun.due_at:%Y-%m-%d %H:%M:%S %Z}" if begun.due is not None else ""
     names = ", ".join(begun.exercises)
@@ -167,8 +168,7 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
         return datetime.datetime.fromisoformat(text)
     except ValueError as error:
         raise click.UsageError(
-            f"{option}: {text!r} is no time; write it as 2026-10-12T23:59:59.",
-            click.get_current_context(),
+            f"{option}: {text!r} is no time; write it as 2026-10-12T23:59:59."
         ) from error
 
 
@@ -196,10 +196,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
 
     marked = selected if exercises else [e for e in selected if _is_marked(course, e)]
     if not marked:
-        raise click.UsageError(
-            "No solution of this course has markers; see docs/authoring.md.",
-            click.get_current_context(),
-        )
+        raise click.UsageError("No solution of this course has markers; see docs/authoring.md.")
     for exercise in marked:
         written = write_stub(course, exercise, force=force)
         for path in written.files:
@@ -228,19 +225,8 @@ def own_course(path: Path, assignment: str | None = None) -> Course:
     """The course, unless it is a pack, which its author cannot change."""
     course = open_course(path, assignment)
     if course.unpacked is not None:
-        raise click.UsageError(
-            "This takes the course's folder, and no pack of it.", click.get_current_context()
-        )
+        raise click.UsageError("This takes the course's folder, and no pack of it.")
     return course
-
-
-@contextlib.contextmanager
-def _usage() -> Iterator[None]:
-    """An exercise or course that cannot be begun is a usage error."""
-    try:
-        yield
-    except CourseError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
 
 
 def shell_path(path: Path) -> str:

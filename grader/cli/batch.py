@@ -14,6 +14,9 @@ import msgspec
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
+    EXISTING,
+    EXISTING_FILE,
+    FILE,
     anonymous_option,
     assigned,
     assignment_option,
@@ -82,7 +85,7 @@ def _pool_options(command: Any) -> Any:
     metavar="SUBMISSIONS...",
     nargs=-1,
     required=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING,
 )
 @output_option
 @course_option
@@ -98,7 +101,7 @@ def _pool_options(command: Any) -> Any:
     "--policy",
     "policy_file",
     metavar="TOML",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="Count by this policy from now on, as by `grade policy --file`.",
 )
 @assignment_option
@@ -257,7 +260,7 @@ def _zone(course: Course, memory: Memory) -> datetime.tzinfo | None:
     "--json",
     "json_file",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write the changes as JSON too.",
 )
 @_pool_options

@@ -13,6 +13,8 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     DISCLOSURES,
+    EXISTING,
+    EXISTING_FILE,
     anonymous_option,
     assignment_of_results_option,
     disclosure,
@@ -64,7 +66,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
 
 
 @click.command(cls=Command, listing=_listed)
-@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.argument("source", type=EXISTING)
 @click.option(
     "--format",
     "name",
@@ -85,7 +87,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--template",
     cls=_FormatOption,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="the file that the platform exported, to be filled in.",
 )
 @click.option(
@@ -112,7 +114,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--submission",
     cls=_FormatOption,
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING,
     help="where the graded files lie. By default the current folder.",
 )
 @assignment_of_results_option

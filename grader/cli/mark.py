@@ -11,6 +11,7 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import (
+    FILE,
     anonymous_option,
     course_option,
     known_exercises,
@@ -46,7 +47,7 @@ _LONGEST_LINE = 300
 @click.option(
     "--rubric",
     metavar="TOML",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The items. By default tests/rubrics/CHAPTER/EXERCISE.toml of the course.",
 )
 @click.option("--author", metavar="NAME", default="", help="Who marks; by default your login name.")

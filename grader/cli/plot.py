@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, known_exercises, open_course, repeated
+from grader.cli.options import (
+    EXISTING,
+    FILE,
+    course_option,
+    known_exercises,
+    open_course,
+    repeated,
+    writable,
+)
 from grader.errors import GraderError, SubmissionError
 
 if TYPE_CHECKING:
@@ -28,9 +36,7 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
         raise click.BadParameter(
             f"It is a PNG: name it {path.with_suffix('.png').name}.", context, parameter
         )
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
-    return path
+    return writable(context, parameter, path)
 
 
 @click.command(cls=Command)
@@ -39,7 +45,7 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     callback=_png,
     help="The PNG to write. By default .grade/plots/EXERCISE.png beside your exercises, and for "
     "another EXERCISE.png here.",
@@ -47,7 +53,7 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
 @click.option(
     "--submission",
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING,
     help="Somebody else's folder, or the file of the exercise. By default the course's own exercises.",
 )
 @click.option(

@@ -11,6 +11,7 @@ import click
 from grader.cli.author import own_course, shell_path
 from grader.cli.border import Command
 from grader.cli.options import (
+    FILE,
     LEVELS,
     assignment_option,
     course_option,
@@ -130,7 +131,7 @@ def release(
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     required=True,
     help="The archive to write.",
 )
@@ -170,7 +171,7 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     "--output",
     metavar="FILE",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The zip to write, which you upload.",
 )
 @course_option

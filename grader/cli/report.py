@@ -6,8 +6,11 @@ from pathlib import Path
 
 import click
 
-from grader.cli.border import Command
+from grader.cli.border import Command, tell
 from grader.cli.options import (
+    EXISTING_FILE,
+    EXISTING_FOLDER,
+    FOLDER,
     anonymous_option,
     assignment_of_results_option,
     course_option,
@@ -102,7 +105,7 @@ def report(
     nargs=-1,
     required=True,
     metavar="RESULTS...",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_FOLDER,
 )
 @click.option(
     "-o",
@@ -110,7 +113,7 @@ def report(
     "folder",
     metavar="FOLDER",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Where to write the totals; made if it is not there.",
 )
 @course_option
@@ -124,7 +127,7 @@ def report(
 @click.option(
     "--template",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="The file that the platform exported, to be filled in.",
 )
 @click.option("--column", metavar="NAME", default="", help="The column of that file for the total.")
@@ -163,4 +166,4 @@ def term(
         paths = (*paths, path)
     click.echo(f"{summary(whole)}: {clean(', '.join(map(str, paths)), _LONGEST_NOTE)}")
     for note in notes:
-        click.echo(clean(note, _LONGEST_NOTE), err=True)
+        tell(note)

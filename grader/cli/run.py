@@ -11,6 +11,7 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     DISCLOSURES,
+    EXISTING,
     STDOUT,
     assignment_option,
     course_option,
@@ -50,7 +51,7 @@ _LONGEST_LINE = 1000
 @click.option(
     "--submission",
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING,
     help="A folder, or the file of one exercise. By default the course's own exercises folder. A file may have "
     "any name if you name one exercise.",
 )

@@ -13,6 +13,9 @@ import click
 from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
 from grader.cli.options import (
+    EXISTING,
+    FILE,
+    FOLDER,
     assignment_option,
     isolation_option,
     jobs_option,
@@ -44,7 +47,7 @@ _AT_A_CLUSTER = 16
     "course_path",
     metavar="[COURSE]",
     default=Path(),
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING,
 )
 @output_option
 @roster_option
@@ -72,7 +75,7 @@ _AT_A_CLUSTER = 16
 @click.option(
     "--backup",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Serve nothing: copy the gradebook to FILE, also while a server writes to it.",
 )
 @assignment_option
@@ -166,14 +169,14 @@ def _back_up(results: Path, target: Path) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("results", metavar="RESULTS", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("results", metavar="RESULTS", type=FOLDER)
 @roster_option
 @click.option(
     "-o",
     "--output",
     "output",
     metavar="CSV",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write the new tokens to a CSV for a mail merge, which only you can read.",
 )
 @click.option(

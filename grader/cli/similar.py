@@ -9,6 +9,8 @@ import msgspec
 
 from grader.cli.border import Command
 from grader.cli.options import (
+    EXISTING_FOLDER,
+    FOLDER,
     anonymous_option,
     assignment_of_results_option,
     course_option,
@@ -53,13 +55,13 @@ from grader.text import counted
 @click.option(
     "--files",
     metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Write the compared files into a new folder, too, as Dolos and JPlag read them.",
 )
 @click.option(
     "--corpus",
     metavar="FOLDER",
-    type=click.Path(exists=True, path_type=Path, file_okay=False),
+    type=EXISTING_FOLDER,
     multiple=True,
     help="Compare with what lies there, too: RESULTS of former classes, published answers. May be repeated.",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grader.cli.border import Command
+from grader.cli.border import Command, tell
 from grader.cli.options import (
     STDOUT,
     course_option,
@@ -131,16 +131,16 @@ def submit(
         handed = remote.hand_in(server, sources)
         digests = {exercise.id: digest_of(source) for exercise, source in files}
         for problem in handed.problems.values():
-            _tell(problem)
-    with _status_line() as tell:
-        result = remote.wait_for(server, handed, tell)
+            tell(f"grade: {problem}")
+    with _status_line() as show:
+        result = remote.wait_for(server, handed, show)
     workspace.record_served(result, digests)
     tell_notices(workspace)
     if json_file is not None:
         write_json(json_file, result)
     here = {exercise.id for exercise in course.exercises}
     if elsewhere := [exercise.name for exercise in result.exercises if exercise.name not in here]:
-        _tell(f"Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
+        tell(f"grade: Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
     if json_file != STDOUT and len(elsewhere) < len(result.exercises):
         import msgspec
 
@@ -194,7 +194,7 @@ def _files(
         if file.source is None:
             raise SubmissionError(file.problem or f"{exercise.file} is missing.")
         files.append((exercise, file.source))
-    _tell(f"Handing in {', '.join(exercise.id for exercise in chosen)} for {course.title}.")
+    tell(f"grade: Handing in {', '.join(exercise.id for exercise in chosen)} for {course.title}.")
     return files
 
 
@@ -244,9 +244,3 @@ def _status_line() -> Iterator[Callable[[str, str], None]]:
     finally:
         if in_place:
             click.echo("\r\x1b[K", err=True, nl=False)
-
-
-def _tell(text: str) -> None:
-    from grader.text import clean
-
-    click.echo(f"grade: {clean(text, 1000)}", err=True)
