@@ -12,15 +12,8 @@ import click
 from grader.authoring.assignment import new_assignment as begin
 from grader.authoring.scaffold import Scaffolded, is_empty, new_course, new_exercise
 from grader.authoring.stub import drift, write_stub
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import (
-    FOLDER,
-    course_option,
-    exercises_argument,
-    known_exercises,
-    open_course,
-    usage_errors,
-)
 from grader.course.manifest import Course, Exercise, find_course
 from grader.course.stub import has_markers
 from grader.errors import CourseError
@@ -35,7 +28,7 @@ _EXAMPLE = "scaling"
     "--course",
     "folder",
     metavar="FOLDER",
-    type=FOLDER,
+    type=shared.FOLDER,
     help="The course; a folder that is new or empty becomes one. By default the course around the "
     "current folder.",
 )
@@ -55,7 +48,7 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
       grade new --course my_course                      a new course with an example
       grade new softmax --course my_course              a new exercise in it
     """
-    with usage_errors():
+    with shared.usage_errors():
         new = _new(exercise, folder, chapter, title)
     click.echo(f"Made {new.chapter}/{new.exercise}, small and complete, in {shell_path(new.root)}:")
     width = max(map(len, new.files))
@@ -78,7 +71,7 @@ def _new(
             "There is no course here or above. To begin one in a folder of its own: "
             f"grade new {exercise} --course FOLDER"
         )
-    course = open_course(folder or Path())
+    course = shared.open_course(folder or Path())
     return new_exercise(course, exercise, chapter=chapter, title=title)
 
 
@@ -92,7 +85,7 @@ def _has_course(folder: Path) -> bool:
 @click.command(cls=Command)
 @click.argument("assignment", metavar="ID")
 @click.argument("exercises", nargs=-1, metavar="EXERCISE|CHAPTER...")
-@course_option
+@shared.course_option
 @click.option("--title", metavar="TEXT", help="What students read; by default made from its id.")
 @click.option("--opens", metavar="TIME", help="When it is handed out, as 2026-10-05T08:00.")
 @click.option("--due", metavar="TIME", help="When it is due, as 2026-10-12T23:59:59.")
@@ -151,7 +144,7 @@ def new_assignment(
         "extra_credit": list(extra_credit),
         "teams": teams,
     }
-    with usage_errors():
+    with shared.usage_errors():
         path, begun = begin(course, assignment, values, timezone)
     due_words = f", due {begun.due_at:%Y-%m-%d %H:%M:%S %Z}" if begun.due is not None else ""
     names = ", ".join(begun.exercises)
@@ -173,8 +166,8 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
 
 
 @click.command(cls=Command)
-@exercises_argument
-@course_option
+@shared.exercises_argument
+@shared.course_option
 @click.option("--check", is_flag=True, help="Write nothing; say which stubs have drifted, and how.")
 @click.option("--force", is_flag=True, help="Replace a stub in exercises/ that was worked in.")
 def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool) -> None:
@@ -189,7 +182,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
       grade stub --check          say which stubs are not up to date
     """
     course = own_course(course_path)
-    selected = known_exercises(course, exercises)
+    selected = shared.known_exercises(course, exercises)
     if check:
         drifted = [_check(course, e) for e in selected if course.solution(e).is_file()]
         click.get_current_context().exit(ExitCode.BELOW if any(drifted) else ExitCode.FULL_MARKS)
@@ -223,7 +216,7 @@ def _check(course: Course, exercise: Exercise) -> bool:
 
 def own_course(path: Path, assignment: str | None = None) -> Course:
     """The course, unless it is a pack, which its author cannot change."""
-    course = open_course(path, assignment)
+    course = shared.open_course(path, assignment)
     if course.unpacked is not None:
         raise click.UsageError("This takes the course's folder, and no pack of it.")
     return course

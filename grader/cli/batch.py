@@ -12,27 +12,8 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import (
-    EXISTING,
-    EXISTING_FILE,
-    FILE,
-    anonymous_option,
-    assigned,
-    assignment_option,
-    course_option,
-    isolation_option,
-    jobs_option,
-    known_exercises,
-    open_course,
-    output_option,
-    results_argument,
-    roster_option,
-    scheduler_option,
-    seed_option,
-    suite_option,
-    was_given,
-)
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
     show_attention,
@@ -68,12 +49,12 @@ from grader.text import clean, counted
 def _pool_options(command: Any) -> Any:
     """The options of commands that have many exercises judged."""
     for option in (
-        anonymous_option,
-        scheduler_option,
-        isolation_option,
-        seed_option,
-        suite_option,
-        jobs_option,
+        shared.anonymous_option,
+        shared.scheduler_option,
+        shared.isolation_option,
+        shared.seed_option,
+        shared.suite_option,
+        shared.jobs_option,
     ):
         command = option(command)
     return command
@@ -85,11 +66,11 @@ def _pool_options(command: Any) -> Any:
     metavar="SUBMISSIONS...",
     nargs=-1,
     required=True,
-    type=EXISTING,
+    type=shared.EXISTING,
 )
-@output_option
-@course_option
-@roster_option
+@shared.output_option
+@shared.course_option
+@shared.roster_option
 @click.option(
     "--times",
     "given_times",
@@ -101,10 +82,10 @@ def _pool_options(command: Any) -> Any:
     "--policy",
     "policy_file",
     metavar="TOML",
-    type=EXISTING_FILE,
+    type=shared.EXISTING_FILE,
     help="Count by this policy from now on, as by `grade policy --file`.",
 )
-@assignment_option
+@shared.assignment_option
 @click.option(
     "--exercise",
     "exercises",
@@ -153,7 +134,7 @@ def batch(
     """
     if assignment is not None and exercises:
         raise click.UsageError("Give --assignment or --exercise, and not both.")
-    whole, memory = open_course(course_path), remembered(results)
+    whole, memory = shared.open_course(course_path), remembered(results)
     course = assigned_course(whole, memory, exercises, assignment)
 
     roster = read_roster(roster_file) if roster_file is not None else None
@@ -235,9 +216,9 @@ def assigned_course(
             "other exercises."
         )
     if assignment is not None or before:
-        return assigned(course, assignment or before)
+        return shared.assigned(course, assignment or before)
     if exercises:
-        return course.only(known_exercises(course, exercises))
+        return course.only(shared.known_exercises(course, exercises))
     chosen = [exercise for exercise in course.exercises if exercise.id in memory.exercises]
     return course.only(chosen) if chosen else course
 
@@ -253,14 +234,14 @@ def _zone(course: Course, memory: Memory) -> datetime.tzinfo | None:
 
 
 @click.command(cls=Command)
-@results_argument
-@course_option
-@assignment_option
+@shared.results_argument
+@shared.course_option
+@shared.assignment_option
 @click.option(
     "--json",
     "json_file",
     metavar="FILE",
-    type=FILE,
+    type=shared.FILE,
     help="Write the changes as JSON too.",
 )
 @_pool_options
@@ -283,7 +264,7 @@ def regrade(
       grade regrade results --assignment week1
       grade regrade results --json changes.json
     """
-    course, memory = open_course(course_path), remembered(results)
+    course, memory = shared.open_course(course_path), remembered(results)
     course = assigned_course(course, memory, (), assignment)
 
     with Gradebook.open(results) as _:
@@ -317,7 +298,7 @@ def regrade(
 def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
     """The options of a command that has a class judged; without --seed, with the seed of before."""
 
-    seed = options["seed"] if was_given("seed") else _remembered_seed(memory, course)
+    seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 

@@ -6,13 +6,8 @@ from pathlib import Path
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command, tell, tell_unfinished
-from grader.cli.options import (
-    EXISTING_FILE,
-    assignment_of_results_option,
-    exercises_argument,
-    results_argument,
-)
 from grader.cli.results import find_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
@@ -21,13 +16,13 @@ from grader.gradebook.policy_file import PolicyError, policy_from, unknown_stude
 
 
 @click.command(cls=Command)
-@results_argument
-@exercises_argument
+@shared.results_argument
+@shared.exercises_argument
 @click.option(
     "--file",
     "file",
     metavar="TOML",
-    type=EXISTING_FILE,
+    type=shared.EXISTING_FILE,
     help="Count by this policy from now on. An empty file has no rules.",
 )
 @click.option(
@@ -37,7 +32,7 @@ from grader.gradebook.policy_file import PolicyError, policy_from, unknown_stude
     help="Say of every exercise of this student what counts, and why.",
 )
 @click.option("--toml", is_flag=True, help="Print the policy as it was written.")
-@assignment_of_results_option
+@shared.assignment_of_results_option
 def policy(
     results: Path,
     exercises: tuple[str, ...],

@@ -10,23 +10,9 @@ from typing import Any
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
-from grader.cli.options import (
-    EXISTING,
-    FILE,
-    FOLDER,
-    assignment_option,
-    isolation_option,
-    jobs_option,
-    open_course,
-    output_option,
-    roster_option,
-    scheduler_option,
-    seed_option,
-    suite_option,
-    was_given,
-)
 from grader.errors import GraderError
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, queue
@@ -47,10 +33,10 @@ _AT_A_CLUSTER = 16
     "course_path",
     metavar="[COURSE]",
     default=Path(),
-    type=EXISTING,
+    type=shared.EXISTING,
 )
-@output_option
-@roster_option
+@shared.output_option
+@shared.roster_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--port",
@@ -70,18 +56,18 @@ _AT_A_CLUSTER = 16
     default="https://token.actions.githubusercontent.com",
     help="Who signs the tokens of workflows; by default GitHub.",
 )
-@jobs_option
-@scheduler_option
+@shared.jobs_option
+@shared.scheduler_option
 @click.option(
     "--backup",
     metavar="FILE",
-    type=FILE,
+    type=shared.FILE,
     help="Serve nothing: copy the gradebook to FILE, also while a server writes to it.",
 )
-@assignment_option
-@suite_option
-@seed_option
-@isolation_option
+@shared.assignment_option
+@shared.suite_option
+@shared.seed_option
+@shared.isolation_option
 def serve(
     course_path: Path,
     results: Path,
@@ -117,7 +103,7 @@ def serve(
         raise click.UsageError("Name the class list: --roster CSV.")
     _need_extra()
     memory = remembered(results)
-    course = assigned_course(open_course(course_path), memory, (), assignment)
+    course = assigned_course(shared.open_course(course_path), memory, (), assignment)
     if course.assignment is not None and course.assignment.teams:
         raise click.UsageError(
             f"{course.assignment.id} is for teams, and what is handed in to a server counts for one student: "
@@ -136,7 +122,7 @@ def serve(
         results=results,
         students=students,
         options=grading_options_of(memory, course, options),
-        judges=_AT_A_CLUSTER if scheduler and not was_given("jobs") else options["jobs"],
+        judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
     )
@@ -169,14 +155,14 @@ def _back_up(results: Path, target: Path) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("results", metavar="RESULTS", type=FOLDER)
-@roster_option
+@click.argument("results", metavar="RESULTS", type=shared.FOLDER)
+@shared.roster_option
 @click.option(
     "-o",
     "--output",
     "output",
     metavar="CSV",
-    type=FILE,
+    type=shared.FILE,
     help="Write the new tokens to a CSV for a mail merge, which only you can read.",
 )
 @click.option(

@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command, tell
-from grader.cli.options import (
-    STDOUT,
-    course_option,
-    exercises_argument,
-    fail_under_option,
-    json_option,
-    known_exercises,
-    open_course,
-    open_workspace,
-    repeated,
-    tell_notices,
-)
 from grader.cli.run import exit_code, write_json
 from grader.errors import SubmissionError
 
@@ -73,17 +62,17 @@ def login(address: str) -> None:
 
 
 @click.command(cls=Command)
-@exercises_argument
+@shared.exercises_argument
 @click.option("--all", "everything", is_flag=True, help="Hand in every exercise of the course.")
-@course_option
+@shared.course_option
 @click.option(
     "--server",
     "address",
     metavar="ADDRESS",
     help="Another server than that of `grade login`; in a workflow of GitHub, which needs no token.",
 )
-@json_option
-@fail_under_option
+@shared.json_option
+@shared.fail_under_option
 @click.option(
     "--status", is_flag=True, help="Hand in nothing: show the newest verdict, or wait for it."
 )
@@ -116,9 +105,9 @@ def submit(
     """
     if sum((bool(exercises), everything, status)) > 1:
         raise click.UsageError("Name exercises, or give --all or --status, only one of these.")
-    course = open_course(course_path)
-    chosen = known_exercises(course, exercises) if exercises or everything else ()
-    workspace = open_workspace(course)
+    course = shared.open_course(course_path)
+    chosen = shared.known_exercises(course, exercises) if exercises or everything else ()
+    workspace = shared.open_workspace(course)
     from grader.student import server as remote
     from grader.student.progress import digest_of
 
@@ -135,20 +124,20 @@ def submit(
     with _status_line() as show:
         result = remote.wait_for(server, handed, show)
     workspace.record_served(result, digests)
-    tell_notices(workspace)
+    shared.tell_notices(workspace)
     if json_file is not None:
         write_json(json_file, result)
     here = {exercise.id for exercise in course.exercises}
     if elsewhere := [exercise.name for exercise in result.exercises if exercise.name not in here]:
         tell(f"grade: Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
-    if json_file != STDOUT and len(elsewhere) < len(result.exercises):
+    if json_file != shared.STDOUT and len(elsewhere) < len(result.exercises):
         import msgspec
 
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.result import show_result
         from grader.student.advice import Guide
 
-        options = repeated("course_path")
+        options = shared.repeated("course_path")
         standings = workspace.standings()
         guide = Guide(
             course, course.folder, options, options, standings=standings, by_all_tests=True
