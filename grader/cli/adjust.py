@@ -217,10 +217,10 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
         test = options["drop"] or options["give"]
         matches = [
             place
-            for place, each in made.items()
-            if each.student == student
-            and each.exercise == exercise.name
-            and (test is None or each.test == test)
+            for place, correction in made.items()
+            if correction.student == student
+            and correction.exercise == exercise.name
+            and (test is None or correction.test == test)
         ]
         where = f"of {student or 'all'} for {exercise.name}"
     if not matches:

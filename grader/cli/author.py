@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -13,13 +12,8 @@ import click
 from grader.authoring.scaffold import Scaffolded, is_empty, new_course, new_exercise
 from grader.authoring.scaffold import new_assignment as begin
 from grader.authoring.stub import drift, write_stub
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import (
-    course_option,
-    exercises_argument,
-    known_exercises,
-    open_course,
-)
 from grader.course.manifest import Course, Exercise, find_course
 from grader.course.stub import has_markers
 from grader.errors import CourseError
@@ -34,7 +28,7 @@ _EXAMPLE = "scaling"
     "--course",
     "folder",
     metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=shared.FOLDER,
     help="The course; a folder that is new or empty becomes one. By default the course around the "
     "current folder.",
 )
@@ -54,7 +48,7 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
       grade new --course my_course                      a new course with an example
       grade new softmax --course my_course              a new exercise in it
     """
-    with _usage():
+    with shared.usage_errors():
         new = _new(exercise, folder, chapter, title)
     click.echo(f"Made {new.chapter}/{new.exercise}, small and complete, in {shell_path(new.root)}:")
     width = max(map(len, new.files))
@@ -71,13 +65,13 @@ def _new(
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
     if exercise is None:
-        raise click.UsageError("Name the new exercise.", click.get_current_context())
+        raise click.UsageError("Name the new exercise.")
     if folder is None and not _has_course(Path()):
         raise CourseError(
             "There is no course here or above. To begin one in a folder of its own: "
             f"grade new {exercise} --course FOLDER"
         )
-    course = open_course(folder or Path())
+    course = shared.open_course(folder or Path())
     return new_exercise(course, exercise, chapter=chapter, title=title)
 
 
@@ -91,7 +85,7 @@ def _has_course(folder: Path) -> bool:
 @click.command(cls=Command)
 @click.argument("assignment", metavar="ID")
 @click.argument("exercises", nargs=-1, metavar="EXERCISE|CHAPTER...")
-@course_option
+@shared.course_option
 @click.option("--title", metavar="TEXT", help="What students read; by default made from its id.")
 @click.option("--opens", metavar="TIME", help="When it is handed out, as 2026-10-05T08:00.")
 @click.option("--due", metavar="TIME", help="When it is due, as 2026-10-12T23:59:59.")
@@ -150,7 +144,7 @@ def new_assignment(
         "extra_credit": list(extra_credit),
         "teams": teams,
     }
-    with _usage():
+    with shared.usage_errors():
         path, begun = begin(course, assignment, values, timezone)
     due_words = f", due {begun.due_at:%Y-%m-%d %H:%M:%S %Z}" if begun.due is not None else ""
     names = ", ".join(begun.exercises)
@@ -167,14 +161,13 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
         return datetime.datetime.fromisoformat(text)
     except ValueError as error:
         raise click.UsageError(
-            f"{option}: {text!r} is no time; write it as 2026-10-12T23:59:59.",
-            click.get_current_context(),
+            f"{option}: {text!r} is no time; write it as 2026-10-12T23:59:59."
         ) from error
 
 
 @click.command(cls=Command)
-@exercises_argument
-@course_option
+@shared.exercises_argument
+@shared.course_option
 @click.option("--check", is_flag=True, help="Write nothing; say which stubs have drifted, and how.")
 @click.option("--force", is_flag=True, help="Replace a stub in exercises/ that was worked in.")
 def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool) -> None:
@@ -189,17 +182,14 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
       grade stub --check          say which stubs are not up to date
     """
     course = own_course(course_path)
-    selected = known_exercises(course, exercises)
+    selected = shared.known_exercises(course, exercises)
     if check:
         drifted = [_check(course, e) for e in selected if course.solution(e).is_file()]
         click.get_current_context().exit(ExitCode.BELOW if any(drifted) else ExitCode.FULL_MARKS)
 
     marked = selected if exercises else [e for e in selected if _is_marked(course, e)]
     if not marked:
-        raise click.UsageError(
-            "No solution of this course has markers; see docs/authoring.md.",
-            click.get_current_context(),
-        )
+        raise click.UsageError("No solution of this course has markers; see docs/authoring.md.")
     for exercise in marked:
         written = write_stub(course, exercise, force=force)
         for path in written.files:
@@ -226,21 +216,10 @@ def _check(course: Course, exercise: Exercise) -> bool:
 
 def own_course(path: Path, assignment: str | None = None) -> Course:
     """The course, unless it is a pack, which its author cannot change."""
-    course = open_course(path, assignment)
+    course = shared.open_course(path, assignment)
     if course.unpacked is not None:
-        raise click.UsageError(
-            "This takes the course's folder, and no pack of it.", click.get_current_context()
-        )
+        raise click.UsageError("This takes the course's folder, and no pack of it.")
     return course
-
-
-@contextlib.contextmanager
-def _usage() -> Iterator[None]:
-    """An exercise or course that cannot be begun is a usage error."""
-    try:
-        yield
-    except CourseError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
 
 
 def shell_path(path: Path) -> str:

@@ -194,12 +194,17 @@ def _exercise_meant(name: str) -> str | None:
     return None
 
 
-def tell_unfinished(book: Gradebook) -> None:
-    """Say on stderr that the last grading is not at its end, if so."""
+def tell(text: str) -> None:
+    """Print a note on stderr, as one harmless line."""
     from grader.text import clean
 
+    _say(clean(text, _LONGEST_ERROR))
+
+
+def tell_unfinished(book: Gradebook) -> None:
+    """Say on stderr that the last grading is not at its end, if so."""
     if book.unfinished:
-        _say(clean(book.unfinished, _LONGEST_ERROR))
+        tell(book.unfinished)
 
 
 def _harmless(error: GraderError) -> str:

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command
-from grader.cli.options import (
-    assignment_option,
-    chosen_exercise,
-    course_option,
-    known_exercises,
-    open_course,
-    open_workspace,
-    refuse_pack,
-    repeated,
-    tell_notices,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @click.command("list", cls=Command)
-@course_option
-@assignment_option
+@shared.course_option
+@shared.assignment_option
 def list_exercises(course_path: Path, assignment: str | None) -> None:
     """Show the exercises and how far you are: state, points, minutes, difficulty.
 
@@ -49,16 +39,16 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
       grade list
       grade list --assignment week3
     """
-    course = open_course(course_path, assignment)
+    course = shared.open_course(course_path, assignment)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_exercises
 
-    show_exercises(open_console(sys.stdout), open_workspace(course))
+    show_exercises(open_console(sys.stdout), shared.open_workspace(course))
 
 
 @click.command(cls=Command)
 @click.argument("exercise", required=False)
-@course_option
+@shared.course_option
 def explain(exercise: str | None, course_path: Path) -> None:
     """Show what an exercise teaches, what is checked, and where to read on; or the way through a chapter.
 
@@ -69,8 +59,8 @@ def explain(exercise: str | None, course_path: Path) -> None:
       grade explain glu
       grade explain autograd
     """
-    course = open_course(course_path)
-    workspace = open_workspace(course)
+    course = shared.open_course(course_path)
+    workspace = shared.open_workspace(course)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_chapter, show_explanation
 
@@ -78,7 +68,7 @@ def explain(exercise: str | None, course_path: Path) -> None:
     if exercise in course.chapters and exercise not in names:
         show_chapter(open_console(sys.stdout), workspace, exercise)
         return
-    chosen = chosen_exercise(workspace, exercise)
+    chosen = shared.chosen_exercise(workspace, exercise)
     show_explanation(open_console(sys.stdout), workspace, chosen)
 
 
@@ -90,7 +80,7 @@ def explain(exercise: str | None, course_path: Path) -> None:
     type=click.IntRange(1),
     help="Which hint; by default the next one that you have not seen.",
 )
-@course_option
+@shared.course_option
 def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
     """Show one hint, the next one that you have not seen; after the last one the first again.
 
@@ -103,9 +93,9 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
       grade hint glu          the next one
       grade hint glu -n 1     the first one, whatever you have seen
     """
-    course = open_course(course_path)
-    workspace = open_workspace(course)
-    logbook, chosen = workspace.logbook, chosen_exercise(workspace, exercise)
+    course = shared.open_course(course_path)
+    workspace = shared.open_workspace(course)
+    logbook, chosen = workspace.logbook, shared.chosen_exercise(workspace, exercise)
     count = len(chosen.hints)
     if number is not None and number > count:
         raise click.UsageError(f"{chosen.id} has {count} hints, and no number {number}.")
@@ -114,9 +104,9 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
     from grader.cli.terminal.course import show_hint
 
     logbook.see_hint(chosen, shown)
-    more = _more(workspace, chosen, repeated("course_path"))
+    more = _more(workspace, chosen, shared.repeated("course_path"))
     show_hint(open_console(sys.stdout), chosen, shown, more)
-    tell_notices(workspace)
+    shared.tell_notices(workspace)
 
 
 def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
@@ -133,7 +123,7 @@ def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
 @click.command(cls=Command)
 @click.argument("exercise")
 @click.option("--give-up", is_flag=True, help="Show it though the exercise was never passed.")
-@course_option
+@shared.course_option
 def solution(exercise: str, give_up: bool, course_path: Path) -> None:
     """Show the course's own answer, once you have passed.
 
@@ -144,8 +134,8 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
       grade solution glu              after all tests of glu passed once
       grade solution glu --give-up    before that
     """
-    course = open_course(course_path)
-    (chosen,) = known_exercises(course, [exercise])
+    course = shared.open_course(course_path)
+    (chosen,) = shared.known_exercises(course, [exercise])
     source = course.solution_source(chosen)
     from grader.errors import SubmissionError
 
@@ -154,7 +144,7 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
             f"This copy of the course holds no solutions: ask your instructor. `grade hint "
             f"{chosen.id}` helps meanwhile."
         )
-    if open_workspace(course).logbook.page(chosen).passed is None and not give_up:
+    if shared.open_workspace(course).logbook.page(chosen).passed is None and not give_up:
         raise SubmissionError(
             f"{chosen.id} was not passed yet. `grade hint {chosen.id}` helps; "
             f"`grade solution {chosen.id} --give-up` shows the answer all the same."
@@ -167,7 +157,7 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
 
 @click.command(cls=Command)
 @click.argument("exercise")
-@course_option
+@shared.course_option
 def reset(exercise: str, course_path: Path) -> None:
     """Put the stub of an exercise back; your file is kept, and its new name is printed.
 
@@ -175,9 +165,9 @@ def reset(exercise: str, course_path: Path) -> None:
     Example:
       grade reset glu
     """
-    course = open_course(course_path)
-    refuse_pack(course)
-    (chosen,) = known_exercises(course, [exercise])
+    course = shared.open_course(course_path)
+    shared.refuse_pack(course)
+    (chosen,) = shared.known_exercises(course, [exercise])
     from grader.student.advice import shown_path
     from grader.student.workspace import reset_exercise
 

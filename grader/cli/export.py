@@ -10,14 +10,8 @@ from typing import IO
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import (
-    DISCLOSURES,
-    anonymous_option,
-    assignment_of_results_option,
-    disclosure,
-    was_given,
-)
 from grader.cli.results import open_book
 from grader.cli.terminal.console import some_of
 from grader.exports import FORMATS
@@ -64,7 +58,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
 
 
 @click.command(cls=Command, listing=_listed)
-@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.argument("source", type=shared.EXISTING)
 @click.option(
     "--format",
     "name",
@@ -85,7 +79,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--template",
     cls=_FormatOption,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=shared.EXISTING_FILE,
     help="the file that the platform exported, to be filled in.",
 )
 @click.option(
@@ -112,11 +106,11 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--submission",
     cls=_FormatOption,
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=shared.EXISTING,
     help="where the graded files lie. By default the current folder.",
 )
-@assignment_of_results_option
-@anonymous_option
+@shared.assignment_of_results_option
+@shared.anonymous_option
 @click.option(
     "--feedback",
     cls=_FormatOption,
@@ -135,8 +129,8 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
 @click.option(
     "--disclose",
     metavar="LEVEL",
-    type=click.Choice(DISCLOSURES),
-    help=f"In what students read, how much of hidden tests: {', '.join(DISCLOSURES)}. By default what "
+    type=click.Choice(shared.DISCLOSURES),
+    help=f"In what students read, how much of hidden tests: {', '.join(shared.DISCLOSURES)}. By default what "
     "course.toml says.",
 )
 def export(
@@ -170,7 +164,7 @@ def export(
 
     chosen = FORMATS[name]
     for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
-        if was_given(option) and option not in chosen.reads:
+        if shared.was_given(option) and option not in chosen.reads:
             # It would be lost without a word.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
             if option == "disclose":
@@ -194,7 +188,7 @@ def export(
         excel=excel,
         environment=os.environ,
         submission=submission or Path(),
-        disclose=disclosure(disclose),
+        disclose=shared.disclosure(disclose),
         feedback=feedback,
         layout=layout,
     )

@@ -6,28 +6,23 @@ from pathlib import Path
 
 import click
 
-from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import (
-    assignment_of_results_option,
-    exercises_argument,
-    results_argument,
-)
+from grader.cli import options as shared
+from grader.cli.border import Command, tell, tell_unfinished
 from grader.cli.results import find_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
-from grader.text import clean
 
 
 @click.command(cls=Command)
-@results_argument
-@exercises_argument
+@shared.results_argument
+@shared.exercises_argument
 @click.option(
     "--file",
     "file",
     metavar="TOML",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=shared.EXISTING_FILE,
     help="Count by this policy from now on. An empty file has no rules.",
 )
 @click.option(
@@ -37,7 +32,7 @@ from grader.text import clean
     help="Say of every exercise of this student what counts, and why.",
 )
 @click.option("--toml", is_flag=True, help="Print the policy as it was written.")
-@assignment_of_results_option
+@shared.assignment_of_results_option
 def policy(
     results: Path,
     exercises: tuple[str, ...],
@@ -89,9 +84,9 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
         return
     show_policy(open_console(), rules, names)
     if file:
-        _say(f"From {file}, as --file or `grade batch --policy` named it.")
+        tell(f"From {file}, as --file or `grade batch --policy` named it.")
     for note in unknown_students(rules, students):
-        _say(note)
+        tell(note)
 
 
 def _set(results: Path, file: Path) -> None:
@@ -110,7 +105,7 @@ def _set(results: Path, file: Path) -> None:
         effect = show_effect(console, before, points_of(book.entries()), names)
         tell_unfinished(book)
     if effect.waiting:
-        _say("What may count by this policy and was never judged, `grade regrade` judges.")
+        tell("What may count by this policy and was never judged, `grade regrade` judges.")
 
 
 def _explain(
@@ -121,8 +116,3 @@ def _explain(
         owner = find_student(book.students(), student)
         refuse_ungraded(exercises, book)
         show_explanation(open_console(), book, owner, exercises)
-
-
-def _say(text: str) -> None:
-
-    click.echo(clean(text, 1000), err=True)

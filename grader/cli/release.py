@@ -8,21 +8,15 @@ from pathlib import Path
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.author import own_course, shell_path
 from grader.cli.border import Command
-from grader.cli.options import (
-    LEVELS,
-    assignment_option,
-    course_option,
-    known_exercises,
-    open_course,
-)
 
 
 @click.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path))
-@course_option
-@assignment_option
+@shared.course_option
+@shared.assignment_option
 @click.option(
     "--grader",
     metavar="TEXT",
@@ -124,13 +118,13 @@ def release(
 
 
 @click.command(cls=Command)
-@course_option
-@assignment_option
+@shared.course_option
+@shared.assignment_option
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     required=True,
     help="The archive to write.",
 )
@@ -170,11 +164,11 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     "--output",
     metavar="FILE",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     help="The zip to write, which you upload.",
 )
-@course_option
-@assignment_option
+@shared.course_option
+@shared.assignment_option
 @click.option(
     "--exercise",
     "exercises",
@@ -185,10 +179,10 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
 @click.option(
     "--require-isolation",
     metavar="LEVEL",
-    type=click.Choice(LEVELS),
+    type=click.Choice(shared.LEVELS),
     default="kernel",
     show_default=True,
-    help="Grade nothing behind less there: " + ", ".join(LEVELS) + ". See docs/ci.md.",
+    help="Grade nothing behind less there: " + ", ".join(shared.LEVELS) + ". See docs/ci.md.",
 )
 @click.option(
     "--pip-option",
@@ -218,8 +212,8 @@ def package(
       grade package gradescope -o week3.zip --assignment week3
       grade package gradescope -o glu.zip --exercise glu
     """
-    course = open_course(course_path, assignment)
-    course = course.only(known_exercises(course, exercises))
+    course = shared.open_course(course_path, assignment)
+    course = course.only(shared.known_exercises(course, exercises))
     from grader.authoring.gradescope_package import GradescopeOptions, write_gradescope
     from grader.cli.terminal.progress import ProgressBar
 

@@ -6,16 +6,8 @@ from pathlib import Path
 
 import click
 
-from grader.cli.border import Command
-from grader.cli.options import (
-    anonymous_option,
-    assignment_of_results_option,
-    course_option,
-    disclose_option,
-    disclosure,
-    open_course,
-    results_argument,
-)
+from grader.cli import options as shared
+from grader.cli.border import Command, tell
 from grader.cli.results import open_book
 from grader.cli.terminal.progress import with_progress
 from grader.exports import FORMATS
@@ -34,7 +26,7 @@ UPLOADS = ("canvas", "moodle")
 
 
 @click.command(cls=Command)
-@results_argument
+@shared.results_argument
 @click.option(
     "-o",
     "--output",
@@ -44,9 +36,9 @@ UPLOADS = ("canvas", "moodle")
     type=click.Path(path_type=Path),
     help="Where to write the pages: a new folder, or that of an earlier report.",
 )
-@assignment_of_results_option
-@disclose_option
-@anonymous_option
+@shared.assignment_of_results_option
+@shared.disclose_option
+@shared.anonymous_option
 @click.option("--open", "show", is_flag=True, help="Open the report in your browser.")
 def report(
     results: Path,
@@ -86,7 +78,7 @@ def report(
             attention=book.attention(),
             history=lambda entry: book.history(entry.student, FEWEST_TRIES),
             before=book.totals_before(),
-            disclose=disclosure(disclose),
+            disclose=shared.disclosure(disclose),
         )
     count = counted(written.students, "student")
     click.echo(f"{count}: {clean(str(written.index), 1000)}")
@@ -102,7 +94,7 @@ def report(
     nargs=-1,
     required=True,
     metavar="RESULTS...",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=shared.EXISTING_FOLDER,
 )
 @click.option(
     "-o",
@@ -110,10 +102,10 @@ def report(
     "folder",
     metavar="FOLDER",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=shared.FOLDER,
     help="Where to write the totals; made if it is not there.",
 )
-@course_option
+@shared.course_option
 @click.option(
     "--format",
     "name",
@@ -124,7 +116,7 @@ def report(
 @click.option(
     "--template",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=shared.EXISTING_FILE,
     help="The file that the platform exported, to be filled in.",
 )
 @click.option("--column", metavar="NAME", default="", help="The column of that file for the total.")
@@ -150,7 +142,7 @@ def term(
     """
     if (template is not None or column) and name is None:
         raise click.UsageError("--template and --column need --format.")
-    course = open_course(course_path)
+    course = shared.open_course(course_path)
 
     whole = add_up([read_graded(folder_of_one, course) for folder_of_one in results], course)
     paths = write_term(whole, folder, course.title)
@@ -163,4 +155,4 @@ def term(
         paths = (*paths, path)
     click.echo(f"{summary(whole)}: {clean(', '.join(map(str, paths)), _LONGEST_NOTE)}")
     for note in notes:
-        click.echo(clean(note, _LONGEST_NOTE), err=True)
+        tell(note)

@@ -78,7 +78,6 @@ def named_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
 
 
 def _near(students: Sequence[StudentInfo], wanted: str) -> str:
-
     also = {text: s.id for s in students for text in (s.name, s.email) if text}
     also |= {part: s.id for s in students for part in s.name.split()}
     return nearest(wanted, [student.id for student in students], also)

@@ -10,20 +10,9 @@ from typing import Any
 
 import click
 
-from grader.cli.batch import assigned_course, grading_options_of
+from grader.cli import options as shared
+from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
-from grader.cli.options import (
-    assignment_option,
-    isolation_option,
-    jobs_option,
-    open_course,
-    output_option,
-    roster_option,
-    scheduler_option,
-    seed_option,
-    suite_option,
-    was_given,
-)
 from grader.errors import GraderError
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, queue
@@ -44,10 +33,10 @@ _AT_A_CLUSTER = 16
     "course_path",
     metavar="[COURSE]",
     default=Path(),
-    type=click.Path(exists=True, path_type=Path),
+    type=shared.EXISTING,
 )
-@output_option
-@roster_option
+@shared.output_option
+@shared.roster_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--port",
@@ -67,18 +56,18 @@ _AT_A_CLUSTER = 16
     default="https://token.actions.githubusercontent.com",
     help="Who signs the tokens of workflows; by default GitHub.",
 )
-@jobs_option
-@scheduler_option
+@shared.jobs_option
+@shared.scheduler_option
 @click.option(
     "--backup",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     help="Serve nothing: copy the gradebook to FILE, also while a server writes to it.",
 )
-@assignment_option
-@suite_option
-@seed_option
-@isolation_option
+@shared.assignment_option
+@shared.suite_option
+@shared.seed_option
+@shared.isolation_option
 def serve(
     course_path: Path,
     results: Path,
@@ -113,7 +102,8 @@ def serve(
     if roster_file is None:
         raise click.UsageError("Name the class list: --roster CSV.")
     _need_extra()
-    course = assigned_course(open_course(course_path), results, (), assignment)
+    memory = remembered(results)
+    course = assigned_course(shared.open_course(course_path), memory, (), assignment)
     if course.assignment is not None and course.assignment.teams:
         raise click.UsageError(
             f"{course.assignment.id} is for teams, and what is handed in to a server counts for one student: "
@@ -131,8 +121,8 @@ def serve(
         course=course,
         results=results,
         students=students,
-        options=grading_options_of(results, course, options),
-        judges=_AT_A_CLUSTER if scheduler and not was_given("jobs") else options["jobs"],
+        options=grading_options_of(memory, course, options),
+        judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
     )
@@ -165,14 +155,14 @@ def _back_up(results: Path, target: Path) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("results", metavar="RESULTS", type=click.Path(file_okay=False, path_type=Path))
-@roster_option
+@click.argument("results", metavar="RESULTS", type=shared.FOLDER)
+@shared.roster_option
 @click.option(
     "-o",
     "--output",
     "output",
     metavar="CSV",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     help="Write the new tokens to a CSV for a mail merge, which only you can read.",
 )
 @click.option(
@@ -207,7 +197,10 @@ def tokens(
       grade tokens results --replace zoe
       grade tokens results --revoke zoe
     """
-    if sum(each is not None for each in (roster_file, replace, revoke, staff, revoke_staff)) != 1:
+    if (
+        sum(option is not None for option in (roster_file, replace, revoke, staff, revoke_staff))
+        != 1
+    ):
         raise click.UsageError(
             "Name one of --roster, --replace, --revoke, --staff, --revoke-staff."
         )

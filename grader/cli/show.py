@@ -6,13 +6,8 @@ from pathlib import Path
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command
-from grader.cli.options import (
-    anonymous_option,
-    exercises_argument,
-    login_name,
-    results_argument,
-)
 from grader.cli.results import find_student, named_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.student_result import show_request, show_requests, show_scorecard
@@ -26,9 +21,9 @@ _ORIGIN = "grade requests"
 
 
 @click.command(cls=Command)
-@results_argument
+@shared.results_argument
 @click.argument("student")
-@exercises_argument
+@shared.exercises_argument
 def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     """Show what STUDENT earned, and of every test that did not pass what it cost, why, and where.
 
@@ -56,7 +51,7 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
 
 
 @click.command(cls=Command)
-@results_argument
+@shared.results_argument
 @click.argument("number", type=click.IntRange(1), required=False)
 @click.option("--answer", metavar="TEXT", help="Answer request NUMBER: its student reads it.")
 @click.option(
@@ -70,7 +65,7 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
 @click.option(
     "--author", metavar="NAME", default="", help="Who answers; by default your login name."
 )
-@anonymous_option
+@shared.anonymous_option
 def requests(
     results: Path,
     number: int | None,
@@ -106,7 +101,7 @@ def requests(
     if asked is not None:
         _ask(results, *asked)
     elif answer is not None and number is not None:
-        _answer(results, number, answer, author.strip() or login_name())
+        _answer(results, number, answer, author.strip() or shared.login_name())
 
 
 def _show_requests(
@@ -127,7 +122,7 @@ def _answer(results: Path, number: int, text: str, author: str) -> None:
 
     with Keeper.open(results) as keeper:
         answered = answer(keeper, numbered(keeper.book.requests(), number), text, author)
-    students = listed([each.student for each in answered])
+    students = listed([request.student for request in answered])
     click.echo(clean(f"{students} {answered[0].exercise}: answered.", 300))
 
 

@@ -7,15 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
+from grader.cli import options as shared
 from grader.cli.border import Command
-from grader.cli.options import (
-    anonymous_option,
-    assignment_of_results_option,
-    course_option,
-    known_exercises,
-    open_course,
-    results_argument,
-)
 from grader.cli.results import open_book
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.groups import show_groups, show_similarity
@@ -30,8 +23,8 @@ from grader.text import counted
 
 
 @click.command(cls=Command)
-@results_argument
-@course_option
+@shared.results_argument
+@shared.course_option
 @click.option(
     "--threshold",
     metavar="PERCENT",
@@ -49,18 +42,18 @@ from grader.text import counted
 @click.option(
     "--files",
     metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=shared.FOLDER,
     help="Write the compared files into a new folder, too, as Dolos and JPlag read them.",
 )
 @click.option(
     "--corpus",
     metavar="FOLDER",
-    type=click.Path(exists=True, path_type=Path, file_okay=False),
+    type=shared.EXISTING_FOLDER,
     multiple=True,
     help="Compare with what lies there, too: RESULTS of former classes, published answers. May be repeated.",
 )
-@assignment_of_results_option
-@anonymous_option
+@shared.assignment_of_results_option
+@shared.anonymous_option
 def similar(
     results: Path,
     course_path: Path,
@@ -92,7 +85,7 @@ def similar(
       grade similar results/ --files compared/
       grade similar results/ --corpus last-year/results --corpus published/
     """
-    course = open_course(course_path)
+    course = shared.open_course(course_path)
 
     stubs = {e.id: course.stub(e).source for e in course.exercises}
     least = None if threshold is None else threshold / 100
@@ -125,8 +118,8 @@ def similar(
 
 
 @click.command(cls=Command)
-@results_argument
-@course_option
+@shared.results_argument
+@shared.course_option
 @click.option(
     "--exercise",
     "exercises",
@@ -167,9 +160,11 @@ def mistakes(
       grade mistakes results/
       grade mistakes results/ --name glu-3f2a81 "The gate is on the first half: it belongs on the second."
     """
-    course = open_course(course_path)
+    course = shared.open_course(course_path)
     chosen = (
-        tuple(exercise.id for exercise in known_exercises(course, exercises)) if exercises else ()
+        tuple(exercise.id for exercise in shared.known_exercises(course, exercises))
+        if exercises
+        else ()
     )
 
     with open_book(results, course=course) as book:

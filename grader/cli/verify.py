@@ -11,8 +11,8 @@ import click
 from grader.authoring.forgeries import forge
 from grader.authoring.mutation import mutate
 from grader.authoring.verify import verify as prove
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.progress import ProgressBar, VerifyDisplay
 from grader.cli.terminal.proofs import show_mutants, show_proofs, show_words
@@ -32,8 +32,8 @@ class _VerifyCommand(Command):
 
 
 @click.command(cls=_VerifyCommand)
-@exercises_argument
-@course_option
+@shared.exercises_argument
+@shared.course_option
 @click.option(
     "--jobs",
     metavar="N",
@@ -121,8 +121,8 @@ def verify(
       grade verify glu --words     which of its points a forger could earn by words
       grade verify glu --mutants   what its suites do not see
     """
-    course = open_course(course_path)
-    selected = known_exercises(course, exercises)
+    course = shared.open_course(course_path)
+    selected = shared.known_exercises(course, exercises)
     if mutants is not None:
         click.get_current_context().exit(_mutate(course, selected, mutants, jobs))
     if words:

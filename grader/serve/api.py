@@ -163,8 +163,8 @@ class Api:
     async def _class_events(self) -> AsyncIterator[bytes]:
         with self._server.hub.listening(CLASS) as events:
             yield event("state", {})
-            while (told := await _next_of(events)) is not CLOSED:
-                if told is None:
+            while (news := await _next_of(events)) is not CLOSED:
+                if news is None:
                     yield _STILL_HERE
                     continue
                 await asyncio.sleep(1)

@@ -57,9 +57,12 @@ class HandInReader:
 
     def __init__(self, course: Course, options: GradingOptions) -> None:
         self._course, self._options = course, options
-        self._digests = {each.id: exercise_digest(course, each) for each in course.exercises}
+        self._digests = {
+            exercise.id: exercise_digest(course, exercise) for exercise in course.exercises
+        }
         self._ordinary = {
-            each.id: ordinary_in(each, course.stub(each).source) for each in course.exercises
+            exercise.id: ordinary_in(exercise, course.stub(exercise).source)
+            for exercise in course.exercises
         }
 
     @property

@@ -60,13 +60,13 @@ class Pages:
         )
         if entry is None:
             raise Refusal(503, "The course has no exercise that is judged here.")
-        waiting = {each.name for each in standing.exercises if each.open}
+        waiting = {exercise.name for exercise in standing.exercises if exercise.open}
         shown = _without(entry, waiting)
         return self._page(
             "home.html",
             entry=shown,
             standing=standing,
-            statuses={each.name: each.status for each in entry.result.exercises},
+            statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             unjudged=sum(e.status is Status.UNJUDGED for e in shown.result.exercises),
             chapters=chapter_cells(shown.result.exercises),
             most_bytes=self._server.reader.most_bytes * 3 // 4,

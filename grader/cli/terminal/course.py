@@ -79,10 +79,12 @@ def show_exercises(console: Console, workspace: Workspace) -> Iterator[Text]:
 def _assignment_lines(workspace: Workspace) -> Iterator[Text]:
     """A line for each assignment: its id, how much of it is done, when it is due, and its title."""
     standings, rows = workspace.standings(), [("assignment", "done", "due", "title")]
-    for each in workspace.course.assignments:
-        done = sum(standings[name].is_done for name in each.exercises)
-        due = "" if each.due is None else f"{each.due_at:%Y-%m-%d %H:%M %Z}"
-        rows.append((each.id, f"{done} of {len(each.exercises)}", due, clean(each.title)))
+    for assignment in workspace.course.assignments:
+        done = sum(standings[name].is_done for name in assignment.exercises)
+        due = "" if assignment.due is None else f"{assignment.due_at:%Y-%m-%d %H:%M %Z}"
+        rows.append(
+            (assignment.id, f"{done} of {len(assignment.exercises)}", due, clean(assignment.title))
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     yield Text()
     for row in rows:
@@ -135,8 +137,8 @@ def _worth(exercise: Exercise) -> float:
 def _row(
     workspace: Workspace, exercise: Exercise, columns: tuple[str, ...], standing: Standing
 ) -> _Row:
-    kept = workspace.logbook.score(exercise, workspace.handed(exercise))
-    before = "" if kept is None else f"{number(kept.score)} / "
+    points_now = workspace.logbook.score(exercise, workspace.handed(exercise))
+    before = "" if points_now is None else f"{number(points_now.score)} / "
     cells = {
         "exercise": exercise.id,
         "state": standing_words(standing, workspace.course),

@@ -28,20 +28,8 @@ from grader.cli.terminal.console import (
 )
 from grader.judge.scoring import sum_of
 from grader.results import ExerciseResult, Outcome, Place, Result, Status, Visibility
+from grader.student import blocks
 from grader.student.advice import Guide, shown_path
-from grader.student.blocks import (
-    FIRST_FINDINGS,
-    Block,
-    Hint,
-    Message,
-    Note,
-    Printed,
-    Section,
-    Summary,
-    Where,
-    in_full,
-    summarized,
-)
 from grader.student.progress import progress_of
 from grader.text import clean, counted, listed, number
 
@@ -60,7 +48,7 @@ def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool
     if verbose:
         walls = ", ".join(result.environment.isolation) or "none"
         about = f"Seed {result.seed}, {result.duration_seconds:.2f} s. Walls: {walls}."
-    for shown in range(FIRST_FINDINGS, 0, -1):
+    for shown in range(blocks.FIRST_FINDINGS, 0, -1):
         lines = [
             *panel(console, result.exercises, guide, verbose=verbose, about=about, shown=shown)
         ]
@@ -77,7 +65,7 @@ def panel(
     *,
     verbose: bool = False,
     about: str = "",
-    shown: int = FIRST_FINDINGS,
+    shown: int = blocks.FIRST_FINDINGS,
 ) -> Iterator[Text]:
     """The lines of the panel of these exercises; `about` is said of the run as a whole.
 
@@ -183,10 +171,10 @@ class _Panel:
             message = self._guide.fault(exercise)
             exercise = msgspec.structs.replace(exercise, message=message)
         if self._verbose:
-            for section in in_full(exercise):
+            for section in blocks.in_full(exercise):
                 yield from self._section(exercise, section)
         else:
-            summary = summarized(exercise, shown, printed=True)
+            summary = blocks.summarized(exercise, shown, printed=True)
             for section in summary.sections:
                 yield from self._section(exercise, section)
             if not brief and (rest := self._rest(exercise, summary)):
@@ -196,7 +184,7 @@ class _Panel:
         if alone and exercise.output.strip():
             yield from printed_lines(self._console, exercise.output, self._most_printed)
 
-    def _section(self, exercise: ExerciseResult, section: Section) -> Iterator[Text]:
+    def _section(self, exercise: ExerciseResult, section: blocks.Section) -> Iterator[Text]:
         test, about = section.test, ""
         if self._verbose and test is not None:
             about = f"  {test.visibility.value} {test.duration_seconds:.2f}s"
@@ -211,7 +199,7 @@ class _Panel:
         how = f"About {entry.minutes} minutes, {DIFFICULTY[entry.difficulty]}."
         yield from hang(self._console, "    ", how, "dim")
 
-    def _rest(self, exercise: ExerciseResult, summary: Summary) -> str:
+    def _rest(self, exercise: ExerciseResult, summary: blocks.Summary) -> str:
         """The number of tests that are not shown, and the command that shows them."""
         parts = []
         if more := summary.more:
@@ -237,7 +225,7 @@ class _Panel:
         tests = [test for exercise in self._exercises for test in exercise.tests]
         if all(test.visibility is Visibility.PUBLIC for test in tests):
             line.append("  by the public tests alone", "dim")
-        extra = [each.name for each in self._exercises if each.extra_credit]
+        extra = [exercise.name for exercise in self._exercises if exercise.extra_credit]
         if extra and len(extra) < len(self._exercises):
             line.append(f"  {listed(extra)} for extra credit", "dim")
         return line
@@ -303,7 +291,7 @@ def _tests(row: ExerciseResult) -> tuple[int, int]:
 
 def section_lines(
     console: Console,
-    section: Section,
+    section: blocks.Section,
     where: Callable[[Place], str],
     *,
     prefix: Text | None = None,
@@ -323,26 +311,26 @@ def section_lines(
         yield from hang(console, prefix, Text.assemble(title, (about, "dim")))
     is_quiet = test is not None and test.outcome is Outcome.SKIPPED
     for block in section.blocks:
-        if isinstance(block, Printed):
+        if isinstance(block, blocks.Printed):
             yield from printed_lines(console, block.text, printed)
         else:
             yield from _block_lines(console, block, where, is_quiet=is_quiet)
 
 
 def _block_lines(
-    console: Console, block: Block, where: Callable[[Place], str], *, is_quiet: bool
+    console: Console, block: blocks.Block, where: Callable[[Place], str], *, is_quiet: bool
 ) -> Iterator[Text]:
     match block:
-        case Message(text):
+        case blocks.Message(text):
             first, _, details = text.partition("\n")
             yield from text_lines(console, first, _INDENT, "dim" if is_quiet else "bold")
             yield from text_lines(console, details, _INDENT, "dim" if is_quiet else "")
-        case Where(place):
+        case blocks.Where(place):
             yield from _place_lines(console, where(place), place.function)
-        case Hint(text):
+        case blocks.Hint(text):
             prefix = Text(f"{_INDENT}{marks_for(console).arrow} ")
             yield from hang(console, prefix, clean(text, LONGEST_LINE), "italic")
-        case Note(text):
+        case blocks.Note(text):
             yield from hang(console, _INDENT, clean(text, LONGEST_LINE), "dim")
 
 
