@@ -13,7 +13,7 @@ from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
 from grader.gradebook import Gradebook, Keeper, marking
 from grader.gradebook.anonymous import Pseudonyms
-from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.intake import refuse_other_course
 from grader.text import clean, counted, number
 
 _LONGEST_LINE = 300
