@@ -128,6 +128,10 @@ def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Pa
 def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
     school: School, tmp_path: Path
 ) -> None:
+    # A verdict that a busy machine made late would differ, and is no matter of a kill.
+    shutil.rmtree(school.submissions / "cem")
+    manifest = school.course / "exercises" / "course.toml"
+    manifest.write_text(manifest.read_text().replace("seconds = 3", "seconds = 60"))
     for number in range(12):
         school.hand_in(f"more{number}", RIGHT + f"# {number}\n")
     undisturbed = tmp_path / "undisturbed"
