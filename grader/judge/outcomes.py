@@ -145,6 +145,7 @@ def missing_name(reply: Raised, module: str) -> str:
 
 
 def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
+    """The exception for a reply; one raised in a probe is about what the code returned, and says so."""
     text = clean_lines(reply.text, MAX_TEXT)
     if reply.in_probe:
         first = text.partition("\n")[0].rstrip(".")
@@ -160,6 +161,7 @@ def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
 
 
 def cause_of_death(status: int, frame: Frame | None) -> str:
+    """The sentence about a process that ended by itself, from its exit status (negative: by that signal)."""
     where = f" at line {frame.line}, in {frame.function}" if frame else ""
     if status >= 0:
         return (

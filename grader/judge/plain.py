@@ -83,6 +83,7 @@ class SuitePlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """End the test of a suite, and keep its metadata."""
         error = call.excinfo.value if call.excinfo is not None else None
         if isinstance(error, SubmissionFailure) and not item.config.getoption("fulltrace"):
             _end_in_suite(error, item.path)

@@ -214,20 +214,15 @@ def judges(
     *,
     preload: Sequence[str] = (),
     walls: bool = True,
-    bubblewrap: bool = True,
     fork: bool = CAN_FORK,
     program: str = "grader.judge.process",
 ) -> Iterator[list[Judge]]:
     """Start judges and, where processes can be forked, the fork server that they share.
 
     `preload` names the modules that the sandboxes are going to need, the first one first. Without
-    `walls` student code is not confined at all, without `bubblewrap` by the inner walls alone.
+    `walls` student code is not confined at all.
     """
-    server = (
-        ForkServerProcess(count, walls=walls, bubblewrap=bubblewrap, preload=preload)
-        if fork
-        else None
-    )
+    server = ForkServerProcess(count, walls=walls, preload=preload) if fork else None
     controls = server.controls if server is not None else [None] * count
     started = [Judge(control, walls=walls, program=program) for control in controls]
     try:
@@ -359,6 +354,7 @@ def _judge(
     learned: _Learned,
     reply: Reply,
 ) -> Judgment | JudgeFault:
+    """Answer one assignment: read the course, learn late imports if asked to, and judge within the limits."""
     from grader.judge.run import judge_exercise
 
     assignment = _decode_assignment(line)

@@ -350,6 +350,7 @@ def _read(path: Path) -> ObservedMistakes | None:
 
 
 def _kept(observed_mistakes: ObservedMistakes) -> tuple[list[WrongAnswer], Observe]:
+    """A package's wrong answers, and what looks up their observations instead of running them."""
     answers = [
         WrongAnswer(mistake.id, mistake.id, b"", caught_by=mistake.caught_by, says=mistake.sentence)
         for mistake in observed_mistakes.mistakes

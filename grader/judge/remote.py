@@ -63,6 +63,7 @@ class _Attach(torch.autograd.Function):
 def _products(
     session: Session, graph: int, inputs: list[Tensor], gradients: list[Tensor | None]
 ) -> list[Tensor | None]:
+    """Vector-Jacobian products from the sandbox, one for each input, in the input's shape and dtype."""
     differentiable = torch.is_grad_enabled()
     packing = Packing()
     request = Backward(graph, packing.pack(gradients), differentiable)
@@ -134,6 +135,7 @@ class RemoteModule(nn.Module):
         object.__setattr__(self, "_class_name", class_name)
 
     def _take_state(self, reply: Built) -> None:
+        """Register the parameters and buffers of a reply under their names, if a module can have these."""
         _check_names(reply.parameters, reply.buffers)
         trainables, saved = set(reply.trainable), set(reply.saved)
         try:
@@ -148,6 +150,7 @@ class RemoteModule(nn.Module):
         self.training = reply.training
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        """Send this state and the arguments; the result hangs together with parameters and arguments."""
         session, _, on_mutation = self.__dict__["_remote"]
         packing = Packing(strided=True)
         request = self._request(packing, arguments, keywords)
@@ -172,6 +175,7 @@ class RemoteModule(nn.Module):
     def _request(
         self, packing: Packing, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Forward:
+        """The request for a call of forward: all state, then the arguments, whose tensors alone are counted."""
         parameters = packing.pack(dict(self.named_parameters()))
         buffers = packing.pack(dict(self.named_buffers()))
         # The positions of wanted gradients count the arguments alone.

@@ -428,6 +428,7 @@ def _is_test(member: object, name: str, suite: Path) -> bool:
 
 
 def _imported(suite: Path, source: bytes) -> types.ModuleType:
+    """Import a suite from these bytes; raises JudgeError where it cannot be run."""
     name = ".".join((*suite.parent.parts[-3:], suite.stem))
     module = types.ModuleType(name)
     module.__file__ = str(suite)

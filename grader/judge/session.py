@@ -254,6 +254,7 @@ class Session:
         return self._sandbox
 
     def _started(self) -> Sandbox:
+        """A sandbox that is ready, with the walls that were asked for; raises IsolationError without them."""
         if self._starting is None:
             self.begin()
         starting, self._starting = self._starting, None
@@ -271,6 +272,7 @@ class Session:
         return sandbox
 
     def _load(self, sandbox: Sandbox) -> None:
+        """Have a new sandbox import the student's module, and then the probes of the sandbox before it."""
         guards = tuple(
             Guard(rule.entry_points, rule.operators, rule.names) for rule in self.exercise.forbidden
         )
@@ -293,6 +295,7 @@ class Session:
     def _exchange(
         self, sandbox: Sandbox, request: Request, packing: Packing
     ) -> tuple[Reply, list[torch.Tensor]]:
+        """Send a request and wait for its reply, within the seconds that the test has left."""
         seconds = self._budget.left
         if seconds <= 0:
             raise TimedOut(self._time_is_up())
@@ -343,6 +346,7 @@ class Session:
         )
 
     def _time_is_up(self, frame: Frame | None = None) -> str:
+        """The sentence about a time-out: of the whole exercise or share, or of one call."""
         if self._budget.is_used_up:
             what = self._budget.share or "this exercise"
             return (
@@ -410,6 +414,7 @@ class Session:
                     raise Forbidden(f"{name} is not allowed here: {rule.reason}.", Frame(0, ""))
 
     def _meaning(self, reply: Reply, entry_point: str) -> Reply:
+        """The reply if it is an answer; raises what the code did instead of answering."""
         match reply:
             case Returned(operators=operators):
                 self._refuse_operators(operators, entry_point)

@@ -140,6 +140,7 @@ class Student:
     def _call(
         self, called: RemoteFunction, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
+        """Call a function in the sandbox; the result hangs together with tensors that require gradients."""
         session, packing = self._session, Packing(strided=True)
         request = self._request(called, packing, arguments, keywords)
         if called.probe is not None or "torch" not in sys.modules:
@@ -159,6 +160,7 @@ class Student:
         keywords: dict[str, Any],
         seed: int,
     ) -> Returned:
+        """Call a function with seeded random states; the reply reports its arguments before and after."""
         packing = Packing(strided=True)
         request = self._request(called, packing, arguments, keywords)
         request = structs.replace(request, observe=seed)
@@ -172,6 +174,7 @@ class Student:
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
     ) -> Call:
+        """The request for a call, unless the source names what the exercise forbids."""
         if called.probe is None:
             self._session.refuse_forbidden(called.name)
         else:

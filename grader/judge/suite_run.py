@@ -151,6 +151,7 @@ def meaning_of(error: BaseException | None) -> TestEnd:
 
 
 def _student_error(error: StudentError) -> TestEnd:
+    """The meaning of an exception of the student's code: still to be written, or an error at its last line."""
     place = error.frames[-1] if error.frames else None
     line, function = (place.line, place.function) if place else (None, "")
     if isinstance(error, NotImplementedError) and error.unwritten:
@@ -196,6 +197,7 @@ _PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 
 
 def _advice(error: StudentError) -> str:
+    """A sentence on what to do about an exception; empty where there is nothing to add."""
     if isinstance(error, MemoryError) or "allocate memory" in error.text:
         return " It asked for more memory than an exercise may use."
     if isinstance(error, RecursionError):

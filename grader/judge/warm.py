@@ -112,6 +112,7 @@ class WarmJudge:
             return self._current
 
     def _judged(self, order: Order) -> Answer:
+        """Judge one order, and count its tests as they end."""
         ended = 0
 
         def done(_: TestResult) -> None:

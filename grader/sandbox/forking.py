@@ -114,6 +114,7 @@ class ForkServerSandboxes:
         self._control, self._callers = control, callers
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
+        """Ask for a sandbox; see `SandboxSource`. Its ends of channel and output travel with the demand."""
         channel, channel_there = socket.socketpair()
         output, output_there = socket.socketpair()
         with channel_there, output_there:
@@ -150,6 +151,7 @@ class ForkServerSandboxes:
         return answer.status
 
     def _answer(self) -> Answer:
+        """The next answer of the fork server; raises SandboxError where it is gone."""
         # Without a limit: a fork waits for the modules that it needs, however slow the disk is.
         # A fork server that dies closes the socket.
         try:

@@ -107,6 +107,7 @@ class ForkServer:
                 collapse()
 
     def _receive(self, control: socket.socket) -> None:
+        """Carry out one demand of a judge, and answer it."""
         message, descriptors = b"", list[int]()
         # A judge that was stopped in the middle of something resets its end.
         with contextlib.suppress(ConnectionError):
@@ -144,6 +145,7 @@ class ForkServer:
     def _spawn(
         self, spawn: Spawn, control: socket.socket, descriptors: list[int]
     ) -> Spawned | Failed:
+        """Import what is needed, fork, and return in the parent; the child never returns."""
         for module in spawn.modules:
             self._load(module)
         self._freeze()

@@ -55,6 +55,7 @@ class SpawnedSandboxes:
         self._processes: dict[int, tuple[subprocess.Popen[bytes], Path]] = {}
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
+        """Start a process; see `SandboxSource`. It calls back twice: for the channel and for its output."""
         server = socket.create_server(("127.0.0.1", 0))
         token = secrets.token_bytes(16)
         number = self._start(server.getsockname()[1], token, modules, limits)
@@ -73,6 +74,7 @@ class SpawnedSandboxes:
         return wait
 
     def _start(self, port: int, token: bytes, modules: Sequence[str], limits: Limits) -> int:
+        """Start the process and tell it where to call; returns its number."""
         # Made and removed here: a sandbox that is killed removes nothing.
         scratch = Path(tempfile.mkdtemp(prefix="grade-"))
         process = subprocess.Popen(

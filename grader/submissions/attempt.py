@@ -196,6 +196,7 @@ class _Gathering:
             self._add_file(piece)
 
     def _add_file(self, piece: AttemptFile) -> None:
+        """Sort one file by its name: a request, an exercise's, an archive, or another one."""
         name = piece.path.rpartition("/")[2]
         candidate = Candidate(piece.path, functools.partial(self._read, piece))
         if requested(self._course, name):
@@ -289,6 +290,7 @@ class _Gathering:
         return next(iter(contents))
 
     def _missing(self, exercise: Exercise) -> ExerciseFile:
+        """Why there is no file of an exercise: what was handed in instead, or what could not be read."""
         problem = f"{exercise.file} is missing: hand it in under this name."
         has_work = self._open or any(listing.candidates for listing, _ in self._listings)
         if self._problems and not has_work:

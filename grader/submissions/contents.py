@@ -69,6 +69,7 @@ def _is_submission(course: Course, items: Iterable[Item]) -> bool:
 
 
 def _is_part(course: Course, item: Item) -> bool:
+    """Whether an item is an exercise's file, or a folder that holds some where a submission has them."""
     if item.kind is not EntryKind.FOLDER:
         return any(item.name == f"{exercise.id}.py" for exercise in course.exercises)
     expected = [
@@ -91,6 +92,7 @@ def _is_students(name: str) -> bool:
 
 
 def _from_folder(folder: Path, course: Course) -> Download:
+    """The items of a folder, below folders that only wrap them."""
     items, metadata, hidden = _items_of(folder)
     for _ in range(_MAX_WRAPPERS):
         folders = [item for item in items if item.kind is EntryKind.FOLDER]
@@ -112,6 +114,7 @@ def _may_be_somebodys(name: str, kind: EntryKind) -> bool:
 
 
 def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member], list[str]]:
+    """The items of one folder, its files of metadata, and the hidden names that may be somebody's."""
     items: list[Item] = []
     hidden: list[str] = []
     metadata: dict[str, Path | Member] = {}
@@ -200,6 +203,7 @@ class _Collected:
         return (*self._folders.values(), *self._files)
 
     def add(self, member: Member) -> None:
+        """Put a member to its item, or to the metadata, or count it as passed over."""
         try:
             check_path(member.path)
         except Unreadable:
@@ -229,6 +233,7 @@ class _Collected:
             )
 
     def _add_below(self, item: Item, below: list[str], member: Member) -> None:
+        """Keep a file of a folder that matters: an exercise, an archive, a request, and a few others."""
         item.is_clone |= bool(below) and below[0] in _OF_CLONES
         if member.kind is EntryKind.FOLDER or any(map(is_ignored, below)):
             return

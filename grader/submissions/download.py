@@ -301,6 +301,7 @@ def _notes(
     people: dict[str, StudentInfo],
     before: dict[str, StudentInfo],
 ) -> list[str]:
+    """What an instructor should know of the teams, a line each."""
     alone = sorted(name for name, person in people.items() if not person.ids.get(TEAM))
     moved = sorted(
         name

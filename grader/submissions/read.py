@@ -137,6 +137,7 @@ def _places(exercise: Exercise) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> ExerciseFile:
+    """One file, or why it cannot be read."""
     name = written(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
     try:
         with open_regular(path, name) as file:

@@ -141,6 +141,7 @@ def _normal(kind: str, value: str) -> str:
 
 
 def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
+    """All that a student may be found by: the kind of each name, and the name as it is compared."""
     pairs = [("id", student.id), ("email", student.email), *student.ids.items()]
     pairs.append(("local_part", student.email.partition("@")[0]))
     for kind, value in pairs:
@@ -181,6 +182,7 @@ def _rows(text: str) -> Iterator[list[str]]:
 
 
 def _students(what: str, rows: Iterator[list[str]]) -> Iterator[ListRow]:
+    """The rows of a class list that are students; the first row names the columns."""
     header = [_ALNUM.sub("", name.casefold()) for name in next(rows, [])]
     columns = {index: _COLUMNS[name] for index, name in enumerate(header) if name in _COLUMNS}
     for platform in PLATFORMS:

@@ -67,6 +67,7 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
         return looks[stub]
 
     def _look(self, stub: Stub) -> Look:
+        """The state of the file; see `look`."""
         if self.source is None:
             return Look(State.MISSING if self.path is None else State.UNREADABLE)
         if is_empty(self.source):

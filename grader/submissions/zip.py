@@ -84,6 +84,7 @@ class ZipArchive:
         self._zip.NameToInfo.clear()
 
     def _member(self, info: zipfile.ZipInfo) -> Member:
+        """An entry of the table, with the reason why its bytes cannot be read, if there is one."""
         # Names without the flag are of any encoding; `zipfile` takes them for cp437, which has every byte.
         raw = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
         problem = ""

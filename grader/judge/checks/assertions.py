@@ -79,6 +79,7 @@ def assert_equal(
 
 
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
+    """Compare by a rule; raise CheckFailed, with the sentence of the mistake that was recognized first."""
     if mistakes and _recorded is not None:
         _record(_recorded, expected, rule, mistakes() if callable(mistakes) else mistakes)
     mismatch = first_mismatch(actual, expected, rule)
@@ -251,6 +252,7 @@ def fields(report: Any, *names: str, told: str = UNREADABLE) -> list[Any]:
 
 
 def _step(value: Any, key: str | int, names: Sequence[str]) -> tuple[Any, bool]:
+    """The entry of a value under one key, and whether it is missing."""
     # Nearly always a dict, of which Python need not ask whether it is a Mapping.
     if type(value) is dict or isinstance(value, Mapping):
         return (value[key], False) if key in value else (None, True)

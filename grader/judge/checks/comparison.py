@@ -207,6 +207,7 @@ def _without_numpy_scalar(value: Any) -> Any:
 
 
 def _compare_arrays(actual: Any, expected: Any, rule: Rule) -> DifferenceKind | None:
+    """How two arrays differ: first in library, shape and dtype, then in a number beyond the tolerance."""
     if not (is_tensor(actual) if is_tensor(expected) else is_ndarray(actual)):
         return DifferenceKind.TYPE
     if tuple(actual.shape) != tuple(expected.shape):
@@ -234,12 +235,12 @@ def _identical(actual: Any, expected: Any) -> bool:
 
 
 def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind | None:
+    """How two Python numbers differ; by an exact rule a float is no answer where an int is expected."""
     if not is_number(actual):
         return DifferenceKind.TYPE
     if rule.exact and isinstance(expected, int) and not isinstance(actual, int):
-        return (
-            DifferenceKind.TYPE
-        )  # an int may answer a float, as in type hints, but not the reverse
+        # An int may answer a float, as in type hints, but not the reverse.
+        return DifferenceKind.TYPE
     if actual == expected:
         return None
     left, right = as_float(actual), as_float(expected)
@@ -263,6 +264,7 @@ def as_float(number: float) -> float:
 def _compare_sequences(
     actual: Any, expected: Any, rule: Rule, path: tuple[Any, ...]
 ) -> Mismatch | None:
+    """The first difference of two lists, tuples or named tuples; a list may answer a tuple."""
     names = field_names(expected)
     if not isinstance(actual, (list, tuple, Record)):
         return Mismatch(DifferenceKind.TYPE, path, actual, expected)
@@ -282,6 +284,7 @@ def _compare_sequences(
 def _compare_mappings(
     actual: Any, expected: Mapping[Any, Any], rule: Rule, path: tuple[Any, ...]
 ) -> Mismatch | None:
+    """The first difference of two dicts: of their keys, then of their values, then of the order."""
     if not isinstance(actual, Mapping):
         return Mismatch(DifferenceKind.TYPE, path, actual, expected)
     given, wanted = _typed_keys(actual, rule), _typed_keys(expected, rule)

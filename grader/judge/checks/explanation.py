@@ -112,6 +112,7 @@ def explain_type(value: Any, expected: str, what: str) -> list[str]:
 
 
 def _type_hint(value: Any, expected: str, what: str) -> str:
+    """The end of the sentence about another type: a full stop, or what may have happened and a remedy."""
     # The name of a function may well have "grad" in it; a gradient is what .grad or "gradient of" says.
     if value is None and expected == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
         return ": does a gradient reach it?"
@@ -261,6 +262,7 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
 
 
 def _same_length_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
+    """How two shapes of as many dimensions are related; None where nothing simple relates them."""
     differing = [
         d for d, (left, right) in enumerate(zip(given, wanted, strict=True)) if left != right
     ]
@@ -285,6 +287,7 @@ def _same_length_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | 
 
 
 def _explain_values(actual: Any, expected: Any, rule: Rule, what: str, search: bool) -> list[str]:
+    """The lines about two arrays of one shape, or two numbers, that differ in values."""
     if is_array(expected):
         left, right, dtype = _as_arrays(actual, expected)
         tolerance = rule.tolerance(dtype)
@@ -323,6 +326,7 @@ def _as_arrays(actual: Any, expected: Any) -> tuple[Array, Array, str]:
 def _worst_element(
     left: Array, right: Array, tolerance: Tolerance, dtype: str, what: str
 ) -> list[str]:
+    """How many elements of two arrays of one shape differ, and the element that differs most."""
     import numpy as np
 
     wrong = ~agreement(left, right, tolerance)

@@ -176,6 +176,7 @@ class _Search:
         return self._factor() or self._shift() or self._function()
 
     def _factor(self) -> str | None:
+        """All elements times one factor, fitted to the greatest expected element."""
         import numpy as np
 
         greatest = int(np.argmax(np.abs(self._expected)))
@@ -212,6 +213,7 @@ class _Search:
         return abs(left - right) <= max(self._slack, 1e-9) * abs(right)
 
     def _shift(self) -> str | None:
+        """All elements plus one number, the mean difference."""
         import numpy as np
 
         shift = np.mean(self._actual - self._expected)
@@ -227,6 +229,7 @@ class _Search:
         return f"Every element is {element(amount)} {direction} than what is expected."
 
     def _function(self) -> str | None:
+        """An elementary function of every element."""
         import numpy as np
 
         e = self._expected
@@ -254,6 +257,7 @@ class _Search:
         return None
 
     def _rearrangements(self) -> Iterator[tuple[Array, float, str]]:
+        """The expected elements at other places: candidates, the bits that chose each, and its words."""
         import numpy as np
 
         e = self._expected

@@ -228,6 +228,7 @@ def _owner(dotted: str) -> tuple[Any, str]:
 # Making a class takes longer than a call that it watches.
 @functools.cache
 def _mode_class() -> Any:
+    """The dispatch mode that an `OperatorWatch` enters."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):

@@ -131,6 +131,7 @@ def _is(value: Any, module: str, name: str) -> bool:
 
 
 def _tensor(tensor: Any) -> dict[str, Any]:
+    """The facts of a tensor: a copy of its values, and what only a live object shows."""
     torch = sys.modules["torch"]
     inference = _own(tensor, "is_inference")()
     facts = {
@@ -179,6 +180,7 @@ def _leaves(tensor: Any) -> list[Any]:
 
 
 def _module(module: Any) -> dict[str, Any]:
+    """The facts of a module: the mode of every submodule, its tensors, and how many hooks it has."""
     parts = list(module.named_modules())
     hooks = {
         f"{name}.{table}".lstrip("."): len(registered)

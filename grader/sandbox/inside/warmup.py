@@ -39,6 +39,7 @@ def warm_up(module: str) -> None:
 
 
 def _torch() -> None:
+    """Use autograd, and what seeding imports."""
     import torch
 
     # One thread: a fork must not inherit a thread pool that exists only in its parent.
@@ -101,6 +102,7 @@ def _dynamo() -> None:
 
 
 def _compiler() -> None:
+    """Compile a small graph, so that the tables of torch._dynamo are there."""
     import torch
 
     # After each compilation torch flushes the processor's cache to measure the guards (17 ms of 27).
@@ -129,6 +131,7 @@ def _export() -> None:
 
 
 def _figure() -> None:
+    """Draw and save a small figure, so that fonts and tables are there."""
     from io import BytesIO
 
     from matplotlib import font_manager, mathtext

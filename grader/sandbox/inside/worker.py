@@ -81,6 +81,7 @@ class Worker:
         return reply, packing
 
     def _dispatch(self, request: Request, unpacking: Unpacking, packing: Packing) -> Reply:
+        """Carry out one request; what it raises is for `answer` to report."""
         match request:
             case Load():
                 return self._load(request)
@@ -109,6 +110,7 @@ class Worker:
     # --- loading --------------------------------------------------------------------------------
 
     def _load(self, request: Load) -> Reply:
+        """Put the guards up, change the interpreter, and run the student's file as a module."""
         self._file = request.file
         path = self._scratch / request.file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,6 +155,7 @@ class Worker:
     # --- calls ----------------------------------------------------------------------------------
 
     def _call(self, request: Call, unpacking: Unpacking, packing: Packing) -> Reply:
+        """Call a function of the student, or of a probe."""
         arguments, keywords = self._arguments(request, unpacking)
         function: Callable[..., Any]
         if request.probe is not None:
@@ -238,6 +241,7 @@ class Worker:
         watches: list[OperatorWatch],
         packing: Packing,
     ) -> Reply:
+        """Call, and report what was changed in place; a graph is kept where gradients may be asked for."""
         before = [state_of(tensor) for tensor in unpacking.tensors]
         with self._guarded(watches) as call:
             value = function(*arguments, **keywords)
@@ -257,6 +261,7 @@ class Worker:
         return Returned(packed, graph, positions, mutated, operators=call.operators)
 
     def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
+        """Make a module of the student's class, and report its state."""
         arguments, keywords = self._arguments(request, unpacking)
         module = self._attribute(request.class_name)(*arguments, **keywords)
         torch = sys.modules["torch"]
@@ -277,6 +282,7 @@ class Worker:
         )
 
     def _forward(self, request: Forward, unpacking: Unpacking, packing: Packing) -> Reply:
+        """Call a built module, after its state was made that of the request."""
         module = self._built[request.handle]
         parameters = unpacking.unpack(request.parameters)
         buffers = unpacking.unpack(request.buffers)
@@ -301,6 +307,7 @@ class Worker:
         return structs.replace(reply, mutated=(*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
+        """The gradients of a kept graph; itself a new graph where they have to be differentiable."""
         torch = sys.modules["torch"]
         graph = self._graphs[request.graph]
         given = unpacking.unpack(request.gradients)

@@ -85,6 +85,7 @@ def _program() -> str | None:
 
 
 def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[str]:
+    """The options of bwrap: nothing shared, the paths read-only, and this environment alone."""
     options = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     # Not as root, not even in there: who is called 0 may not make a user namespace without a
     # capability, and every sandbox makes one.

@@ -131,6 +131,7 @@ def _create(version: int, handled: int, *, tcp: bool) -> int:
 
 
 def _grant(ruleset: int, path: Path, rights: int) -> None:
+    """Grant these rights on a path and below it; on a file only those that files have."""
     with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:

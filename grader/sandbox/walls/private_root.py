@@ -67,6 +67,7 @@ def enter_private_root(readable: Iterable[Path]) -> bool:
 
 
 def _build(readable: Iterable[Path]) -> None:
+    """Mount the new root below `_BASE`: paths, devices, settings, processes; then make it read-only."""
     quiet = MS_NOSUID | MS_NODEV
     syscalls.mount("tmpfs", str(_BASE), "tmpfs", quiet, "size=1m,mode=0755")
     for folder in ("etc", "tmp", "proc"):
@@ -84,6 +85,7 @@ def _build(readable: Iterable[Path]) -> None:
 
 
 def _show(path: Path) -> None:
+    """Bind one path read-only at its place in the new root, or copy it where it is a link."""
     inside = _BASE / path.relative_to("/")
     inside.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():

@@ -80,6 +80,7 @@ def limit(site: Site) -> bool:
 
 
 def _lower(name: str, soft: int, hard: int) -> bool:
+    """Lower one limit, never above the hard limit that there is; False where that is refused."""
     import resource
 
     number = getattr(resource, name, None)
@@ -141,6 +142,7 @@ def why_no_group() -> tuple[str, str]:
 
 
 def _make(memory_bytes: int, processes: int, made: list[Path]) -> ControlGroup | None:
+    """Make the group in the new hierarchy or in the old one; `made` gets its folders one by one."""
     name = f"grade-{os.getpid()}-{next(_numbers)}"
     try:
         if (_HIERARCHY / "cgroup.controllers").exists():
@@ -192,6 +194,7 @@ def _limit(folder: Path, limits: dict[str, int]) -> None:
 
 
 def _remove(folder: Path) -> None:
+    """Kill what is left in a group and remove it, within a second."""
     with contextlib.suppress(OSError):
         (folder / "cgroup.kill").write_text("1")
     # A killed process is in the group until its parent has waited for it.

@@ -134,6 +134,7 @@ class Channel:
         return reply, unpacking.tensors
 
     def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray]:
+        """The structure and the blob of the next frame, after a look at their announced lengths."""
         self._receive_at_least(_HEADER.size, wait)
         structure_bytes, blob_bytes = _HEADER.unpack_from(self._received)
         if structure_bytes > MAX_STRUCTURE_BYTES or blob_bytes > MAX_BLOB_BYTES:
@@ -146,6 +147,7 @@ class Channel:
         return structure, blob
 
     def _receive_at_least(self, size: int, wait: Callable[[], None]) -> None:
+        """Receive until so many bytes are there; `wait` is called before each look."""
         # Grows with what arrives: an announced length alone costs no memory.
         while len(self._received) < size:
             wait()

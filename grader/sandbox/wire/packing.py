@@ -104,6 +104,7 @@ class Packing:
         return msgspec.msgpack.Ext(TUPLE, _encode(packed))
 
     def _pack_object(self, value: Any, depth: int) -> Any:
+        """A tensor, an array or a child of a plain type; of all else the name of its type."""
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if torch is not None and isinstance(value, torch.Tensor):
             return self._pack_tensor(value, torch)
@@ -120,6 +121,7 @@ class Packing:
         return _extension(OPAQUE, _type_name(value))
 
     def _pack_tensor(self, value: torch.Tensor, torch: Any) -> Any:
+        """A tensor as its head and bytes; one that has no plain numbers as the name of its kind."""
         dtype = str(value.dtype).removeprefix("torch.")
         if value.layout is not torch.strided or value.is_meta or dtype not in DTYPES:
             return _extension(OPAQUE, f"Tensor ({value.layout}, {value.dtype}, {value.device})")

@@ -72,6 +72,7 @@ class Unpacking:
             raise ProtocolError(f"a value cannot be read: {error}"[:MAX_TEXT]) from error
 
     def _unpack(self, value: Any, depth: int) -> Any:
+        """The value of one extension or scalar, `depth` containers deep."""
         if type(value) in _PLAIN:
             return value
         if not isinstance(value, msgspec.msgpack.Ext):
@@ -114,6 +115,7 @@ class Unpacking:
         return dict(zip(keys, self._unpack_all(values, depth), strict=True))
 
     def _take(self, head: TensorHead, itemsize: int) -> memoryview:
+        """The bytes of the next tensor, if they fit its head; `itemsize` is that of its dtype in bytes."""
         if len(head.shape) > MAX_DIMENSIONS or any(not 0 <= n < 2**40 for n in head.shape):
             raise ProtocolError("a tensor has an impossible shape")
         # No elements, but a million millions of rows, which a suite might go through one by one.
@@ -132,6 +134,7 @@ class Unpacking:
         return data
 
     def _unpack_tensor(self, head: TensorHead) -> torch.Tensor:
+        """A tensor with memory of its own."""
         import torch
 
         # Looked up first: some names of torch's are modules that its lookup would import.
@@ -152,6 +155,7 @@ class Unpacking:
         return tensor
 
     def _unpack_strided(self, head: TensorHead, dtype: torch.dtype) -> torch.Tensor:
+        """A tensor of the judge's with the strides and the offset that it had there."""
         import torch
 
         if not self._strided or head.strides is None:

@@ -293,6 +293,7 @@ def figure(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
 
 
 def _figure_facts(drawn: Any) -> dict[str, Any]:
+    """A figure as plain data, as `laws.figure_of` describes it."""
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
@@ -310,6 +311,7 @@ def _figure_facts(drawn: Any) -> dict[str, Any]:
 
 
 def _axes_facts(axes: Any, drawn: Any) -> dict[str, Any]:
+    """One Axes as plain data: its texts and scales, and what is drawn in it."""
     from matplotlib.collections import LineCollection, PathCollection
 
     alone = len(drawn.axes) == 1  # then a label of the whole figure is one of its only Axes

@@ -225,6 +225,7 @@ def _own_facts(tensor: Any) -> dict[str, Any]:
 
 
 def _known_module(module: Any, reported: Any) -> Any:
+    """The facts of a module before the call, with the judge's own tensors and mode in them."""
     facts = dict(entry(reported, kind=dict))
     for kind, tensors in (
         ("parameters", dict(module.named_parameters())),
@@ -252,6 +253,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
+    """What differs between the facts of one value before and after the call; messages call it `name`."""
     kind = entry(before, "kind", kind=str)
     kinds: dict[Any, Callable[..., Iterator[Change]]] = {
         "tensor": _tensor_changes,
@@ -269,6 +271,7 @@ def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iter
 
 
 def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
+    """What differs in a tensor: shape and dtype first, since then nothing else can be compared."""
     for part, words in (
         ("shape", f"the shape of {name}"),
         ("dtype", f"the dtype of {name}"),
@@ -288,6 +291,7 @@ def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) 
 def _module_changes(
     prefix: str, before: Any, after: Any, owners: frozenset[str]
 ) -> Iterator[Change]:
+    """What differs in a module: modes, hooks, parameters and buffers; `prefix` stands before their names."""
     yield from _mode_changes(prefix, before, after, owners)
     if not same(entry(after, "hooks"), entry(before, "hooks")):
         yield Change(f"the hooks of {prefix.rstrip('.') or 'the module'}", "hooks", owners)
@@ -308,6 +312,7 @@ def _module_changes(
 
 
 def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
+    """The first submodule whose training mode is another one now."""
     old, new = (entry(facts, "training", kind=dict) for facts in (before, after))
     if same(new, old):
         return
@@ -338,6 +343,7 @@ def _optimizer_changes(
 def _container_changes(
     name: str, before: Any, after: Any, owners: frozenset[str]
 ) -> Iterator[Change]:
+    """What differs in the entries of a list, tuple or dict."""
     old, new = (entry(facts, "items", kind=list) for facts in (before, after))
     keys = entry(before, "keys", default=None)
     if len(old) != len(new) or not same(entry(after, "keys", default=None), keys):
