@@ -198,7 +198,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
     if check:
         drifted = [_check(course, e) for e in selected if course.solution(e).is_file()]
         click.get_current_context().exit(ExitCode.BELOW if any(drifted) else ExitCode.FULL_MARKS)
-    from grader.authoring.stub import write_stub
+    from grader.authoring.consistency import write_stub
 
     marked = selected if exercises else [e for e in selected if _is_marked(course, e)]
     if not marked:
@@ -222,7 +222,7 @@ def _is_marked(course: Course, exercise: Exercise) -> bool:
 
 def _check(course: Course, exercise: Exercise) -> bool:
     """Print how a stub has drifted, and return whether it has."""
-    from grader.authoring.stub import drift
+    from grader.authoring.consistency import drift
     from grader.text import clean_lines
 
     complaints = drift(course, exercise)
