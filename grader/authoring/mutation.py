@@ -30,8 +30,8 @@ from grader.course.manifest import Course, Exercise
 from grader.course.mutants import EquivalentMutant, equivalent_mutants
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
-from grader.judge.budget import TEST_PART
 from grader.judge.pool import Judges
+from grader.judge.session import TEST_PART
 from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome
 

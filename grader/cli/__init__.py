@@ -1,8 +1,9 @@
 """The command `grade`: each command parses, calls one function, prints and exits.
 
 One module holds a command or a few. `COMMANDS` says which, and it is imported when its command is called: a
-further command is a module beside them and a line below. `options` are those that several share, `border`
-turns errors into text and exit codes, `terminal` prints, `watch` is the loop of `grade watch`.
+further command is a module beside them and a line below. `options` are those that several share, `results`
+what RESULTS and STUDENT stand for; `border` turns errors into text and exit codes, `terminal` prints,
+`watch` is the loop of `grade watch`.
 """
 
 from __future__ import annotations
@@ -14,46 +15,51 @@ from grader.cli.border import HELP_FLAGS, Group
 
 __all__ = ["COMMANDS", "main"]
 
-# For each heading of the help its commands, each with its module, and its function where that has another name.
+# For each heading of the help its commands: the module, with the function where that has another name, and what
+# the help says of it.
 COMMANDS = {
     "For students": {
-        "run": "run",
-        "watch": "watch.command",
-        "list": "course:list_exercises",
-        "hint": "student",
-        "explain": "course",
-        "plot": "plot",
-        "solution": "student",
-        "reset": "student",
-        "submit": "submit",
-        "login": "submit",
+        "run": ("run", "Judge the first exercise that is not done, or some."),
+        "watch": ("watch.command", "Answer every save of your file."),
+        "list": ("course:list_exercises", "Show the exercises, and how far you are."),
+        "hint": ("course", "Show the next hint."),
+        "explain": ("course", "Show what an exercise or a chapter teaches."),
+        "plot": ("plot", "Draw what your code does, on an experiment of the course."),
+        "solution": ("course", "Show the course's own answer, once you have passed."),
+        "reset": ("course", "Put a stub back; your file is kept."),
+        "submit": ("submit", "Hand in to the server of your course."),
+        "login": ("submit", "Sign in at the server of your course."),
     },
     "For instructors": {
-        "batch": "batch",
-        "regrade": "batch",
-        "policy": "policy",
-        "adjust": "adjust",
-        "mark": "mark",
-        "requests": "requests",
-        "show": "show",
-        "report": "report",
-        "mistakes": "mistakes",
-        "similar": "similar",
-        "export": "export",
-        "term": "term",
-        "package": "package",
-        "serve": "serve",
-        "tokens": "serve",
+        "batch": ("batch", "Grade a class at once."),
+        "regrade": ("batch", "Judge a class again after a change."),
+        "policy": ("policy", "Show or set due times, penalties, and which attempt counts."),
+        "adjust": ("adjust", "Change points by hand, with a reason."),
+        "mark": ("mark", "Read the files of an exercise, and give points by a rubric."),
+        "requests": ("show", "List and answer what students ask about their points."),
+        "show": ("show", "Show one student's result, and what each test cost."),
+        "report": ("report", "Write a class as pages to look at, and to send."),
+        "mistakes": ("similar", "Name mistakes that many of a class make."),
+        "similar": ("similar", "Find files of a class that are alike."),
+        "export": ("export", "Write results in the format of another system."),
+        "term": ("report", "Add up the assignments of a term."),
+        "package": ("release", "Make an autograder for Gradescope."),
+        "serve": ("serve", "Judge what a class hands in, as it comes in."),
+        "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {
-        "new": "author",
-        "new-assignment": "author:new_assignment",
-        "stub": "author",
-        "verify": "verify",
-        "release": "author",
-        "pack": "author",
+        "new": ("author", "Begin an exercise."),
+        "new-assignment": ("author:new_assignment", "Begin an assignment."),
+        "stub": ("author", "Make stubs from solutions."),
+        "verify": ("verify", "Prove that the suites judge rightly."),
+        "release": ("release", "Write what students get."),
+        "pack": ("release", "Write what graders get, as one file."),
     },
-    "For people who must trust it": {"doctor": "doctor", "audit": "audit", "schema": "course"},
+    "For people who must trust it": {
+        "doctor": ("audit", "Say which walls stand between student code and this machine."),
+        "audit": ("audit", "Attack this installation, and say what stopped each attack."),
+        "schema": ("course", "Print the JSON Schema of results."),
+    },
 }
 
 

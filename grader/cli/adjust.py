@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import datetime
 import math
-import sys
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import login_name, results_argument
-
-if TYPE_CHECKING:
-    from grader.cli.terminal.corrections import Effect
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.corrections import Correction
-    from grader.results import ExerciseResult
+from grader.cli.results import named_student
+from grader.cli.terminal.console import called, open_console
+from grader.cli.terminal.policy import (
+    Effect,
+    points_of,
+    show_corrections,
+    show_effect,
+    show_outdated,
+)
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.corrections import Correction, correction_words, refuse_pointless
+from grader.judge.scoring import rounded
+from grader.results import ExerciseResult, Status
+from grader.text import clean, nearest, number
 
 _LONGEST = 1000
 
 
-@click.command(cls=Command, short_help="Change points by hand, with a reason.")
+@click.command(cls=Command)
 @results_argument
 @click.argument("names", nargs=-1, metavar="[STUDENT] [EXERCISE]")
 @click.option(
@@ -65,7 +75,6 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
       grade adjust results zoe relu --release --reason "ctypes only measures the memory"
       grade adjust results --list
     """
-    from grader.gradebook import Gradebook, Keeper
 
     _refuse_mixtures(names, options)
     # A folder without a gradebook must not get one.
@@ -122,11 +131,9 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _list(book: Gradebook) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.corrections import show_corrections, show_outdated
 
     tell_unfinished(book)
-    console = open_console(sys.stdout)
+    console = open_console()
     show_corrections(console, book.corrections(), book.names(), book.policy.zone)
     show_outdated(console, book)
 
@@ -135,9 +142,6 @@ def _target(
     book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ExerciseResult]:
     """The student's id, empty for all, and the exercise in a blank result."""
-    from grader.cli.terminal.student_result import named_student
-    from grader.errors import SubmissionError
-    from grader.text import nearest
 
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
     blank = book.blank
@@ -152,10 +156,6 @@ def _target(
 
 
 def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-    import datetime
-
-    from grader.gradebook.corrections import Correction, refuse_pointless
-    from grader.judge.scoring import rounded
 
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
@@ -182,16 +182,12 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
 
 def _line(text: str) -> str:
     """A text of the command line on one line, harmless to show."""
-    from grader.text import clean
 
     return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:
     """The digest of the file whose points are held; raises SubmissionError where none are."""
-    from hashlib import sha256
-
-    from grader.errors import SubmissionError
 
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
@@ -202,7 +198,6 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     """What the judge gave a student; None for all, and where there is no verdict."""
-    from grader.results import Status
 
     entry = book.entry_of(student) if student else None
     for result in entry.result.exercises if entry is not None else ():
@@ -212,7 +207,6 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
 
 
 def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-    from grader.errors import SubmissionError
 
     made = dict(enumerate(keeper.book.corrections()))
     if options["number"] is not None:
@@ -223,10 +217,10 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
         test = options["drop"] or options["give"]
         matches = [
             place
-            for place, each in made.items()
-            if each.student == student
-            and each.exercise == exercise.name
-            and (test is None or each.test == test)
+            for place, correction in made.items()
+            if correction.student == student
+            and correction.exercise == exercise.name
+            and (test is None or correction.test == test)
         ]
         where = f"of {student or 'all'} for {exercise.name}"
     if not matches:
@@ -242,10 +236,6 @@ def _show_change(
     book: Gradebook, correction: Correction, change: Any, *, undone: bool = False
 ) -> Effect:
     """Make a change, and print what it changes: a student's points and total, or those of the class."""
-    from grader.cli.terminal.console import called, open_console
-    from grader.cli.terminal.corrections import Effect, points_of, show_effect
-    from grader.gradebook.corrections import correction_words
-    from grader.text import clean, number
 
     names = book.names()
 
@@ -260,7 +250,7 @@ def _show_change(
     who = called(correction.student, names) if correction.student else "all"
     click.echo(f"{who} {correction.exercise}: {'taken back: ' if undone else ''}{words}")
     if not correction.student:
-        return show_effect(open_console(sys.stdout), before, after, names)
+        return show_effect(open_console(), before, after, names)
     was, now = before[correction.student], after[correction.student]
     stays = "as before, " if was == now else f"{'open' if was.is_open else number(was.score)} to "
     open_ = (

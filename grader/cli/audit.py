@@ -1,21 +1,29 @@
-"""`grade audit`: the attack catalogue against this installation."""
+"""`grade doctor` and `grade audit`: which walls stand on this machine, and attacks against them."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
 
+from grader.authoring.forgeries import forge
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
-from grader.errors import CourseError, GraderError
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.course import show_walls
+from grader.cli.terminal.progress import ProgressBar
+from grader.cli.terminal.proofs import show_findings, show_forgeries
+from grader.errors import GraderError
+from grader.judge.assignment import Forgery
+from grader.sandbox.walls.confinement import SYSTEM
+from grader.sandbox.walls.survey import missing, reached, survey
+from grader.sandbox.walls.wall import Level
 
 
 @click.command(cls=Command)
-@exercises_argument
-@course_option
+@shared.exercises_argument
+@shared.course_option
 @click.option(
     "--forge",
     is_flag=True,
@@ -31,7 +39,7 @@ from grader.errors import CourseError, GraderError
 @click.option(
     "--catalogue",
     metavar="PATH",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=shared.EXISTING_FOLDER,
     help="A folder of attacks of your own, and the course that they attack. By default the grader's.",
 )
 @click.option(
@@ -71,11 +79,7 @@ def audit(
     if forge:
         click.get_current_context().exit(_forge(course_path, exercises))
     if exercises:
-        raise click.UsageError(
-            "An exercise is for --forge; an attack is named by --attack.",
-            click.get_current_context(),
-        )
-    from grader.sandbox.walls.confinement import SYSTEM
+        raise click.UsageError("An exercise is for --forge; an attack is named by --attack.")
 
     if SYSTEM.NAME != "Linux":
         raise GraderError("The attacks and the walls are Linux's: run the audit there.")
@@ -83,29 +87,47 @@ def audit(
     from grader.audit.catalogue import CATALOGUE, read_catalogue
 
     folder = catalogue or CATALOGUE
-    try:
+    with shared.usage_errors():
         read_catalogue(folder, names)
-    except CourseError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
-    from grader.cli.terminal.audit import show_findings
-    from grader.cli.terminal.console import open_console
 
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
-    missed = show_findings(open_console(sys.stdout), findings)
+    missed = show_findings(open_console(), findings)
     click.get_current_context().exit(ExitCode.BELOW if missed else ExitCode.FULL_MARKS)
 
 
 def _forge(course_path: Path, names: tuple[str, ...]) -> ExitCode:
-    from grader.authoring.forgeries import forge
-    from grader.cli.terminal.audit import show_forgeries
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.progress import ProgressBar
-    from grader.judge.assignment import Forgery
 
-    course = open_course(course_path)
-    exercises = known_exercises(course, names)
+    course = shared.open_course(course_path)
+    exercises = shared.known_exercises(course, names)
     with ProgressBar("judgments", timed=True) as bar:
         bar.start("", len(exercises) * len(Forgery))
         reports = forge(course, exercises, jobs=os.cpu_count() or 1, done=bar.advance)
-        holds = show_forgeries(open_console(sys.stdout), reports)
+        holds = show_forgeries(open_console(), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
+
+
+@click.command(cls=Command)
+@click.option(
+    "--require-isolation",
+    "level",
+    metavar="LEVEL",
+    type=click.Choice(shared.LEVELS),
+    default="none",
+    help="Exit with 1 below this level: " + ", ".join(shared.LEVELS) + ".",
+)
+def doctor(level: str) -> None:
+    """Say which walls stand between student code and this machine.
+
+    Each wall is raised for a trial, around nothing. For one that does not stand you read why, and
+    what to do about it. `grade run --require-isolation LEVEL` refuses to judge behind less.
+
+    \b
+    Example:
+      grade doctor
+    """
+
+    walls = survey()
+    standing = [wall.name for wall in walls if wall.stands]
+    show_walls(open_console(), walls, reached(standing))
+    lacking = missing(Level(level), standing)
+    click.get_current_context().exit(ExitCode.BELOW if lacking else ExitCode.FULL_MARKS)

@@ -3,71 +3,74 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import datetime
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import click
+import msgspec
 
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import (
-    anonymous_option,
-    assigned,
-    assignment_option,
-    course_option,
-    isolation_option,
-    jobs_option,
-    known_exercises,
-    open_course,
-    output_option,
-    results_argument,
-    roster_option,
-    scheduler_option,
-    seed_option,
-    suite_option,
-    was_given,
+from grader.cli.terminal.class_summary import (
+    BatchDisplay,
+    show_attention,
+    show_changes,
+    show_class,
+    show_dropped,
+    show_missing,
+    show_summary,
 )
-
-if TYPE_CHECKING:
-    import datetime
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from grader.course.manifest import Course
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.batch import BatchSummary
-    from grader.gradebook.policy import Policy
-    from grader.judge.assignment import GradingOptions
-    from grader.judge.pool import Pool
-    from grader.results import StudentInfo
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.policy import show_outdated
+from grader.course.manifest import Course
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.batch import BatchSummary, changes
+from grader.gradebook.batch import batch as grade_class
+from grader.gradebook.batch import regrade as grade_again
+from grader.gradebook.intake import refuse_two_ids
+from grader.gradebook.policy import Policy
+from grader.gradebook.policy_file import policy_from, policy_of, read_policy, unknown_students
+from grader.gradebook.requests import open_requests
+from grader.gradebook.review import Reason
+from grader.grading import grading_options
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import LocalPool, Pool
+from grader.results import StudentInfo
+from grader.submissions import find_class, joined, read_roster, read_times
+from grader.submissions.download import share_in_teams
+from grader.text import clean, counted
 
 
 def _pool_options(command: Any) -> Any:
     """The options of commands that have many exercises judged."""
     for option in (
-        anonymous_option,
-        scheduler_option,
-        isolation_option,
-        seed_option,
-        suite_option,
-        jobs_option,
+        shared.anonymous_option,
+        shared.scheduler_option,
+        shared.isolation_option,
+        shared.seed_option,
+        shared.suite_option,
+        shared.jobs_option,
     ):
         command = option(command)
     return command
 
 
-@click.command(cls=Command, short_help="Grade a class at once.")
+@click.command(cls=Command)
 @click.argument(
     "submissions",
     metavar="SUBMISSIONS...",
     nargs=-1,
     required=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=shared.EXISTING,
 )
-@output_option
-@course_option
-@roster_option
+@shared.output_option
+@shared.course_option
+@shared.roster_option
 @click.option(
     "--times",
     "given_times",
@@ -79,10 +82,10 @@ def _pool_options(command: Any) -> Any:
     "--policy",
     "policy_file",
     metavar="TOML",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=shared.EXISTING_FILE,
     help="Count by this policy from now on, as by `grade policy --file`.",
 )
-@assignment_option
+@shared.assignment_option
 @click.option(
     "--exercise",
     "exercises",
@@ -131,38 +134,28 @@ def batch(
     """
     if assignment is not None and exercises:
         raise click.UsageError("Give --assignment or --exercise, and not both.")
-    whole = open_course(course_path)
-    course = assigned_course(whole, results, exercises, assignment)
-    from grader.cli.terminal.class_summary import BatchDisplay, show_attention
-    from grader.cli.terminal.console import open_console
-    from grader.gradebook import Keeper
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.batch import batch as grade_class
-    from grader.gradebook.intake import refuse_two_ids
-    from grader.submissions import find_class, joined, read_roster, read_times
-    from grader.text import counted
+    whole, memory = shared.open_course(course_path), remembered(results)
+    course = assigned_course(whole, memory, exercises, assignment)
 
     roster = read_roster(roster_file) if roster_file is not None else None
     policy = _policy_from(policy_file, whole) if policy_file is not None else None
     times = None
     if given_times is not None:
-        times = read_times(given_times, _zone(course, results) if policy is None else policy.zone)
+        times = read_times(given_times, _zone(course, memory) if policy is None else policy.zone)
     downloads = [find_class(path, course, roster, times) for path in submissions]
     refuse_two_ids(downloads)
     download = joined(downloads)
     if course.assignment is not None and course.assignment.teams:
-        from grader.submissions.download import share_in_teams
-
-        download = share_in_teams(download, _known_students(results))
+        download = share_in_teams(download, memory.students)
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = grading_options_of(results, course, options)
+    grading = grading_options_of(memory, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options) as pool,
+        _pool(course, grading, options, keeper) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises or assignment is not None:
@@ -178,75 +171,77 @@ def batch(
         if isinstance(book, AnonymousBook):
             summary = book.summary(summary)
         _show(book, summary, book.absent())
-        show_attention(open_console(sys.stdout), summary.attention, book.names())
+        show_attention(open_console(), summary.attention, book.names())
     _exit(summary)
 
 
+class Memory(NamedTuple):
+    """What the gradebook in a folder remembers of the gradings before; nothing where there is none yet."""
+
+    results: Path
+    assignment: str = ""
+    exercises: tuple[str, ...] = ()
+    students: tuple[StudentInfo, ...] = ()
+    policy: str = ""
+    policy_file: str = ""
+    seeds: tuple[int, ...] = ()
+
+
+def remembered(results: Path) -> Memory:
+    """What the gradebook in a folder remembers, if there is one."""
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        return Memory(
+            results,
+            book.fact("assignment"),
+            book.assigned,
+            tuple(book.students()),
+            book.fact("policy"),
+            book.fact("policy_file"),
+            book.seeds(),
+        )
+    return Memory(results)
+
+
 def assigned_course(
-    course: Course, results: Path, exercises: tuple[str, ...] = (), assignment: str | None = None
+    course: Course, memory: Memory, exercises: tuple[str, ...], assignment: str | None
 ) -> Course:
     """The course with the exercises that are graded: those named, or those that the gradebook remembers.
 
     Raises SubmissionError where the gradebook is that of another assignment.
     """
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-
-    kept = ""
-    remembered: tuple[str, ...] = ()
-    # A new folder has no gradebook yet.
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        kept, remembered = book.fact("assignment"), book.assigned
-    if kept and (exercises or assignment not in (None, kept)):
+    before = memory.assignment
+    if before and (exercises or assignment not in (None, before)):
         raise SubmissionError(
-            f"{results} is the gradebook of the assignment {kept}: name another folder for other exercises."
+            f"{memory.results} is the gradebook of the assignment {before}: name another folder for "
+            "other exercises."
         )
-    if assignment is not None or kept:
-        return assigned(course, assignment or kept)
+    if assignment is not None or before:
+        return shared.assigned(course, assignment or before)
     if exercises:
-        return course.only(known_exercises(course, exercises))
-    chosen = [exercise for exercise in course.exercises if exercise.id in remembered]
+        return course.only(shared.known_exercises(course, exercises))
+    chosen = [exercise for exercise in course.exercises if exercise.id in memory.exercises]
     return course.only(chosen) if chosen else course
 
 
-def _known_students(results: Path) -> list[StudentInfo]:
-    """The students of a gradebook, if it is there."""
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        return book.students()
-    return []
-
-
 def _policy_from(file: Path, course: Course) -> Policy:
-    from grader.gradebook.policy_file import policy_from
-
     return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
 
 
-def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
+def _zone(course: Course, memory: Memory) -> datetime.tzinfo | None:
     """The time zone of the policy by which the class is going to be counted."""
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-    from grader.gradebook.policy_file import policy_of, read_policy
-
-    text = file = ""
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        text, file = book.fact("policy"), book.fact("policy_file")
-    beside = policy_of(course, file)
-    return read_policy(text if beside is None else beside).zone
+    beside = policy_of(course, memory.policy_file)
+    return read_policy(memory.policy if beside is None else beside).zone
 
 
-@click.command(cls=Command, short_help="Judge a class again after a change.")
-@results_argument
-@course_option
-@assignment_option
+@click.command(cls=Command)
+@shared.results_argument
+@shared.course_option
+@shared.assignment_option
 @click.option(
     "--json",
     "json_file",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     help="Write the changes as JSON too.",
 )
 @_pool_options
@@ -269,20 +264,15 @@ def regrade(
       grade regrade results --assignment week1
       grade regrade results --json changes.json
     """
-    course = assigned_course(open_course(course_path), results, (), assignment)
-    from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
-    from grader.cli.terminal.console import open_console
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.batch import changes
-    from grader.gradebook.batch import regrade as grade_again
+    course, memory = shared.open_course(course_path), remembered(results)
+    course = assigned_course(course, memory, (), assignment)
 
     with Gradebook.open(results) as _:
         pass
-    grading = grading_options_of(results, course, options)
+    grading = grading_options_of(memory, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options) as pool,
+        _pool(course, grading, options, keeper) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if assignment is not None:
@@ -293,38 +283,28 @@ def regrade(
         book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
         if isinstance(book, AnonymousBook):
             summary = book.summary(summary)
-            differences = [book.change(each) for each in differences]
-        console = open_console(sys.stdout)
+            differences = [book.change(change) for change in differences]
+        console = open_console()
         _show(book, summary)
         show_changes(console, differences, book.names())
         show_attention(console, summary.attention, book.names())
     if json_file is not None:
-        import msgspec
-
         json_file.write_bytes(
             msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n"
         )
     _exit(summary)
 
 
-def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
+def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
     """The options of a command that has a class judged; without --seed, with the seed of before."""
-    from grader.grading import grading_options
 
-    seed = options["seed"] if was_given("seed") else _remembered_seed(results, course)
+    seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 
-def _remembered_seed(results: Path, course: Course) -> int:
+def _remembered_seed(memory: Memory, course: Course) -> int:
     """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-
-    seeds: tuple[int, ...] = ()
-    # A new folder has no gradebook yet.
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        seeds = book.seeds()
-    given = course.assignment
+    seeds, results, given = memory.seeds, memory.results, course.assignment
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
         click.echo(
@@ -345,7 +325,7 @@ def _remembered_seed(results: Path, course: Course) -> int:
 
 
 def _pool(
-    course: Course, grading: GradingOptions, options: dict[str, Any]
+    course: Course, grading: GradingOptions, options: dict[str, Any], keeper: Keeper
 ) -> AbstractContextManager[Pool]:
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
@@ -353,28 +333,16 @@ def _pool(
         return ClusterPool(
             course, options["scheduler"], grading, lambda text: click.echo(text, err=True)
         )
-    from grader.judge.pool import LocalPool
 
-    return LocalPool(course, options["jobs"], grading)
+    known = keeper.observations(course, grading.seed)
+    return LocalPool(course, options["jobs"], grading, known)
 
 
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
-    from grader.cli.terminal.class_summary import (
-        show_class,
-        show_dropped,
-        show_missing,
-        show_summary,
-    )
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.corrections import show_outdated
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.policy_file import unknown_students
-    from grader.gradebook.requests import open_requests
-    from grader.text import clean, counted
 
-    console = open_console(sys.stdout)
+    console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())
     show_dropped(console, whole.dropped())
@@ -396,7 +364,6 @@ def _show(
 
 
 def _exit(summary: BatchSummary) -> None:
-    from grader.gradebook.review import Reason
 
     faults = any(entry.kind is Reason.FAULT for entry in summary.attention)
     click.get_current_context().exit(ExitCode.FAULT if faults else ExitCode.FULL_MARKS)

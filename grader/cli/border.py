@@ -89,30 +89,31 @@ class Group(click.Group):
     """The commands; without the name of one, `run` is meant: `grade -v` is `grade run -v`.
 
     `families` gives for each heading of the help its commands, and for each of these the module in `grader.cli`
-    that is imported when it is called.
+    that is imported when it is called, and a short help, for which nothing is imported.
     """
 
     command_class = Command
 
     def __init__(
-        self, *arguments: Any, families: Mapping[str, Mapping[str, str]], **keywords: Any
+        self,
+        *arguments: Any,
+        families: Mapping[str, Mapping[str, tuple[str, str]]],
+        **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
         self._families = families
-        self._places = {
-            name: place for commands in families.values() for name, place in commands.items()
-        }
+        self._table = dict(row for commands in families.values() for row in commands.items())
 
     def load(self, name: str) -> click.Command:
         """Import the command of this name; raises KeyError if the table has none."""
-        module, _, function = self._places[name].partition(":")
+        module, _, function = self._table[name][0].partition(":")
         loaded = importlib.import_module(f"grader.cli.{module}")
         command: click.Command = getattr(loaded, function or name)
         return command
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # as inherited
         """The command of this name, None if there is none."""
-        return self.load(cmd_name) if cmd_name in self._places else None
+        return self.load(cmd_name) if cmd_name in self._table else None
 
     def format_commands(
         self,
@@ -120,13 +121,20 @@ class Group(click.Group):
         formatter: click.HelpFormatter,
     ) -> None:
         """Write the commands by whom they are for, one list with one width of its names."""
-        longest = max(len(name) for name in self._places)
-        for heading, names in self._families.items():
+        longest = max(map(len, self._table))
+        for heading, commands in self._families.items():
             with formatter.section(heading):
-                room = formatter.width - longest - 6
-                commands = [self.load(name) for name in names]
-                rows = [(str(c.name).ljust(longest), c.get_short_help_str(room)) for c in commands]
-                formatter.write_dl(rows)
+                formatter.write_dl(
+                    [(name.ljust(longest), text) for name, (_, text) in commands.items()]
+                )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """The names of commands, and the options of `grade` itself."""
+        from click.shell_completion import CompletionItem
+
+        rows = [row for row in self._table.items() if row[0].startswith(incomplete)]
+        names = [CompletionItem(name, help=text) for name, (_, text) in rows]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the command line, and write to any terminal without failing."""
@@ -149,7 +157,7 @@ class Group(click.Group):
 
     def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002  # as inherited
         """The commands in the order in which a student meets them, not that of the alphabet."""
-        return list(self._places)
+        return list(self._table)
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -186,12 +194,17 @@ def _exercise_meant(name: str) -> str | None:
     return None
 
 
-def tell_unfinished(book: Gradebook) -> None:
-    """Say on stderr that the last grading is not at its end, if so."""
+def tell(text: str) -> None:
+    """Print a note on stderr, as one harmless line."""
     from grader.text import clean
 
+    _say(clean(text, _LONGEST_ERROR))
+
+
+def tell_unfinished(book: Gradebook) -> None:
+    """Say on stderr that the last grading is not at its end, if so."""
     if book.unfinished:
-        _say(clean(book.unfinished, _LONGEST_ERROR))
+        tell(book.unfinished)
 
 
 def _harmless(error: GraderError) -> str:

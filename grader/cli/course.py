@@ -1,4 +1,4 @@
-"""`grade list`, `grade explain`, `grade schema`: answers for which nothing is judged."""
+"""`grade list`, `explain`, `hint`, `solution`, `reset` and `schema`: answers for which nothing is judged."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command
-from grader.cli.options import (
-    assignment_option,
-    chosen_exercise,
-    course_option,
-    open_course,
-    open_workspace,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from grader.course.manifest import Exercise
+    from grader.student.workspace import Workspace
 
-@click.command("list", cls=Command, short_help="Show the exercises, and how far you are.")
-@course_option
-@assignment_option
+
+@click.command("list", cls=Command)
+@shared.course_option
+@shared.assignment_option
 def list_exercises(course_path: Path, assignment: str | None) -> None:
     """Show the exercises and how far you are: state, points, minutes, difficulty.
 
@@ -42,16 +39,16 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
       grade list
       grade list --assignment week3
     """
-    course = open_course(course_path, assignment)
+    course = shared.open_course(course_path, assignment)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_exercises
 
-    show_exercises(open_console(sys.stdout), open_workspace(course))
+    show_exercises(open_console(sys.stdout), shared.open_workspace(course))
 
 
-@click.command(cls=Command, short_help="Show what an exercise or a chapter teaches.")
+@click.command(cls=Command)
 @click.argument("exercise", required=False)
-@course_option
+@shared.course_option
 def explain(exercise: str | None, course_path: Path) -> None:
     """Show what an exercise teaches, what is checked, and where to read on; or the way through a chapter.
 
@@ -62,8 +59,8 @@ def explain(exercise: str | None, course_path: Path) -> None:
       grade explain glu
       grade explain autograd
     """
-    course = open_course(course_path)
-    workspace = open_workspace(course)
+    course = shared.open_course(course_path)
+    workspace = shared.open_workspace(course)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_chapter, show_explanation
 
@@ -71,8 +68,118 @@ def explain(exercise: str | None, course_path: Path) -> None:
     if exercise in course.chapters and exercise not in names:
         show_chapter(open_console(sys.stdout), workspace, exercise)
         return
-    chosen = chosen_exercise(workspace, exercise)
+    chosen = shared.chosen_exercise(workspace, exercise)
     show_explanation(open_console(sys.stdout), workspace, chosen)
+
+
+@click.command(cls=Command)
+@click.argument("exercise", required=False)
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(1),
+    help="Which hint; by default the next one that you have not seen.",
+)
+@shared.course_option
+def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
+    """Show one hint, the next one that you have not seen; after the last one the first again.
+
+    They go from gentle to nearly the answer, and are there after you have passed, too.
+    Without a name it is the first exercise that is not done. The key h of `grade watch` shows the
+    same ones.
+
+    \b
+    Examples:
+      grade hint glu          the next one
+      grade hint glu -n 1     the first one, whatever you have seen
+    """
+    course = shared.open_course(course_path)
+    workspace = shared.open_workspace(course)
+    logbook, chosen = workspace.logbook, shared.chosen_exercise(workspace, exercise)
+    count = len(chosen.hints)
+    if number is not None and number > count:
+        raise click.UsageError(f"{chosen.id} has {count} hints, and no number {number}.")
+    shown = number or logbook.next_hint(chosen)
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.course import show_hint
+
+    logbook.see_hint(chosen, shown)
+    more = _more(workspace, chosen, shared.repeated("course_path"))
+    show_hint(open_console(sys.stdout), chosen, shown, more)
+    shared.tell_notices(workspace)
+
+
+def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
+    logbook, command = workspace.logbook, f"grade hint {exercise.id}{options}"
+    if logbook.unseen_hints(exercise):
+        return f"The next one: `{command}`"
+    following = logbook.next_hint(exercise)
+    again = f"You have seen all {len(exercise.hints)}: `{command}` shows hint {following} again"
+    if workspace.course.solution_source(exercise) is not None:
+        again += f", `grade solution {exercise.id}{options} --give-up` a whole answer"
+    return f"{again}."
+
+
+@click.command(cls=Command)
+@click.argument("exercise")
+@click.option("--give-up", is_flag=True, help="Show it though the exercise was never passed.")
+@shared.course_option
+def solution(exercise: str, give_up: bool, course_path: Path) -> None:
+    """Show the course's own answer, once you have passed.
+
+    It is one right answer of many: yours may well be the better one.
+
+    \b
+    Examples:
+      grade solution glu              after all tests of glu passed once
+      grade solution glu --give-up    before that
+    """
+    course = shared.open_course(course_path)
+    (chosen,) = shared.known_exercises(course, [exercise])
+    source = course.solution_source(chosen)
+    from grader.errors import SubmissionError
+
+    if source is None:
+        raise SubmissionError(
+            f"This copy of the course holds no solutions: ask your instructor. `grade hint "
+            f"{chosen.id}` helps meanwhile."
+        )
+    if shared.open_workspace(course).logbook.page(chosen).passed is None and not give_up:
+        raise SubmissionError(
+            f"{chosen.id} was not passed yet. `grade hint {chosen.id}` helps; "
+            f"`grade solution {chosen.id} --give-up` shows the answer all the same."
+        )
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.course import show_source
+
+    show_source(open_console(sys.stdout), course.solution(chosen), source.decode())
+
+
+@click.command(cls=Command)
+@click.argument("exercise")
+@shared.course_option
+def reset(exercise: str, course_path: Path) -> None:
+    """Put the stub of an exercise back; your file is kept, and its new name is printed.
+
+    \b
+    Example:
+      grade reset glu
+    """
+    course = shared.open_course(course_path)
+    shared.refuse_pack(course)
+    (chosen,) = shared.known_exercises(course, [exercise])
+    from grader.student.advice import shown_path
+    from grader.student.workspace import reset_exercise
+
+    done = reset_exercise(course, chosen)
+    file = shown_path(done.file)
+    if done.backup is not None:
+        click.echo(f"Your file is kept: {shown_path(done.backup)}")
+        click.echo(f"{file} is the stub again.")
+    elif done.written:
+        click.echo(f"{file} was missing: the stub is there again.")
+    else:
+        click.echo(f"{file} is still the stub: nothing to reset.")
 
 
 @click.command(cls=Command)

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
-from grader.cli.border import Command, ExitCode, tell_unfinished
-from grader.cli.options import (
-    DISCLOSURES,
-    anonymous_option,
-    assignment_of_results_option,
-    disclosure,
-    was_given,
-)
+from grader.cli import options as shared
+from grader.cli.border import Command, ExitCode
+from grader.cli.results import open_book
+from grader.cli.terminal.console import some_of
 from grader.exports import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from grader.exports.files import ClassFormat, Options, StudentFormat
-    from grader.results import Entry
+from grader.exports.files import (
+    ClassFormat,
+    ClassSource,
+    NoVerdict,
+    Options,
+    StudentFormat,
+    folder_at,
+    read_result,
+    written,
+)
+from grader.results import Entry
+from grader.submissions import safe_name
+from grader.text import clean_lines
 
 _STDOUT = Path("-")
 _LONGEST_NOTE = 1000
@@ -45,7 +49,6 @@ def _readers(option: str) -> list[str]:
 
 def _listed() -> tuple[str, list[tuple[str, str]]]:
     """The formats for the help: those of one file about the class first."""
-    from grader.exports.files import StudentFormat
 
     rows = [
         (name, f"{chosen.summary}{', a file a student' * isinstance(chosen, StudentFormat)}")
@@ -54,10 +57,8 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     return "Formats", sorted(rows, key=lambda row: row[1].endswith("a file a student"))
 
 
-@click.command(
-    cls=Command, short_help="Write results in the format of another system.", listing=_listed
-)
-@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.command(cls=Command, listing=_listed)
+@click.argument("source", type=shared.EXISTING)
 @click.option(
     "--format",
     "name",
@@ -78,7 +79,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--template",
     cls=_FormatOption,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=shared.EXISTING_FILE,
     help="the file that the platform exported, to be filled in.",
 )
 @click.option(
@@ -105,11 +106,11 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--submission",
     cls=_FormatOption,
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=shared.EXISTING,
     help="where the graded files lie. By default the current folder.",
 )
-@assignment_of_results_option
-@anonymous_option
+@shared.assignment_of_results_option
+@shared.anonymous_option
 @click.option(
     "--feedback",
     cls=_FormatOption,
@@ -128,8 +129,8 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
 @click.option(
     "--disclose",
     metavar="LEVEL",
-    type=click.Choice(DISCLOSURES),
-    help=f"In what students read, how much of hidden tests: {', '.join(DISCLOSURES)}. By default what "
+    type=click.Choice(shared.DISCLOSURES),
+    help=f"In what students read, how much of hidden tests: {', '.join(shared.DISCLOSURES)}. By default what "
     "course.toml says.",
 )
 def export(
@@ -160,12 +161,10 @@ def export(
       grade export results --format gradescope -o gradescope/
       grade export result.json --format markdown >> "$GITHUB_STEP_SUMMARY"
     """
-    from grader.exports.files import ClassFormat, Options
-    from grader.gradebook import Gradebook
 
     chosen = FORMATS[name]
     for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
-        if was_given(option) and option not in chosen.reads:
+        if shared.was_given(option) and option not in chosen.reads:
             # It would be lost without a word.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
             if option == "disclose":
@@ -180,8 +179,8 @@ def export(
     if assignment is not None and not source.is_dir():
         raise click.UsageError("--assignment is for a gradebook: one result is as it was judged.")
     if source.is_dir():
-        with Gradebook.open(source, assignment) as book:
-            tell_unfinished(book)
+        with open_book(source, assignment):
+            pass
     options = Options(
         template=template,
         column=column,
@@ -189,7 +188,7 @@ def export(
         excel=excel,
         environment=os.environ,
         submission=submission or Path(),
-        disclose=disclosure(disclose),
+        disclose=shared.disclosure(disclose),
         feedback=feedback,
         layout=layout,
     )
@@ -224,19 +223,15 @@ class _Held:
         """The note for the terminal; none where no points are provisional."""
         if not self._students:
             return []
-        names = ", ".join(list(self._students)[:_MOST_NAMES])
-        more = f" and {len(self._students) - _MOST_NAMES} more" * (
-            len(self._students) > _MOST_NAMES
-        )
+        names = some_of(list(self._students), _MOST_NAMES)
         note = (
-            f"Points of {names}{more} are provisional, for odd code in a file, and are written as they "
+            f"Points of {names} are provisional, for odd code in a file, and are written as they "
             "stand. `grade show` says what is odd; `grade adjust --release` lets them count."
         )
         return [note]
 
 
 def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[Entry]:
-    from grader.exports.files import ClassSource, read_result
 
     if not source.is_dir():
         return (read_result(source),)
@@ -246,7 +241,6 @@ def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[
 def _write_class(
     chosen: ClassFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-    from grader.exports.files import written
 
     if output == _STDOUT:
         notes = chosen.write(entries, _stdout(), options)
@@ -257,7 +251,6 @@ def _write_class(
 
 
 def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-    from grader.exports.files import read_result, written
 
     text = chosen.render(read_result(source), options)
     if output == _STDOUT:
@@ -272,8 +265,6 @@ def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Optio
 def _write_students(
     chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-    from grader.exports.files import NoVerdict, folder_at, written
-    from grader.submissions import safe_name
 
     folder, left_out = folder_at(output), 0
     for entry in entries:
@@ -295,7 +286,6 @@ def _stdout() -> IO[bytes]:
 
 
 def _tell(notes: list[str]) -> None:
-    from grader.text import clean_lines
 
     for note in notes:
         click.echo(clean_lines(note, _LONGEST_NOTE), err=True)

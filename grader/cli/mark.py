@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import enum
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import (
-    anonymous_option,
-    course_option,
-    known_exercises,
-    login_name,
-    open_course,
-    results_argument,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from grader.gradebook import Keeper
-    from grader.gradebook.marking import FileToMark, RubricItem
+from grader.gradebook import Gradebook, Keeper, marking
+from grader.gradebook.anonymous import Pseudonyms
+from grader.gradebook.intake import refuse_other_course
+from grader.text import clean, counted, number
 
 _LONGEST_LINE = 300
 
 
-@click.command(
-    cls=Command, short_help="Read the files of an exercise, and give points by a rubric."
-)
-@results_argument
+@click.command(cls=Command)
+@shared.results_argument
 @click.argument("exercise")
-@course_option
+@shared.course_option
 @click.option(
     "--rubric",
     metavar="TOML",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     help="The items. By default tests/rubrics/CHAPTER/EXERCISE.toml of the course.",
 )
 @click.option("--author", metavar="NAME", default="", help="Who marks; by default your login name.")
@@ -46,7 +35,7 @@ _LONGEST_LINE = 300
     is_flag=True,
     help="Go through those that are marked, too: a new mark replaces the old.",
 )
-@anonymous_option
+@shared.anonymous_option
 def mark(
     results: Path,
     exercise: str,
@@ -69,24 +58,12 @@ def mark(
       grade mark results glu
       grade mark results glu --rubric style.toml --anonymous
     """
-    course = open_course(course_path)
-    (chosen,) = known_exercises(course, [exercise])
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.anonymous import Pseudonyms
-    from grader.gradebook.intake import refuse_other_course
-    from grader.gradebook.marking import (
-        answers,
-        draft_name,
-        drafts,
-        is_marked,
-        keep_mark,
-        read_rubric,
-        rubric_of,
-    )
+    course = shared.open_course(course_path)
+    (chosen,) = shared.known_exercises(course, [exercise])
 
-    read = read_rubric(rubric or rubric_of(course, chosen), chosen.points)
+    read = marking.read_rubric(rubric or marking.rubric_of(course, chosen), chosen.points)
     items = read.item
-    author = author.strip() or login_name()
+    author = author.strip() or shared.login_name()
     # A folder without a gradebook must not get one.
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
@@ -94,14 +71,16 @@ def mark(
         book = keeper.book
         tell_unfinished(book)
         shown = Pseudonyms.kept_in(book).of if anonymous else str
-        every = sorted(answers(book, chosen.id), key=lambda each: shown(each.students[0]))
-        corrections, begun = book.corrections(), drafts(book)
+        every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
+        corrections, begun = book.corrections(), marking.drafts(book)
         waiting = [
-            each
-            for each in every
-            if again or draft_name(each) in begun or not is_marked(corrections, each)
+            answer
+            for answer in every
+            if again
+            or marking.draft_name(answer) in begun
+            or not marking.is_marked(corrections, answer)
         ]
-        kept = 0
+        marked = 0
         for number, answer in enumerate(waiting, 1):
             names = ", ".join(map(shown, answer.students))
             _show(answer, f"{names}  {number} of {len(waiting)}", items)
@@ -109,10 +88,10 @@ def mark(
             if decided is _End.STOP:
                 break
             if not isinstance(decided, _End):
-                keep_mark(keeper, answer, *decided, author, beyond=read.beyond)
-                kept += 1
-    left = len(waiting) - kept
-    click.echo(f"{kept} marked, {left} of {len(every)} left.")
+                marking.keep_mark(keeper, answer, *decided, author, beyond=read.beyond)
+                marked += 1
+    left = len(waiting) - marked
+    click.echo(f"{marked} marked, {left} of {len(every)} left.")
 
 
 class _End(enum.Enum):
@@ -122,8 +101,7 @@ class _End(enum.Enum):
     STOP = "q"
 
 
-def _show(answer: FileToMark, head: str, items: Sequence[RubricItem]) -> None:
-    from grader.text import clean, number
+def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricItem]) -> None:
 
     result = answer.result
     click.echo(
@@ -137,13 +115,12 @@ def _show(answer: FileToMark, head: str, items: Sequence[RubricItem]) -> None:
 
 
 def _ask(
-    keeper: Keeper, answer: FileToMark, items: Sequence[RubricItem]
-) -> tuple[list[RubricItem], str] | _End:
+    keeper: Keeper, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
+) -> tuple[list[marking.RubricItem], str] | _End:
     """The items that hold and the comment, or how the file is left; each answer is kept at once."""
-    from grader.gradebook.marking import Draft, draft_name, drafts, keep_draft
 
     by_key = {item.key: item for item in items}
-    begun = drafts(keeper.book).get(draft_name(answer), Draft())
+    begun = marking.drafts(keeper.book).get(marking.draft_name(answer), marking.Draft())
     # The rubric may have lost an item since then.
     chosen = {key: by_key[key] for key in begun.keys if key in by_key}
     comments = list(begun.comments)
@@ -165,8 +142,8 @@ def _ask(
             continue
         elif chosen.pop(key, None) is None:
             chosen[key] = by_key[key]
-        draft = Draft(tuple(chosen), tuple(comments))
-        keep_draft(keeper, answer, draft if chosen or comments else None)
+        draft = marking.Draft(tuple(chosen), tuple(comments))
+        marking.keep_draft(keeper, answer, draft if chosen or comments else None)
         _tell(chosen, comments)
 
 
@@ -195,9 +172,8 @@ def _pressed() -> str:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _tell(chosen: dict[str, RubricItem], comments: Sequence[str]) -> None:
+def _tell(chosen: dict[str, marking.RubricItem], comments: Sequence[str]) -> None:
     """Print what is kept of a file so far."""
-    from grader.text import clean, counted, number
 
     points = sum(item.points for item in chosen.values())
     words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
@@ -10,24 +11,30 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from grader.cli.border import tell
 from grader.errors import CourseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from grader.course.manifest import Course, Exercise
     from grader.results import Disclosure
     from grader.student.workspace import Workspace
 
-_LONGEST_NOTICE = 2000
 # As in grader.sandbox.walls.survey, which would have to be imported for every `grade --help`.
 LEVELS = ("none", "limits", "kernel", "namespaces", "full")
+
+EXISTING = click.Path(exists=True, path_type=Path)
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 course_option = click.option(
     "--course",
     "course_path",
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=EXISTING,
     default=Path(),
     help="The course's folder, or a pack of it (see `grade pack`). By default it is looked for from "
     "the current folder upward.",
@@ -75,9 +82,7 @@ disclose_option = click.option(
     + ", ".join(DISCLOSURES)
     + ". By default what course.toml says.",
 )
-results_argument = click.argument(
-    "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+results_argument = click.argument("results", metavar="RESULTS", type=EXISTING_FOLDER)
 anonymous_option = click.option(
     "--anonymous",
     is_flag=True,
@@ -89,14 +94,14 @@ output_option = click.option(
     "results",
     metavar="RESULTS",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="The folder of the gradebook; made if it is not there, continued if it is.",
 )
 roster_option = click.option(
     "--roster",
     "roster_file",
     metavar="CSV",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
 )
 jobs_option = click.option(
@@ -149,20 +154,25 @@ def open_course(path: Path, assignment: str | None = None) -> Course:
     if is_pack(path):
         course = load_course(path)
     else:
-        try:
+        with usage_errors():
             manifest = find_course(path)
-        except CourseError as error:
-            raise click.UsageError(str(error), click.get_current_context()) from error
         course = load_course(manifest)
     return course if assignment is None else assigned(course, assignment)
 
 
 def assigned(course: Course, assignment: str) -> Course:
     """The course with the exercises of an assignment alone; an unknown one is a usage error."""
-    try:
+    with usage_errors():
         return course.assigned(assignment)
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Make a usage error of a CourseError: what was named is not there, or cannot be begun."""
+    try:
+        yield
     except CourseError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
+        raise click.UsageError(str(error)) from error
 
 
 def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...]:
@@ -173,10 +183,10 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
     ids = [exercise.id for exercise in course.exercises]
     chosen: list[str] = []
     for name in names:
-        known = [name] if name in ids else _at_path(course, name)
-        if not known:
-            raise click.UsageError(_unknown(course, name, ids), click.get_current_context())
-        chosen += known
+        meant = [name] if name in ids else _at_path(course, name)
+        if not meant:
+            raise click.UsageError(_unknown(course, name, ids))
+        chosen += meant
     return course.select(tuple(dict.fromkeys(chosen)))
 
 
@@ -226,9 +236,7 @@ def refuse_pack(course: Course) -> None:
 def tell_notices(workspace: Workspace) -> None:
     """Print the notices about the file of the progress to stderr, once."""
     for notice in workspace.logbook.take_notices():
-        from grader.text import clean
-
-        click.echo(f"grade: {clean(notice, _LONGEST_NOTICE)}", err=True)
+        tell(f"grade: {notice}")
 
 
 def chosen_exercise(workspace: Workspace, name: str | None) -> Exercise:
@@ -236,9 +244,7 @@ def chosen_exercise(workspace: Workspace, name: str | None) -> Exercise:
     if name is not None:
         return known_exercises(workspace.course, [name])[0]
     if (first_open := workspace.first_open()) is None:
-        raise click.UsageError(
-            "Every exercise is done: name the one that you mean.", click.get_current_context()
-        )
+        raise click.UsageError("Every exercise is done: name the one that you mean.")
     return first_open
 
 

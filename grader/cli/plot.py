@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, known_exercises, open_course, repeated
 from grader.errors import GraderError, SubmissionError
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
         raise click.BadParameter(
             f"It is a PNG: name it {path.with_suffix('.png').name}.", context, parameter
         )
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
-    return path
+    return shared.writable(context, parameter, path)
 
 
 @click.command(cls=Command)
@@ -39,7 +37,7 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     callback=_png,
     help="The PNG to write. By default .grade/plots/EXERCISE.png beside your exercises, and for "
     "another EXERCISE.png here.",
@@ -47,13 +45,13 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
 @click.option(
     "--submission",
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=shared.EXISTING,
     help="Somebody else's folder, or the file of the exercise. By default the course's own exercises.",
 )
 @click.option(
     "--give-up", is_flag=True, help="Show the reference, too, though it was never passed."
 )
-@course_option
+@shared.course_option
 def plot(
     exercise: str, output: Path | None, submission: Path | None, give_up: bool, course_path: Path
 ) -> None:
@@ -67,8 +65,8 @@ def plot(
       grade plot glu                         writes a PNG and says where
       grade plot grad_norms -o norms.png     to this file
     """
-    course = open_course(course_path)
-    (chosen,) = known_exercises(course, [exercise])
+    course = shared.open_course(course_path)
+    (chosen,) = shared.known_exercises(course, [exercise])
     _refuse_undrawable(course, chosen)
     own = submission is None or submission.samefile(course.folder)
     submission = submission or course.folder
@@ -156,16 +154,15 @@ def _explain(
     function = f"  in {clean(place.function)}" if place is not None and place.function else ""
     click.echo(f"{Guide(course, submission).where(exercise.id, place)}{function}")
     if unwritten:
-        hint = f"grade hint {exercise.id}{repeated('course_path')}"
+        hint = f"grade hint {exercise.id}{shared.repeated('course_path')}"
         _say(f"Write that first; `{clean(hint, _LONGEST_NOTE)}` helps.")
     else:
-        judge = f"grade run {exercise.id}{repeated('submission', 'course_path')}"
+        judge = f"grade run {exercise.id}{shared.repeated('submission', 'course_path')}"
         _say(f"Correct that first; `{clean(judge, _LONGEST_NOTE)}` says more.")
 
 
 def _say(text: str) -> None:
     """Print sentences, broken between words on a terminal; a pipe gets each as one line."""
-    from rich.text import Text
 
     from grader.cli.terminal.console import hang, open_console, print_lines
 
@@ -174,7 +171,7 @@ def _say(text: str) -> None:
         click.echo(text)
         return
     for line in text.splitlines():
-        print_lines(console, hang(console, Text(), Text(line)))
+        print_lines(console, hang(console, "", line))
 
 
 def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:

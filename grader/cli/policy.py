@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import (
-    assignment_of_results_option,
-    exercises_argument,
-    results_argument,
-)
+from grader.cli import options as shared
+from grader.cli.border import Command, tell, tell_unfinished
+from grader.cli.results import find_student, open_book, refuse_ungraded
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
 
 
-@click.command(
-    cls=Command, short_help="Show or set due times, penalties, and which attempt counts."
-)
-@results_argument
-@exercises_argument
+@click.command(cls=Command)
+@shared.results_argument
+@shared.exercises_argument
 @click.option(
     "--file",
     "file",
     metavar="TOML",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=shared.EXISTING_FILE,
     help="Count by this policy from now on. An empty file has no rules.",
 )
 @click.option(
@@ -34,7 +32,7 @@ from grader.cli.options import (
     help="Say of every exercise of this student what counts, and why.",
 )
 @click.option("--toml", is_flag=True, help="Print the policy as it was written.")
-@assignment_of_results_option
+@shared.assignment_of_results_option
 def policy(
     results: Path,
     exercises: tuple[str, ...],
@@ -71,10 +69,6 @@ def policy(
 
 
 def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.policy import show_policy
-    from grader.gradebook import Gradebook
-    from grader.gradebook.policy_file import unknown_students
 
     with Gradebook.open(results, assignment) as book:
         text, rules, students = book.fact("policy"), book.policy, book.students()
@@ -88,26 +82,21 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
             "--file names one; docs/instructors.md says what it may have."
         )
         return
-    show_policy(open_console(sys.stdout), rules, names)
+    show_policy(open_console(), rules, names)
     if file:
-        _say(f"From {file}, as --file or `grade batch --policy` named it.")
+        tell(f"From {file}, as --file or `grade batch --policy` named it.")
     for note in unknown_students(rules, students):
-        _say(note)
+        tell(note)
 
 
 def _set(results: Path, file: Path) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.corrections import points_of, show_effect
-    from grader.cli.terminal.policy import show_policy
-    from grader.gradebook import Gradebook, Keeper
-    from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
 
     with Gradebook.open(results) as book:
         chapters, students = book.chapters, book.students()
     text, rules = policy_from(file, chapters)
     for complaint in unknown_students(rules, students):
         raise PolicyError(f"{file}: {complaint}")
-    console = open_console(sys.stdout)
+    console = open_console()
     with Keeper.open(results) as keeper:
         book = keeper.book
         before, names = points_of(book.entries()), book.names()
@@ -116,29 +105,14 @@ def _set(results: Path, file: Path) -> None:
         effect = show_effect(console, before, points_of(book.entries()), names)
         tell_unfinished(book)
     if effect.waiting:
-        _say("What may count by this policy and was never judged, `grade regrade` judges.")
+        tell("What may count by this policy and was never judged, `grade regrade` judges.")
 
 
 def _explain(
     results: Path, student: str, exercises: tuple[str, ...], assignment: str | None
 ) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.policy import show_explanation
-    from grader.cli.terminal.student_result import find_student
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-    from grader.text import nearest
 
-    with Gradebook.open(results, assignment) as book:
-        tell_unfinished(book)
+    with open_book(results, assignment) as book:
         owner = find_student(book.students(), student)
-        if unknown := [name for name in exercises if name not in book.exercises]:
-            near = nearest(unknown[0], book.exercises)
-            raise SubmissionError(f"{unknown[0]!r} was not graded here. {near}")
-        show_explanation(open_console(sys.stdout), book, owner, exercises)
-
-
-def _say(text: str) -> None:
-    from grader.text import clean
-
-    click.echo(clean(text, 1000), err=True)
+        refuse_ungraded(exercises, book)
+        show_explanation(open_console(), book, owner, exercises)

@@ -1,4 +1,4 @@
-"""`grade report`: a graded class as pages to look at, and to send."""
+"""`grade report` and `grade term`: a graded class as pages, and the totals of a term."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ from pathlib import Path
 
 import click
 
-from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import (
-    anonymous_option,
-    assignment_of_results_option,
-    disclose_option,
-    disclosure,
-    results_argument,
-)
+from grader.cli import options as shared
+from grader.cli.border import Command, tell
+from grader.cli.results import open_book
+from grader.cli.terminal.progress import with_progress
+from grader.exports import FORMATS
+from grader.exports.files import ClassFormat, Options
+from grader.exports.report import write_report
+from grader.exports.report.triage import FEWEST_TRIES
+from grader.exports.term import write_term, write_upload
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.similarity.findings import read_similar
+from grader.gradebook.term import add_up, read_graded, summary
+from grader.text import clean, counted
+
+_LONGEST_NOTE = 2000
+# The formats that fill in a file of a platform; to ask each format would import all of them.
+UPLOADS = ("canvas", "moodle")
 
 
-@click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
-@results_argument
+@click.command(cls=Command)
+@shared.results_argument
 @click.option(
     "-o",
     "--output",
@@ -27,9 +36,9 @@ from grader.cli.options import (
     type=click.Path(path_type=Path),
     help="Where to write the pages: a new folder, or that of an earlier report.",
 )
-@assignment_of_results_option
-@disclose_option
-@anonymous_option
+@shared.assignment_of_results_option
+@shared.disclose_option
+@shared.anonymous_option
 @click.option("--open", "show", is_flag=True, help="Open the report in your browser.")
 def report(
     results: Path,
@@ -51,16 +60,8 @@ def report(
       grade report results/ -o report/
       grade report results/ -o report/ --open
     """
-    from grader.cli.terminal.progress import with_progress
-    from grader.exports.report import write_report
-    from grader.exports.report.triage import FEWEST_TRIES
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.similarity.findings import read_similar
-    from grader.text import clean
 
-    with Gradebook.open(results, assignment) as whole:
-        tell_unfinished(whole)
+    with open_book(results, assignment) as whole:
         similarity = read_similar(results)
         hidden = AnonymousBook(whole) if anonymous else None
         if similarity is not None:
@@ -77,11 +78,81 @@ def report(
             attention=book.attention(),
             history=lambda entry: book.history(entry.student, FEWEST_TRIES),
             before=book.totals_before(),
-            disclose=disclosure(disclose),
+            disclose=shared.disclosure(disclose),
         )
-    count = f"{written.students} student{'' if written.students == 1 else 's'}"
+    count = counted(written.students, "student")
     click.echo(f"{count}: {clean(str(written.index), 1000)}")
     students = clean(str(folder / "students"), 1000)
     click.echo(f"To send, to each student the own page alone: {students}")
     if show:
         click.launch(written.index.resolve().as_uri())
+
+
+@click.command(cls=Command)
+@click.argument(
+    "results",
+    nargs=-1,
+    required=True,
+    metavar="RESULTS...",
+    type=shared.EXISTING_FOLDER,
+)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="FOLDER",
+    required=True,
+    type=shared.FOLDER,
+    help="Where to write the totals; made if it is not there.",
+)
+@shared.course_option
+@click.option(
+    "--format",
+    "name",
+    metavar="FORMAT",
+    type=click.Choice(UPLOADS),
+    help=f"Write the totals for a platform, too: {', '.join(UPLOADS)}. See docs/exports.md.",
+)
+@click.option(
+    "--template",
+    metavar="FILE",
+    type=shared.EXISTING_FILE,
+    help="The file that the platform exported, to be filled in.",
+)
+@click.option("--column", metavar="NAME", default="", help="The column of that file for the total.")
+def term(
+    results: tuple[Path, ...],
+    folder: Path,
+    course_path: Path,
+    name: str | None,
+    template: Path | None,
+    column: str,
+) -> None:
+    """Add up the assignments of a term, by the weights and rules of assignments.toml.
+
+    RESULTS are the folders that `grade batch --assignment` wrote, one of each assignment. FOLDER gets
+    grades.csv, explained.txt with one line for each student, and index.html with the distribution. Nothing is
+    judged. Students who are missing from a folder, ids that may be one person, and what is not judged are
+    told; their totals stay open. docs/instructors.md explains the rules.
+
+    \b
+    Examples:
+      grade term week1 week2 final -o term
+      grade term week1 week2 -o term --format canvas --template gradebook.csv --column "Term (7)"
+    """
+    if (template is not None or column) and name is None:
+        raise click.UsageError("--template and --column need --format.")
+    course = shared.open_course(course_path)
+
+    whole = add_up([read_graded(folder_of_one, course) for folder_of_one in results], course)
+    paths = write_term(whole, folder, course.title)
+    notes = list(whole.notes)
+    if name is not None:
+        chosen, path = FORMATS[name], folder / f"{name}.csv"
+        assert isinstance(chosen, ClassFormat), "a template is of a whole class"
+        options = Options(template=template, column=column)
+        notes += write_upload(whole, path, chosen, options, course.info())
+        paths = (*paths, path)
+    click.echo(f"{summary(whole)}: {clean(', '.join(map(str, paths)), _LONGEST_NOTE)}")
+    for note in notes:
+        tell(note)

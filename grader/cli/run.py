@@ -8,27 +8,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import (
-    DISCLOSURES,
-    STDOUT,
-    assignment_option,
-    course_option,
-    disclosure,
-    exercises_argument,
-    fail_under_option,
-    isolation_option,
-    json_option,
-    known_exercises,
-    open_course,
-    open_workspace,
-    repeated,
-    seed_option,
-    suite_option,
-    tell_notices,
-    was_given,
-    writable,
-)
 from grader.errors import GraderError
 
 if TYPE_CHECKING:
@@ -42,24 +23,24 @@ _OF_COURSE = "course"
 _LONGEST_LINE = 1000
 
 
-@click.command(cls=Command, short_help="Judge the first exercise that is not done, or some.")
-@exercises_argument
+@click.command(cls=Command)
+@shared.exercises_argument
 @click.option("--all", "everything", is_flag=True, help="Judge every exercise of the course.")
-@course_option
-@assignment_option
+@shared.course_option
+@shared.assignment_option
 @click.option(
     "--submission",
     metavar="PATH",
-    type=click.Path(exists=True, path_type=Path),
+    type=shared.EXISTING,
     help="A folder, or the file of one exercise. By default the course's own exercises folder. A file may have "
     "any name if you name one exercise.",
 )
-@json_option
+@shared.json_option
 @click.option(
     "--pytest-report",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    callback=writable,
+    callback=shared.writable,
     help="Write the result in the format of pytest-json-report, too.",
 )
 @click.option(
@@ -69,19 +50,19 @@ _LONGEST_LINE = 1000
     help="For an editor: print what does not hold as lines `file:line:column: error: message`, and nothing "
     "else on stdout.",
 )
-@suite_option
-@seed_option
-@fail_under_option
+@shared.suite_option
+@shared.seed_option
+@shared.fail_under_option
 @click.option(
     "--disclose",
     metavar="LEVEL",
-    type=click.Choice((*DISCLOSURES, _OF_COURSE)),
+    type=click.Choice((*shared.DISCLOSURES, _OF_COURSE)),
     default="everything",
     help="How much to show and to write of hidden tests, where students read it: "
-    + ", ".join(DISCLOSURES)
+    + ", ".join(shared.DISCLOSURES)
     + f", or '{_OF_COURSE}' for what course.toml says; by default everything.",
 )
-@isolation_option
+@shared.isolation_option
 @click.option(
     "--no-isolation", is_flag=True, help="Run the code without any wall: only what you trust."
 )
@@ -128,23 +109,23 @@ def run(
       grade run --json result.json       everything, and the result for a program
       grade run glu --errors             for an editor's list of problems
     """
-    if as_errors and json_file == STDOUT:
+    if as_errors and json_file == shared.STDOUT:
         raise click.UsageError("--errors and --json - both write to stdout: give --json a file.")
     if everything and exercises:
         raise click.UsageError("Name exercises, or ask for --all of them, not both.")
-    course = open_course(course_path, assignment)
-    if course.assignment is not None and course.assignment.seed and not was_given("seed"):
+    course = shared.open_course(course_path, assignment)
+    if course.assignment is not None and course.assignment.seed and not shared.was_given("seed"):
         seed = course.assignment.seed
     if exercises:
-        exercises = tuple(exercise.id for exercise in known_exercises(course, exercises))
+        exercises = tuple(exercise.id for exercise in shared.known_exercises(course, exercises))
     own = submission is None or submission.samefile(course.folder)
     # A program that reads the result wants one of a student, too, who handed in nothing.
     allow_empty = json_file is not None or pytest_report is not None
-    workspace = open_workspace(course, allow_empty=allow_empty) if own else None
+    workspace = shared.open_workspace(course, allow_empty=allow_empty) if own else None
     submission = submission or course.folder
     bare = False
     if workspace and not (
-        exercises or everything or was_given("submission", "json_file", "fail_under")
+        exercises or everything or shared.was_given("submission", "json_file", "fail_under")
     ):
         bare = True
         if (first_open := workspace.first_open()) is None:
@@ -168,17 +149,17 @@ def run(
         )
     if workspace is not None:
         workspace.record(result, suite)
-        tell_notices(workspace)
-    if disclose != DISCLOSURES[-1]:
+        shared.tell_notices(workspace)
+    if disclose != shared.DISCLOSURES[-1]:
         from grader.exports.disclosure import disclosed_result
 
-        level = None if disclose == _OF_COURSE else disclosure(disclose)
+        level = None if disclose == _OF_COURSE else shared.disclosure(disclose)
         result = disclosed_result(result, level)
     if json_file is not None:
         write_json(json_file, result)
     if pytest_report is not None:
         _write_pytest_report(pytest_report, result, course)
-    if json_file != STDOUT:
+    if json_file != shared.STDOUT:
         standings = workspace.standings() if workspace is not None else {}
         guide = _guide(course, submission, bare, standings)
         if as_errors:
@@ -202,7 +183,7 @@ def write_json(path: Path, result: Result) -> None:
     """Write a result as JSON, to stdout where the path is `-`."""
     from grader.results import to_json
 
-    if path == STDOUT:
+    if path == shared.STDOUT:
         click.echo(to_json(result), nl=False)
         return
     _write_bytes(path, to_json(result))
@@ -227,8 +208,8 @@ def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, St
     from grader.student.advice import Asked, Guide
 
     asked = Asked.BARE if bare else Asked.BY_NAME
-    options = repeated("course_path", "assignment", "submission", "suite", "seed")
-    return Guide(course, submission, options, repeated("course_path"), asked, standings)
+    options = shared.repeated("course_path", "assignment", "submission", "suite", "seed")
+    return Guide(course, submission, options, shared.repeated("course_path"), asked, standings)
 
 
 def _show(result: Result, guide: Guide, verbose: bool) -> None:

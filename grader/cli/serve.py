@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from grader.cli.batch import assigned_course, grading_options_of
+from grader.cli import options as shared
+from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
-from grader.cli.options import (
-    assignment_option,
-    isolation_option,
-    jobs_option,
-    open_course,
-    output_option,
-    roster_option,
-    scheduler_option,
-    seed_option,
-    suite_option,
-    was_given,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from grader.results import StudentInfo
+from grader.errors import GraderError
+from grader.exports.table import Table
+from grader.gradebook import Gradebook, queue
+from grader.gradebook.queue import Role, back_up
+from grader.results import StudentInfo
+from grader.student.server import checked_address
+from grader.submissions import read_roster
+from grader.text import counted
 
 # What the extra `serve` brings.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
@@ -34,15 +28,15 @@ _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
 _AT_A_CLUSTER = 16
 
 
-@click.command(cls=Command, short_help="Judge what a class hands in, as it comes in.")
+@click.command(cls=Command)
 @click.argument(
     "course_path",
     metavar="[COURSE]",
     default=Path(),
-    type=click.Path(exists=True, path_type=Path),
+    type=shared.EXISTING,
 )
-@output_option
-@roster_option
+@shared.output_option
+@shared.roster_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--port",
@@ -62,18 +56,18 @@ _AT_A_CLUSTER = 16
     default="https://token.actions.githubusercontent.com",
     help="Who signs the tokens of workflows; by default GitHub.",
 )
-@jobs_option
-@scheduler_option
+@shared.jobs_option
+@shared.scheduler_option
 @click.option(
     "--backup",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     help="Serve nothing: copy the gradebook to FILE, also while a server writes to it.",
 )
-@assignment_option
-@suite_option
-@seed_option
-@isolation_option
+@shared.assignment_option
+@shared.suite_option
+@shared.seed_option
+@shared.isolation_option
 def serve(
     course_path: Path,
     results: Path,
@@ -108,7 +102,8 @@ def serve(
     if roster_file is None:
         raise click.UsageError("Name the class list: --roster CSV.")
     _need_extra()
-    course = assigned_course(open_course(course_path), results, (), assignment)
+    memory = remembered(results)
+    course = assigned_course(shared.open_course(course_path), memory, (), assignment)
     if course.assignment is not None and course.assignment.teams:
         raise click.UsageError(
             f"{course.assignment.id} is for teams, and what is handed in to a server counts for one student: "
@@ -117,9 +112,6 @@ def serve(
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
     from grader.serve.identity import GitHub
-    from grader.student.server import checked_address
-    from grader.submissions import read_roster
-    from grader.text import counted
 
     students = read_roster(roster_file).students
     github = None
@@ -129,8 +121,8 @@ def serve(
         course=course,
         results=results,
         students=students,
-        options=grading_options_of(results, course, options),
-        judges=_AT_A_CLUSTER if scheduler and not was_given("jobs") else options["jobs"],
+        options=grading_options_of(memory, course, options),
+        judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
     )
@@ -154,8 +146,6 @@ def _need_extra() -> None:
 
 
 def _back_up(results: Path, target: Path) -> None:
-    from grader.gradebook import Gradebook
-    from grader.gradebook.queue import back_up
 
     if target.exists():
         raise click.UsageError(f"{target} is there already: name a new file.")
@@ -164,15 +154,15 @@ def _back_up(results: Path, target: Path) -> None:
     click.echo(f"The gradebook as it is now: {target}")
 
 
-@click.command(cls=Command, short_help="Make, replace and revoke the tokens of a server.")
-@click.argument("results", metavar="RESULTS", type=click.Path(file_okay=False, path_type=Path))
-@roster_option
+@click.command(cls=Command)
+@click.argument("results", metavar="RESULTS", type=shared.FOLDER)
+@shared.roster_option
 @click.option(
     "-o",
     "--output",
     "output",
     metavar="CSV",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=shared.FILE,
     help="Write the new tokens to a CSV for a mail merge, which only you can read.",
 )
 @click.option(
@@ -207,22 +197,19 @@ def tokens(
       grade tokens results --replace zoe
       grade tokens results --revoke zoe
     """
-    if sum(each is not None for each in (roster_file, replace, revoke, staff, revoke_staff)) != 1:
+    if (
+        sum(option is not None for option in (roster_file, replace, revoke, staff, revoke_staff))
+        != 1
+    ):
         raise click.UsageError(
             "Name one of --roster, --replace, --revoke, --staff, --revoke-staff."
         )
     if (roster_file is None) != (output is None):
         raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
-    import time
-
-    from grader.gradebook import queue
-    from grader.gradebook.queue import Role
 
     with queue.token_table(results) as store:
         now = time.time()
         if roster_file is not None and output is not None:
-            from grader.submissions import read_roster
-
             have = queue.holders(store, Role.STUDENT)
             new = [s for s in read_roster(roster_file).students if s.id not in have]
             made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
@@ -248,8 +235,6 @@ def _tell_revoked(name: str, count: int) -> None:
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
-    from grader.errors import GraderError
-    from grader.exports.table import Table
 
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

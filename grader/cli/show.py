@@ -1,20 +1,29 @@
-"""`grade show`: one student's result, to be explained to the student."""
+"""`grade show` and `grade requests`: one student's result, and what students ask about theirs."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import exercises_argument, results_argument
+from grader.cli import options as shared
+from grader.cli.border import Command
+from grader.cli.results import find_student, named_student, open_book, refuse_ungraded
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.student_result import show_request, show_requests, show_scorecard
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.anonymous import AnonymousBook, Pseudonyms
+from grader.gradebook.requests import answer, ask, numbered, open_requests
+from grader.text import clean, listed
+
+_ORIGIN = "grade requests"
 
 
-@click.command(cls=Command, short_help="Show one student's result, and what each test cost.")
-@results_argument
+@click.command(cls=Command)
+@shared.results_argument
 @click.argument("student")
-@exercises_argument
+@shared.exercises_argument
 def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     """Show what STUDENT earned, and of every test that did not pass what it cost, why, and where.
 
@@ -27,16 +36,10 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
       grade show results/ ann
       grade show results/ "Ann Lee" glu
     """
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.student_result import find_student, show_scorecard
-    from grader.errors import SubmissionError
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import Pseudonyms
 
-    with Gradebook.open(results) as book:
-        tell_unfinished(book)
+    with open_book(results) as book:
         students, pseudonyms = book.students(), Pseudonyms.kept_in(book)
-        ids = {pseudonyms.of(each.id): each.id for each in students}
+        ids = {pseudonyms.of(listed.id): listed.id for listed in students}
         owner = find_student(students, ids.get(student, student))
         entry = book.entry_of(owner.id)
     if entry is None:
@@ -44,4 +47,91 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     graded = [exercise.name for exercise in entry.result.exercises]
     if unknown := [name for name in exercises if name not in graded]:
         raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(graded)}.")
-    show_scorecard(open_console(sys.stdout), entry, exercises)
+    show_scorecard(open_console(), entry, exercises)
+
+
+@click.command(cls=Command)
+@shared.results_argument
+@click.argument("number", type=click.IntRange(1), required=False)
+@click.option("--answer", metavar="TEXT", help="Answer request NUMBER: its student reads it.")
+@click.option(
+    "--ask",
+    "asked",
+    nargs=3,
+    metavar="STUDENT EXERCISE TEXT",
+    help="Add a request that came to you in another way, as a mail.",
+)
+@click.option("--all", "with_answered", is_flag=True, help="List those that are answered, too.")
+@click.option(
+    "--author", metavar="NAME", default="", help="Who answers; by default your login name."
+)
+@shared.anonymous_option
+def requests(
+    results: Path,
+    number: int | None,
+    answer: str | None,
+    asked: tuple[str, str, str] | None,
+    with_answered: bool,
+    author: str,
+    anonymous: bool,
+) -> None:
+    """List the regrade requests of a class that have no answer; with NUMBER show one, beside its verdict.
+
+    A student asks with a file EXERCISE.request.txt beside the work, or on the page of `grade serve`. An answer
+    stands in the feedback and in every output. It changes no points: `grade adjust` does. A further answer
+    takes the place of the one before it, which NUMBER still shows.
+
+    \b
+    Examples:
+      grade requests results
+      grade requests results 3
+      grade requests results 3 --answer "You are right: the text did not say it. One point more."
+      grade requests results --ask zoe glu "My gate is on the second half."
+    """
+    if answer is not None and number is None:
+        raise click.UsageError("Say which request is answered: its NUMBER.")
+    if asked is not None and (number is not None or with_answered or anonymous):
+        raise click.UsageError("--ask adds a request: give it alone.")
+
+    # A folder without a gradebook must not get one.
+    with open_book(results) as book:
+        if answer is None and asked is None:
+            _show_requests(book, number, with_answered=with_answered, anonymous=anonymous)
+            return
+    if asked is not None:
+        _ask(results, *asked)
+    elif answer is not None and number is not None:
+        _answer(results, number, answer, author.strip() or shared.login_name())
+
+
+def _show_requests(
+    book: Gradebook, number: int | None, *, with_answered: bool, anonymous: bool
+) -> None:
+
+    shown = AnonymousBook(book) if anonymous else book
+    every, console, zone = shown.requests(), open_console(), book.policy.zone
+    if number is None:
+        chosen = every if with_answered else open_requests(every)
+        show_requests(console, chosen, shown.entry_of, zone, len(every) - len(chosen))
+    else:
+        request = numbered(every, number)
+        show_request(console, request, shown.entry_of(request.student), zone)
+
+
+def _answer(results: Path, number: int, text: str, author: str) -> None:
+
+    with Keeper.open(results) as keeper:
+        answered = answer(keeper, numbered(keeper.book.requests(), number), text, author)
+    students = listed([request.student for request in answered])
+    click.echo(clean(f"{students} {answered[0].exercise}: answered.", 300))
+
+
+def _ask(results: Path, student: str, exercise: str, text: str) -> None:
+
+    with Keeper.open(results) as keeper:
+        book = keeper.book
+        refuse_ungraded([exercise], book)
+        who = named_student(book.students(), student).id
+        ask(keeper, who, exercise, text, _ORIGIN)
+        added = book.store.requests_of(who)[-1]
+    click.echo(clean(f"{who} {exercise}: request {added.number}.", 300))

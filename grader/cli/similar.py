@@ -1,25 +1,30 @@
-"""`grade similar`: which students' files of an exercise are alike."""
+"""`grade similar` and `grade mistakes`: whose files are alike, and who makes a mistake without a sentence."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
+import msgspec
 
-from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import (
-    anonymous_option,
-    assignment_of_results_option,
-    course_option,
-    open_course,
-    results_argument,
-)
+from grader.cli import options as shared
+from grader.cli.border import Command
+from grader.cli.results import open_book
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.groups import show_groups, show_similarity
+from grader.cli.terminal.progress import with_progress
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.mistakes import difference, name_group, of_group, unnamed_groups
+from grader.gradebook.similarity.corpus import find_in_corpus, read_corpus
+from grader.gradebook.similarity.findings import write_files, write_similar
+from grader.gradebook.similarity.survey import find_similar
+from grader.text import counted
 
 
-@click.command(cls=Command, short_help="Find files of a class that are alike.")
-@results_argument
-@course_option
+@click.command(cls=Command)
+@shared.results_argument
+@shared.course_option
 @click.option(
     "--threshold",
     metavar="PERCENT",
@@ -37,18 +42,18 @@ from grader.cli.options import (
 @click.option(
     "--files",
     metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=shared.FOLDER,
     help="Write the compared files into a new folder, too, as Dolos and JPlag read them.",
 )
 @click.option(
     "--corpus",
     metavar="FOLDER",
-    type=click.Path(exists=True, path_type=Path, file_okay=False),
+    type=shared.EXISTING_FOLDER,
     multiple=True,
     help="Compare with what lies there, too: RESULTS of former classes, published answers. May be repeated.",
 )
-@assignment_of_results_option
-@anonymous_option
+@shared.assignment_of_results_option
+@shared.anonymous_option
 def similar(
     results: Path,
     course_path: Path,
@@ -80,24 +85,11 @@ def similar(
       grade similar results/ --files compared/
       grade similar results/ --corpus last-year/results --corpus published/
     """
-    course = open_course(course_path)
-    import msgspec
-
-    from grader.cli.terminal.alike import show_similarity
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.progress import with_progress
-    from grader.gradebook import Gradebook
-    from grader.gradebook.anonymous import AnonymousBook
-    from grader.gradebook.intake import refuse_other_course
-    from grader.gradebook.similarity.corpus import find_in_corpus, read_corpus
-    from grader.gradebook.similarity.findings import write_files, write_similar
-    from grader.gradebook.similarity.survey import find_similar
+    course = shared.open_course(course_path)
 
     stubs = {e.id: course.stub(e).source for e in course.exercises}
     least = None if threshold is None else threshold / 100
-    with Gradebook.open(results, assignment) as book:
-        refuse_other_course(book, course)
-        tell_unfinished(book)
+    with open_book(results, assignment, course=course) as book:
         similarity = find_similar(
             with_progress(book, "Reading"),
             book.sources,
@@ -109,9 +101,9 @@ def similar(
         if corpus:
             graded = {name: stub for name, stub in stubs.items() if name in book.exercises}
             others = read_corpus(corpus, graded, results)
-            found, surveys = find_in_corpus(book.entries(), book.sources, graded, others, least)
+            matches, surveys = find_in_corpus(book.entries(), book.sources, graded, others, least)
             similarity = msgspec.structs.replace(
-                similarity, corpus=tuple(found), corpus_surveys=tuple(surveys)
+                similarity, corpus=tuple(matches), corpus_surveys=tuple(surveys)
             )
         names = book.names()
         # The file is the gradebook's own, as it is: the report reads it.
@@ -122,4 +114,69 @@ def similar(
             similarity, names = shown.similarity(similarity), {}
         if files is not None:
             write_files(files, shown.entries(), shown.sources, stubs)
-    show_similarity(open_console(sys.stdout), similarity, path, names)
+    show_similarity(open_console(), similarity, path, names)
+
+
+@click.command(cls=Command)
+@shared.results_argument
+@shared.course_option
+@click.option(
+    "--exercise",
+    "exercises",
+    metavar="EXERCISE",
+    multiple=True,
+    help="Look at this exercise alone, or a chapter; may be repeated.",
+)
+@click.option(
+    "--most",
+    metavar="N",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Show so many groups, the largest first.",
+)
+@click.option(
+    "--name",
+    nargs=2,
+    metavar="GROUP SENTENCE",
+    help="Say in one sentence what this group does wrong: its students read it.",
+)
+def mistakes(
+    results: Path,
+    course_path: Path,
+    exercises: tuple[str, ...],
+    most: int,
+    name: tuple[str, str] | None,
+) -> None:
+    """Group the failures of a class that no sentence explains: RESULTS is the folder of `grade batch`.
+
+    Students whose tests saw the same made the same mistake, however different their code looks. Of each group
+    one student's code is shown as its difference to the nearest right answer. With --name your sentence and
+    that code become a wrong answer of the course, in tests/wrong. The group reads it at once, without being
+    judged again, and so does every student who makes the mistake from then on. Points do not change.
+
+    \b
+    Examples:
+      grade mistakes results/
+      grade mistakes results/ --name glu-3f2a81 "The gate is on the first half: it belongs on the second."
+    """
+    course = shared.open_course(course_path)
+    chosen = (
+        tuple(exercise.id for exercise in shared.known_exercises(course, exercises))
+        if exercises
+        else ()
+    )
+
+    with open_book(results, course=course) as book:
+        groups = unnamed_groups(book.entries(), book.sources, chosen)
+    if name is None:
+        shown = groups[:most]
+        parts = [difference(course, course.exercise(group.exercise), group) for group in shown]
+        show_groups(open_console(), groups, list(zip(shown, parts, strict=True)))
+        return
+    group = of_group(groups, name[0])
+    with Keeper.open(results) as keeper:
+        path = name_group(keeper, course, group, name[1])
+    click.echo(f"{course.name_of(path)}: written.")
+    click.echo(f"{counted(len(group.students), 'student')} of {results} read it from now on.")
+    click.echo(f"Next: `grade verify {group.exercise}` proves that the tests catch it.")

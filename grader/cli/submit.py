@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grader.cli.border import Command
-from grader.cli.options import (
-    STDOUT,
-    course_option,
-    exercises_argument,
-    fail_under_option,
-    json_option,
-    known_exercises,
-    open_course,
-    open_workspace,
-    repeated,
-    tell_notices,
-)
+from grader.cli import options as shared
+from grader.cli.border import Command, tell
 from grader.cli.run import exit_code, write_json
 from grader.errors import SubmissionError
 
@@ -33,7 +22,7 @@ if TYPE_CHECKING:
     from grader.student.workspace import Workspace
 
 
-@click.command(cls=Command, short_help="Sign in at the server of your course.")
+@click.command(cls=Command)
 @click.argument("address")
 def login(address: str) -> None:
     """Keep the token for the server of your course, for `grade submit`.
@@ -66,24 +55,24 @@ def login(address: str) -> None:
     if not token.isascii() or not token.isprintable() or not token:
         raise click.UsageError("That is no token: copy it whole from the mail.")
     server = Server(checked, token)
-    found = standing(server)
+    own = standing(server)
     keep_server(server)
-    name = clean(str(found["name"] or found["student"]))
-    click.echo(f"Signed in as {name}: {clean(str(found['title']))}.")
+    name = clean(str(own["name"] or own["student"]))
+    click.echo(f"Signed in as {name}: {clean(str(own['title']))}.")
 
 
-@click.command(cls=Command, short_help="Hand in to the server of your course.")
-@exercises_argument
+@click.command(cls=Command)
+@shared.exercises_argument
 @click.option("--all", "everything", is_flag=True, help="Hand in every exercise of the course.")
-@course_option
+@shared.course_option
 @click.option(
     "--server",
     "address",
     metavar="ADDRESS",
     help="Another server than that of `grade login`; in a workflow of GitHub, which needs no token.",
 )
-@json_option
-@fail_under_option
+@shared.json_option
+@shared.fail_under_option
 @click.option(
     "--status", is_flag=True, help="Hand in nothing: show the newest verdict, or wait for it."
 )
@@ -116,9 +105,9 @@ def submit(
     """
     if sum((bool(exercises), everything, status)) > 1:
         raise click.UsageError("Name exercises, or give --all or --status, only one of these.")
-    course = open_course(course_path)
-    chosen = known_exercises(course, exercises) if exercises or everything else ()
-    workspace = open_workspace(course)
+    course = shared.open_course(course_path)
+    chosen = shared.known_exercises(course, exercises) if exercises or everything else ()
+    workspace = shared.open_workspace(course)
     from grader.student import server as remote
     from grader.student.progress import digest_of
 
@@ -131,30 +120,30 @@ def submit(
         handed = remote.hand_in(server, sources)
         digests = {exercise.id: digest_of(source) for exercise, source in files}
         for problem in handed.problems.values():
-            _tell(problem)
-    with _status_line() as tell:
-        result = remote.wait_for(server, handed, tell)
+            tell(f"grade: {problem}")
+    with _status_line() as show:
+        result = remote.wait_for(server, handed, show)
     workspace.record_served(result, digests)
-    tell_notices(workspace)
+    shared.tell_notices(workspace)
     if json_file is not None:
         write_json(json_file, result)
     here = {exercise.id for exercise in course.exercises}
-    if elsewhere := [each.name for each in result.exercises if each.name not in here]:
-        _tell(f"Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
-    if json_file != STDOUT and len(elsewhere) < len(result.exercises):
+    if elsewhere := [exercise.name for exercise in result.exercises if exercise.name not in here]:
+        tell(f"grade: Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
+    if json_file != shared.STDOUT and len(elsewhere) < len(result.exercises):
         import msgspec
 
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.result import show_result
         from grader.student.advice import Guide
 
-        options = repeated("course_path")
+        options = shared.repeated("course_path")
         standings = workspace.standings()
         guide = Guide(
             course, course.folder, options, options, standings=standings, by_all_tests=True
         )
-        known = tuple(each for each in result.exercises if each.name in here)
-        shown = msgspec.structs.replace(result, exercises=known)
+        results_here = tuple(exercise for exercise in result.exercises if exercise.name in here)
+        shown = msgspec.structs.replace(result, exercises=results_here)
         show_result(open_console(sys.stdout), shown, guide, verbose=verbose)
     click.get_current_context().exit(exit_code(result, fail_under))
 
@@ -163,14 +152,14 @@ def signed_in_server(address: str | None = None) -> Server:
     """The server at an address, or that of `grade login`; raises UsageError where there is no token for it."""
     from grader.student.server import checked_address, kept_server, server_of_workflow
 
-    kept = kept_server()
+    signed_in = kept_server()
     if address is None:
-        if kept is None:
+        if signed_in is None:
             raise click.UsageError("Sign in first: grade login ADDRESS.")
-        return kept
+        return signed_in
     checked = checked_address(address)
-    if kept is not None and kept.address == checked:
-        return kept
+    if signed_in is not None and signed_in.address == checked:
+        return signed_in
     server: Server | None = server_of_workflow(checked)
     if server is None:
         raise click.UsageError(f"Sign in there first: grade login {checked}.")
@@ -194,7 +183,7 @@ def _files(
         if file.source is None:
             raise SubmissionError(file.problem or f"{exercise.file} is missing.")
         files.append((exercise, file.source))
-    _tell(f"Handing in {', '.join(each.id for each in chosen)} for {course.title}.")
+    tell(f"grade: Handing in {', '.join(exercise.id for exercise in chosen)} for {course.title}.")
     return files
 
 
@@ -204,7 +193,7 @@ def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
     from grader.submissions import State
 
     course: Course = workspace.course
-    there = {each["name"]: each["file"] for each in standing(server)["exercises"]}
+    there = {exercise["name"]: exercise["file"] for exercise in standing(server)["exercises"]}
     changed = []
     for exercise in course.exercises:
         file = workspace.handed(exercise)
@@ -220,11 +209,11 @@ def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
     """The newest submission, and the SHA-256 of the newest file of each exercise, which it has of its own."""
     from grader.student.server import standing, submission
 
-    found = standing(server)
-    if not found["submissions"]:
+    own = standing(server)
+    if not own["submissions"]:
         raise click.UsageError("You have handed in nothing yet.")
-    digests = {each["name"]: each["file"] for each in found["exercises"]}
-    return submission(server, found["submissions"][0]["id"]), digests
+    digests = {exercise["name"]: exercise["file"] for exercise in own["exercises"]}
+    return submission(server, own["submissions"][0]["id"]), digests
 
 
 @contextlib.contextmanager
@@ -244,9 +233,3 @@ def _status_line() -> Iterator[Callable[[str, str], None]]:
     finally:
         if in_place:
             click.echo("\r\x1b[K", err=True, nl=False)
-
-
-def _tell(text: str) -> None:
-    from grader.text import clean
-
-    click.echo(f"grade: {clean(text, 1000)}", err=True)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
+from grader.authoring.forgeries import forge
+from grader.authoring.mutation import mutate
+from grader.authoring.verify import verify as prove
+from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from grader.course.manifest import Course, Exercise
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.progress import ProgressBar, VerifyDisplay
+from grader.cli.terminal.proofs import show_mutants, show_proofs, show_words
+from grader.course.manifest import Course, Exercise
+from grader.judge.assignment import Forgery
 
 
 class _VerifyCommand(Command):
@@ -28,9 +31,9 @@ class _VerifyCommand(Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=_VerifyCommand, short_help="Prove that the suites judge rightly.")
-@exercises_argument
-@course_option
+@click.command(cls=_VerifyCommand)
+@shared.exercises_argument
+@shared.course_option
 @click.option(
     "--jobs",
     metavar="N",
@@ -118,49 +121,34 @@ def verify(
       grade verify glu --words     which of its points a forger could earn by words
       grade verify glu --mutants   what its suites do not see
     """
-    course = open_course(course_path)
-    selected = known_exercises(course, exercises)
+    course = shared.open_course(course_path)
+    selected = shared.known_exercises(course, exercises)
     if mutants is not None:
         click.get_current_context().exit(_mutate(course, selected, mutants, jobs))
     if words:
         click.get_current_context().exit(_count_words(course, selected, jobs))
-    from grader.authoring.verify import verify as prove
-    from grader.cli.terminal.progress import VerifyDisplay
 
     with VerifyDisplay(course, seeds, write=write) as display:
         proofs = prove(course, selected, jobs=jobs, seeds=seeds, write=write, done=display.judged)
-        from grader.cli.terminal.console import open_console
-        from grader.cli.terminal.proofs import show_proofs
 
-        complaints = show_proofs(
-            open_console(sys.stdout), proofs, told=told, points=points, worth=worth
-        )
+        complaints = show_proofs(open_console(), proofs, told=told, points=points, worth=worth)
     click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)
 
 
 def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: int) -> ExitCode:
-    from grader.authoring.mutation import mutate
-    from grader.cli.terminal.progress import ProgressBar
 
     with ProgressBar("mutants", timed=True) as bar:
         reports = mutate(course, exercises, most=most, jobs=jobs, begin=bar.start, done=bar.advance)
-        from grader.cli.terminal.console import open_console
-        from grader.cli.terminal.proofs import show_mutants
 
-        holds = show_mutants(open_console(sys.stdout), reports)
+        holds = show_mutants(open_console(), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
 
 
 def _count_words(course: Course, exercises: tuple[Exercise, ...], jobs: int) -> ExitCode:
-    from grader.authoring.forgeries import forge
-    from grader.cli.terminal.progress import ProgressBar
-    from grader.judge.assignment import Forgery
 
     with ProgressBar("exercises", timed=True) as bar:
         bar.start("", len(exercises))
         reports = forge(course, exercises, (Forgery.REPLAY,), jobs=jobs, done=bar.advance)
-        from grader.cli.terminal.console import open_console
-        from grader.cli.terminal.proofs import show_words
 
-        holds = show_words(open_console(sys.stdout), reports)
+        holds = show_words(open_console(), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW

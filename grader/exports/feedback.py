@@ -14,15 +14,7 @@ from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
 from grader.gradebook.times import moment
 from grader.results import Entry, ExerciseResult
-from grader.student.blocks import (
-    Note,
-    Section,
-    on_requests,
-    plain,
-    remarks,
-    status_text,
-    summarized,
-)
+from grader.student import blocks
 from grader.text import number
 
 _LONGEST_MESSAGE = 1500
@@ -92,35 +84,35 @@ def _points(exercise: ExerciseResult) -> str:
     if not is_judged(exercise):
         return "not judged"
     points = f"{number(exercise.score)} of {number(exercise.max_score)} points"
-    return f"{points} ({status_text(exercise.status)})"
+    return f"{points} ({blocks.status_text(exercise.status)})"
 
 
 def _notes(exercise: ExerciseResult) -> list[str]:
     if not is_judged(exercise):
-        return [NOT_JUDGED, *map(one_line, on_requests(exercise))]
-    return [one_line(line) for line in remarks(exercise).splitlines()]
+        return [NOT_JUDGED, *map(one_line, blocks.on_requests(exercise))]
+    return [one_line(line) for line in blocks.remarks(exercise).splitlines()]
 
 
-def _sections(exercise: ExerciseResult) -> list[Section]:
+def _sections(exercise: ExerciseResult) -> list[blocks.Section]:
     """What does not hold, each cause once; what changed the points stands above."""
     if not is_judged(exercise):
         return []
-    summary = summarized(exercise)
+    summary = blocks.summarized(exercise)
     sections = [s for s in summary.sections if s.test is not None or not _is_remark(s)]
-    waiting = [Section((Note(summary.waiting),))] if summary.waiting else []
+    waiting = [blocks.Section((blocks.Note(summary.waiting),))] if summary.waiting else []
     return [*sections, *waiting]
 
 
-def _is_remark(section: Section) -> bool:
-    return all(isinstance(block, Note) for block in section.blocks)
+def _is_remark(section: blocks.Section) -> bool:
+    return all(isinstance(block, blocks.Note) for block in section.blocks)
 
 
-def _title(section: Section) -> str:
+def _title(section: blocks.Section) -> str:
     return one_line(section.title)
 
 
-def _said(section: Section) -> str:
-    return shortened(plain(section.blocks), _LONGEST_MESSAGE)
+def _said(section: blocks.Section) -> str:
+    return shortened(blocks.plain(section.blocks), _LONGEST_MESSAGE)
 
 
 def _literal(text: str) -> str:

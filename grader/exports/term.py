@@ -30,7 +30,7 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
     folder = folder_at(folder)
     with written(folder / GRADES) as out:
         table = Table(out)
-        ids = [each.id for each in term.assignments]
+        ids = [assignment.id for assignment in term.assignments]
         table.row(["student", "name", "email", *ids, "total", "letter", "explanation"])
         for row in term.rows:
             table.row([*_person(row), *_percents(row), *_total(row), one_line(row.words)])

@@ -279,6 +279,7 @@ class _Batch:
         with self._keeper.transaction():
             for question in questions:
                 self._keep(question, result, environment_of(self._torch, verdict.walls))
+            self._keeper.keep_observations(verdict.observations)
         for question in questions:
             student = question.attempt.student
             self._missing[student] -= 1

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from grader.course.digest import exercise_digest
 from grader.course.manifest import Course
 from grader.gradebook.book import AssignmentPart, Gradebook
 from grader.gradebook.corrections import Correction
@@ -27,8 +28,9 @@ from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import total_of
 from grader.gradebook.store import FILE, Store, only_writer, opened
-from grader.gradebook.verdict_key import VerdictKey, source_digest
+from grader.gradebook.verdict_key import VerdictKey, grader_digest, source_digest
 from grader.gradebook.work import Attempt, Verdict, packed
+from grader.judge.assignment import Observations
 from grader.results import Environment, ExerciseResult, Result, StudentInfo, to_json
 from grader.submissions import ClassAttempt, Submission, safe_name
 
@@ -316,6 +318,19 @@ class Keeper:
     def reword(self, attempt: int, result: ExerciseResult) -> None:
         """Replace the words of a verdict, whose outcomes and points stay; within a transaction."""
         self._store.reword(attempt, result)
+
+    def observations(self, course: Course, seed: int) -> list[Observations]:
+        """What tests saw of the course's wrong answers under this seed, by suites and grader of today."""
+        digests = {exercise.id: exercise_digest(course, exercise) for exercise in course.exercises}
+        return [
+            self._store.observations(exercise, digest, grader_digest(), seed)
+            for exercise, digest in digests.items()
+        ]
+
+    def keep_observations(self, observations: Iterable[Observations]) -> None:
+        """Keep what judges saw of wrong answers for those that come after them; within a transaction."""
+        for made in observations:
+            self._store.put_observations(made, grader_digest())
 
     def write_result(self, student: str) -> None:
         """Write the result that counts of a student as JSON, whole or not at all."""

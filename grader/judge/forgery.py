@@ -73,9 +73,9 @@ class Tape:
         """Keep an answer of the test that runs."""
         name = _name(request)
         # A suite may write into what it gets.
-        kept = copy.deepcopy(answer)
-        self._of_test[self._test, name].append(kept)
-        self._last[name] = kept
+        unchanged = copy.deepcopy(answer)
+        self._of_test[self._test, name].append(unchanged)
+        self._last[name] = unchanged
 
     def answer(self, request: Request, _: Packing) -> _Answer:
         """The next answer of this test to such a request, or else the last one of any test.
@@ -103,16 +103,21 @@ def _name(request: Request) -> str:
     return type(request).__name__
 
 
-class TapedSandboxes:
-    """Sandboxes whose answers are kept on a tape."""
+class _OtherSandboxes:
+    """Sandboxes of a source, with something else around each: `around` gets what starts one."""
 
-    def __init__(self, source: SandboxSource, tape: Tape) -> None:
-        self._source, self._tape = source, tape
+    def __init__(
+        self, source: SandboxSource, around: Callable[[Callable[[], Sandbox]], Any]
+    ) -> None:
+        self._source, self._around = source, around
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Begin to start a sandbox; see `SandboxSource`."""
-        starting = self._source.begin(modules, limits)
-        return lambda: cast(Sandbox, _Taped(starting(), self._tape))
+        """Begin nothing yet: a sandbox is started where one is needed."""
+
+        def start() -> Sandbox:
+            return self._source.begin(modules, limits)()
+
+        return lambda: cast(Sandbox, self._around(start))
 
     def show_stack(self, number: int) -> bool:
         """Ask for the stack of a sandbox."""
@@ -121,6 +126,16 @@ class TapedSandboxes:
     def stop(self, number: int) -> int:
         """Stop a sandbox."""
         return self._source.stop(number)
+
+
+def taped(source: SandboxSource, tape: Tape) -> SandboxSource:
+    """Sandboxes whose answers are kept on a tape."""
+    return _OtherSandboxes(source, lambda start: _Taped(start(), tape))
+
+
+def forged(source: SandboxSource, forge: _Forge) -> SandboxSource:
+    """Sandboxes that a forgery replaces, except those without the student's code."""
+    return _OtherSandboxes(source, lambda start: _Forged(start, forge))
 
 
 class _Taped:
@@ -140,29 +155,6 @@ class _Taped:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sandbox, name)
-
-
-class ForgedSandboxes:
-    """Sandboxes that a forgery replaces, except those without the student's code."""
-
-    def __init__(self, source: SandboxSource, forge: _Forge) -> None:
-        self._source, self._forge = source, forge
-
-    def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Begin nothing: a sandbox is started where one is needed after all."""
-
-        def start() -> Sandbox:
-            return self._source.begin(modules, limits)()
-
-        return lambda: cast(Sandbox, _Forged(start, self._forge))
-
-    def show_stack(self, number: int) -> bool:
-        """Ask for the stack of a sandbox."""
-        return self._source.show_stack(number)
-
-    def stop(self, number: int) -> int:
-        """Stop a sandbox."""
-        return self._source.stop(number)
 
 
 class _Forged:

@@ -14,11 +14,19 @@ A fault of the grader is a `grader.errors.GraderError` and never stands here.
 from __future__ import annotations
 
 import builtins
+import re
+import signal
 from functools import cache
 
 import msgspec
 
 from grader.results import Cause
+from grader.sandbox.wire.messages import Raised
+from grader.text import clean, clean_lines
+
+# An enemy's traceback is as long as a frame can be; the last line is what is shown.
+MAX_FRAMES = 20
+MAX_TEXT = 2_000
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -116,3 +124,58 @@ def student_error(
     error = kind(f"{type_name}: {text}" if text else type_name)
     error.type_name, error.text, error.frames = type_name, text, frames
     return error
+
+
+# --- what a sandbox says, in words ----------------------------------------------------------------
+
+_OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")
+
+
+# As the worker says it, too.
+KEEP_NAMES = "keep the names of the stub"
+
+
+def missing_name(reply: Raised, module: str) -> str:
+    """The name that a probe looked for in the student's module, and did not find."""
+    prefix = f"module {module!r} has no attribute "
+    if reply.type_name != "AttributeError" or not reply.text.startswith(prefix):
+        return ""
+    name = reply.text.removeprefix(prefix).strip("'")
+    return name if name.isidentifier() else ""
+
+
+def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
+    text = clean_lines(reply.text, MAX_TEXT)
+    if reply.in_probe:
+        first = text.partition("\n")[0].rstrip(".")
+        # autograd goes back through the student's code without running a line of it.
+        failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(first)
+        what = (
+            "the backward pass through what your code returned failed"
+            if failed
+            else "your code returned something that could not be used"
+        )
+        text = f"{what} ({first})"
+    return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
+
+
+def cause_of_death(status: int, frame: Frame | None) -> str:
+    where = f" at line {frame.line}, in {frame.function}" if frame else ""
+    if status >= 0:
+        return (
+            f"Your code ended the whole process (exit code {status}){where}: a module must not call "
+            "os._exit, and nothing after it was run."
+        )
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    causes = {
+        "SIGSEGV": "a segmentation fault: endless recursion in C code, or memory used wrongly",
+        "SIGKILL": "it was killed, for using more processor time or memory than an exercise may",
+        "SIGXCPU": "it used up the processor time that an exercise may use",
+        "SIGXFSZ": "it wrote a file larger than is allowed",
+        "SIGABRT": "it aborted, as libraries do when they run out of memory or are misused",
+    }
+    cause = causes.get(name, "a signal ended it")
+    return f"Your code crashed the whole process ({name}){where}: {cause}."

@@ -37,6 +37,7 @@ from grader.judge.assignment import (
     GradingOptions,
     JudgeFault,
     Judgment,
+    Observations,
     TestDone,
 )
 from grader.judge.scoring import score_alike
@@ -94,6 +95,8 @@ class Judge:
             start_new_session=True,
             env=clean_environment(),
         )
+        # How many of the observations of an exercise its owner told it.
+        self.told: dict[str, int] = {}
 
     def judge(
         self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
@@ -249,14 +252,19 @@ def judge_source(
     done: Callable[[TestResult], None] | None = None,
     *,
     learn: bool = False,
+    observations: tuple[Observations, ...] = (),
 ) -> Judgment:
     """Have a judge judge a source that `settle` left open; to `learn` is for many.
 
-    A judge that takes too much time or memory costs the submission this exercise.
+    The `observations` are news for this judge. A judge that takes too much time or memory costs the submission
+    this exercise.
     """
     manifest = str(course.folder / "course.toml")
+    assignment = Assignment(
+        manifest, exercise.id, source, options, learn=learn, observations=observations
+    )
     try:
-        return judge.judge(Assignment(manifest, exercise.id, source, options, learn=learn), done)
+        return judge.judge(assignment, done)
     except JudgeOverrun as overrun:
         tests = tests_of(course, exercise, options.suites)
         result = score_alike(exercise, tests, overrun.outcome, str(overrun))
@@ -354,6 +362,7 @@ def _judge(
     from grader.judge.run import judge_exercise
 
     assignment = _decode_assignment(line)
+    mistakes.learn(assignment.observations)
     try:
         course = _course(assignment.course)
         exercise = course.exercise(assignment.exercise)

@@ -122,7 +122,12 @@ def add_scores(report: dict[str, Any], root: Path) -> None:
 def _scored(course: Course, name: str, items: list[dict[str, Any]]) -> ExerciseResult:
     """The result of an exercise, whose items get their points."""
     exercise = course.exercise(name)
-    ran = {(Visibility(i["metadata"]["visibility"]), _name(i)): i["metadata"] for i in items}
+    ran = {
+        (Visibility(item["metadata"]["visibility"]), item["nodeid"].rpartition("::")[2]): item[
+            "metadata"
+        ]
+        for item in items
+    }
     visibilities = tuple(v for v in Visibility if any(key[0] is v for key in ran))
     tests = []
     for test in weighed(exercise, tests_of(course, exercise, visibilities)):
@@ -138,10 +143,6 @@ def _scored(course: Course, name: str, items: list[dict[str, Any]]) -> ExerciseR
 def _weighed(test: SuiteTest, metadata: dict[str, Any]) -> TestResult:
     place = msgspec.convert(metadata["place"], Place | None)
     return score_test(test, Outcome(metadata["result"]), metadata["message"], place)
-
-
-def _name(item: dict[str, Any]) -> str:
-    return str(item["nodeid"].rpartition("::")[2])
 
 
 def _lines(course: Course, result: ExerciseResult) -> dict[tuple[Visibility, str], tuple[str, int]]:

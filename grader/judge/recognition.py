@@ -6,10 +6,17 @@ same seed. If the test sees the same of one, it is the same mistake, and the stu
 test saw is its observation: how it ended, and the check's own message with the numbers in it.
 
 Nothing here changes a point, and a right answer pays nothing for it.
+
+What a judge sees of a wrong answer it tells its owner, who tells the other judges and keeps it beside the
+verdicts: a class pays for it once. It may be believed as a verdict is. The wrong answer is the course's own
+and has a sandbox to itself, in which no student's code ever ran; the judge that saw it is the one that is
+believed about students, and where it is kept only those who could change a verdict can change it. It has hidden
+values in it: it goes from judge to judge and to the gradebook, and into no result.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,6 +28,7 @@ from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, wrong_answers
 from grader.course.suite import SuiteTest
+from grader.judge.assignment import Observations
 from grader.results import Cause, ExerciseResult, Outcome, TestResult, Visibility
 
 # The whole of a submission's wrong answers may take so long, or as long as it was judged itself: a busy machine
@@ -32,6 +40,8 @@ _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
 Key = tuple[Visibility, str]
 # What the tests saw of a wrong answer; empty where a test passed, or saw nothing to compare.
 Observe = Callable[[WrongAnswer, Sequence[Key]], Mapping[Key, str]]
+# Whether that is known, so that nothing need be run.
+IsKnown = Callable[[WrongAnswer, Sequence[Key]], bool]
 
 # The files that wrong answers are read from, with the times of their last change.
 _Stamp = tuple[tuple[Path, int], ...]
@@ -82,11 +92,12 @@ def recognize(
     observe: Observe,
     *,
     seconds: float = MOST_SECONDS,
+    is_known: IsKnown = lambda answer, keys: False,
 ) -> list[Recognition]:
     """The known mistakes of a submission with these results, each with the tests that it explains.
 
     A failure that has a name needs none. Only a wrong answer comes into question whose own tests the submission
-    fails, too. The likeliest are run first, and none after so many `seconds`.
+    fails, too. Those that are known come first, then the likeliest, and none is run after so many `seconds`.
     """
     failed = [test for test in results if test.outcome is not Outcome.PASSED]
     names = {test.name for test in failed}
@@ -106,7 +117,10 @@ def recognize(
     # A test that names its mistake is compared, too: it may be the one that must catch it.
     left = list(seen) if any(map(is_unnamed, failed)) else []
     while left:
-        best = _best(left, seen, possible, waiting, observe, end)
+        key = left[0]
+        # Among those that have to be run the likeliest stay first.
+        in_turn = sorted(possible, key=lambda answer: not is_known(answer, [key]))
+        best = _best(left, seen, in_turn, waiting, observe, is_known, end)
         if best is None:
             left.pop(0)
         else:
@@ -121,6 +135,7 @@ def _best(
     possible: Iterable[WrongAnswer],
     waiting: Collection[str],
     observe: Observe,
+    is_known: IsKnown,
     end: float,
 ) -> Recognition | None:
     """The wrong answer that does the same in the first of these tests and in the most of the others.
@@ -131,8 +146,8 @@ def _best(
     for answer in possible:
         if first[1] not in answer.caught_by:
             continue
-        if time.monotonic() > end:
-            break
+        if time.monotonic() > end and not is_known(answer, list(seen)):
+            continue
         if not alike(observe(answer, [first])[first], seen[first]):
             continue
         what = {key: text for key, text in observe(answer, list(seen)).items() if text}
@@ -216,7 +231,7 @@ class ObservedMistakes(msgspec.Struct, frozen=True):
 def observed(answer: WrongAnswer, result: ExerciseResult) -> ObservedMistake:
     """What is kept of a wrong answer that was judged; of its `caught_by` the tests that were run."""
     seen = {
-        f"{test.visibility.value}/{test.name}": what
+        _text((test.visibility, test.name)): what
         for test in result.tests
         if (what := observation(test.outcome, test.message, refused=test.refused))
     }
@@ -235,7 +250,9 @@ class KnownMistakes:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, bytes, int, Key], str] = {}
+        # By the digest of the suites, the seed, and the digest of the wrong answer; then by test.
+        self._seen: dict[tuple[str, int, str], dict[str, str]] = {}
+        self._news: list[Observations] = []
         self._answers: dict[tuple[Path, str], tuple[_Stamp, tuple[WrongAnswer, ...]]] = {}
 
     def named(
@@ -251,7 +268,8 @@ class KnownMistakes:
     ) -> list[TestResult]:
         """The results of these tests with the sentences of the known mistakes that the submission makes.
 
-        It was judged in so many `seconds`.
+        It was judged in so many `seconds`. What `observe` leaves out is taken for nothing, and not told to
+        others.
         """
         if all(test.outcome is Outcome.PASSED for test in results):
             return results
@@ -265,17 +283,41 @@ class KnownMistakes:
                 return results
             return with_sentences(results, recognize(results, *_kept(observed_mistakes)), tests)
 
-        def seen(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
-            places = {key: (digest, answer.source, seed, key) for key in keys}
-            missing = [key for key, place in places.items() if place not in self._seen]
-            if missing:
-                what = observe(answer, missing)
-                self._seen |= {places[key]: what[key] for key in missing}
-            return {key: self._seen[place] for key, place in places.items()}
-
         answers = self._answers_of(course, exercise)
-        mistakes = recognize(results, answers, seen, seconds=max(MOST_SECONDS, seconds))
+        digests = {each.id: hashlib.sha256(each.source).hexdigest() for each in answers}
+
+        def place(answer: WrongAnswer) -> dict[str, str]:
+            return self._seen.setdefault((digest, seed, digests[answer.id]), {})
+
+        def is_known(answer: WrongAnswer, keys: Sequence[Key]) -> bool:
+            return place(answer).keys() >= set(map(_text, keys))
+
+        def seen(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
+            known = place(answer)
+            missing = [key for key in keys if _text(key) not in known]
+            if missing:
+                made = {_text(key): what for key, what in observe(answer, missing).items()}
+                known |= {**dict.fromkeys(map(_text, missing), ""), **made}
+                self._news.append(
+                    Observations(exercise.id, digest, seed, {digests[answer.id]: made})
+                )
+            return {key: known[_text(key)] for key in keys}
+
+        mistakes = recognize(
+            results, answers, seen, seconds=max(MOST_SECONDS, seconds), is_known=is_known
+        )
         return with_sentences(results, mistakes, tests)
+
+    def learn(self, observations: Iterable[Observations]) -> None:
+        """Know what other judges saw, now or in an earlier grading."""
+        for made in observations:
+            for answer, seen in made.seen.items():
+                self._seen.setdefault((made.suites, made.seed, answer), {}).update(seen)
+
+    def news(self) -> tuple[Observations, ...]:
+        """What was seen since this was last asked."""
+        news, self._news = tuple(self._news), []
+        return news
 
     def _answers_of(self, course: Course, exercise: Exercise) -> tuple[WrongAnswer, ...]:
         """The wrong answers of an exercise, read anew where a file of theirs changed."""
@@ -285,6 +327,12 @@ class KnownMistakes:
         if key not in self._answers or self._answers[key][0] != stamp:
             self._answers[key] = stamp, wrong_answers(course, exercise).answers
         return self._answers[key][1]
+
+
+def _text(key: Key) -> str:
+    """A test as it is written down: its visibility and its name."""
+    visibility, name = key
+    return f"{visibility.value}/{name}"
 
 
 def _files(course: Course, exercise: Exercise) -> list[Path]:
@@ -309,6 +357,6 @@ def _kept(observed_mistakes: ObservedMistakes) -> tuple[list[WrongAnswer], Obser
     seen = {mistake.id: mistake.seen for mistake in observed_mistakes.mistakes}
 
     def observe(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
-        return {key: seen[answer.id].get(f"{key[0].value}/{key[1]}", "") for key in keys}
+        return {key: seen[answer.id].get(_text(key), "") for key in keys}
 
     return answers, observe

@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,7 @@ from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
 from grader.judge.checks.assertions import recorded_sentences
-from grader.judge.forgery import ForgedSandboxes, Tape, TapedSandboxes, forge_of
+from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
 from grader.judge.recognition import Key, KnownMistakes, observation
@@ -67,12 +67,11 @@ def judge_exercise(
     begin = time.monotonic()
     if options.seconds is not None:
         exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
-    declared = declared_tests(course, exercise, options.suites)
     tests = tests_of(course, exercise, options.suites)
     own_sandboxes: SandboxSource = sandboxes
     if options.forgery is not None:
         tape = _recorded(course, exercise, source, options, sandboxes, suites)
-        own_sandboxes = ForgedSandboxes(sandboxes, forge_of(options.forgery, source, tape))
+        own_sandboxes = forged(sandboxes, forge_of(options.forgery, source, tape))
         done = _then(tape.next_test, done)
     try:
         session = Session(own_sandboxes, exercise, source, options.required_walls)
@@ -83,8 +82,7 @@ def judge_exercise(
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
-        functions = _functions(course, exercise, declared, options.suites, suites)
-
+        functions = _functions(course, exercise, options.suites, suites)
         reference = course.solution_source(exercise)
         solution = None
         if reference is not None:
@@ -95,7 +93,7 @@ def judge_exercise(
         with recorded_sentences(on=options.record) as sentences:
             message, results, provoked = _run(
                 exercise,
-                [functions[test.visibility, test.name] for test in tests],
+                functions,
                 run,
                 solution,
                 done,
@@ -115,7 +113,8 @@ def judge_exercise(
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
-    return Judgment(result, session.walls, tuple(sentences), tuple(provoked))
+    made = mistakes.news() if mistakes is not None else ()
+    return Judgment(result, session.walls, tuple(sentences), tuple(provoked), made)
 
 
 def late_imports(
@@ -137,13 +136,9 @@ def late_imports(
     session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
     try:
         session.begin()
-        declared = declared_tests(course, exercise, visibilities)
-        functions = _functions(course, exercise, declared, visibilities, suites)
-        run = SuiteRun(session, tests, options.seed)
-        session.load()
-        for test in tests:
-            path, function = functions[test.visibility, test.name]
-            run.end(test, _error_of(run, test, path, function))
+        functions = _functions(course, exercise, visibilities, suites)
+        for _ in _ends(SuiteRun(session, tests, options.seed), functions):
+            pass  # only what they import is asked for
         return session.imports()
     except (StudentError, TimedOut, SandboxDied):
         return None  # a solution that fails is a complaint of `grade verify`
@@ -165,17 +160,12 @@ def _recorded(
     tape = Tape()
     if not visibilities:
         return tape
-    session = Session(TapedSandboxes(sandboxes, tape), exercise, source, options.required_walls)
+    session = Session(taped(sandboxes, tape), exercise, source, options.required_walls)
     try:
         session.begin()
-        declared = declared_tests(course, exercise, visibilities)
-        functions = _functions(course, exercise, declared, visibilities, suites)
+        functions = _functions(course, exercise, visibilities, suites)
         tests = tests_of(course, exercise, visibilities)
-        run = SuiteRun(session, tests, options.seed + 1)
-        session.load()
-        for test in tests:
-            path, function = functions[test.visibility, test.name]
-            run.end(test, _error_of(run, test, path, function))
+        for _ in _ends(SuiteRun(session, tests, options.seed + 1), functions):
             tape.next_test()
     finally:
         session.close()
@@ -197,27 +187,27 @@ def _observed(
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> dict[Key, str]:
-    """What these tests see of a wrong answer, which is run as any submission."""
+    """What these tests see of a wrong answer, which is run as any submission.
+
+    Left out are tests in which time ran out, or a sandbox did not hold: on a quiet machine they may see more.
+    """
     exercise = msgspec.structs.replace(exercise, seconds=min(exercise.seconds, _MUTANT_SECONDS))
     visibilities = tuple(dict.fromkeys(visibility for visibility, _ in keys))
+    functions = _functions(course, exercise, visibilities, suites)
     declared = declared_tests(course, exercise, visibilities)
-    functions = _functions(course, exercise, declared, visibilities, suites)
     tests = [test for test in declared if (test.visibility, test.name) in keys]
     alone = [msgspec.structs.replace(test, requires=()) for test in tests]
-    seen = dict.fromkeys(keys, "")
+    seen: dict[Key, str] = {}
     session = Session(sandboxes, exercise, answer.source, options.required_walls)
     try:
         session.begin()
         run = SuiteRun(session, alone, options.seed)
-        session.load()
-        for test in alone:
-            path, function = functions[test.visibility, test.name]
-            end = run.end(test, _error_of(run, test, path, function))
+        for test, end in _ends(run, functions):
             if run.fault is not None:
                 break
-            if not end.fault:
-                key = test.visibility, test.name
-                seen[key] = observation(end.outcome, end.message, refused=end.refused)
+            if end.outcome is not Outcome.TIMEOUT:
+                what = observation(end.outcome, end.message, refused=end.refused)
+                seen[test.visibility, test.name] = "" if end.fault else what
     except (SubmissionFailure, SyntaxError):
         pass  # of what cannot be imported each test sees the same, which names nothing
     finally:
@@ -236,28 +226,34 @@ def _then(
 
 
 _Test = Callable[[Student], None]
+# Tests as functions, each with its suite.
+_Functions = Mapping[Key, tuple[Path, _Test]]
 
 
 def _functions(
-    course: Course,
-    exercise: Exercise,
-    tests: Sequence[SuiteTest],
-    visibilities: Sequence[Visibility],
-    suites: Suites,
-) -> dict[tuple[Visibility, str], tuple[Path, _Test]]:
-    """The tests of these suites as functions, each with its suite."""
-    functions = {}
+    course: Course, exercise: Exercise, visibilities: tuple[Visibility, ...], suites: Suites
+) -> _Functions:
+    """All tests that these suites declare."""
+    functions: dict[Key, tuple[Path, _Test]] = {}
+    tests = declared_tests(course, exercise, visibilities)
     for visibility, path in course.suites(exercise).items():
-        names = [test.name for test in tests if test.visibility is visibility]
         if visibility in visibilities:
+            names = [test.name for test in tests if test.visibility is visibility]
             own = zip(names, suites.functions(path, names), strict=True)
             functions.update({(visibility, name): (path, test) for name, test in own})
     return functions
 
 
+def _ends(run: SuiteRun, functions: _Functions) -> Iterator[tuple[SuiteTest, TestEnd]]:
+    """Load the module and call its tests; yield each with the meaning of its end."""
+    run.session.load()
+    for test in run.tests.values():
+        yield test, run.end(test, _error_of(run, test, *functions[test.visibility, test.name]))
+
+
 def _run(
     exercise: Exercise,
-    functions: Sequence[tuple[Path, _Test]],
+    functions: _Functions,
     run: SuiteRun,
     solution: Callable[[], Session] | None,
     done: Callable[[TestResult], None],
@@ -277,7 +273,8 @@ def _run(
     results: list[TestResult] = []
     provoked = []
     faults = []
-    for test, (path, function) in zip(tests, functions, strict=True):
+    for test in tests:
+        path, function = functions[test.visibility, test.name]
         begin = time.perf_counter()
         run.session.output.begin_part()
         end = run.end(test, _error_of(run, test, path, function))

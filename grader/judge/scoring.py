@@ -231,10 +231,10 @@ def with_extra_credit(
 ) -> tuple[ExerciseResult, ...]:
     """The results, marked where their exercise is one of those for extra credit; others are not."""
     return tuple(
-        msgspec.structs.replace(each, extra_credit=each.name in extra_credit)
-        if each.extra_credit != (each.name in extra_credit)
-        else each
-        for each in results
+        msgspec.structs.replace(result, extra_credit=result.name in extra_credit)
+        if result.extra_credit != (result.name in extra_credit)
+        else result
+        for result in results
     )
 
 

@@ -1,13 +1,13 @@
-"""One exercise of one submission while it is judged: its sandbox, its time, and what its replies mean."""
+"""One exercise of one submission while it is judged: its time, its sandbox, and what its replies mean."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 import functools
-import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,17 @@ import msgspec
 
 from grader.course.manifest import Exercise
 from grader.errors import IsolationError, SandboxError
-from grader.judge.budget import Budget
 from grader.judge.outcomes import (
+    KEEP_NAMES,
+    MAX_FRAMES,
     Forbidden,
     Frame,
     SandboxDied,
     StudentError,
     TimedOut,
-    student_error,
+    cause_of_death,
+    missing_name,
+    raised_error,
 )
 from grader.sandbox.client import ABORTED, Output, Sandbox, SandboxSource, own_frames
 from grader.sandbox.walls.wall import Limits
@@ -47,14 +50,62 @@ from grader.sandbox.wire.messages import (
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import beyond_guards, find_forbidden, functions_by_line, parse
-from grader.text import clean, clean_lines
+from grader.text import clean
 
 if TYPE_CHECKING:
     import torch
 
-# An enemy's traceback is as long as a frame can be; the last line is what is shown.
-MAX_FRAMES = 20
-MAX_TEXT = 2_000
+# One test may use this part of the time, so that an endless loop costs a few of them.
+TEST_PART = 0.25
+# Each timeout of a share halves the time of its further tests, and after so many there is none: a loop that few
+# tests meet costs those, and one that all meet less than half of the time.
+_TIMEOUTS = 3
+
+
+class Budget:
+    """The seconds that each share has left, while one of them runs; "" is the share of all other tests.
+
+    Once a share has run out, tests of the others get half: a loop in what all functions call does not cost
+    the same again in each.
+    """
+
+    def __init__(self, exercise: Exercise) -> None:
+        self._seconds = exercise.seconds
+        self._left = dict.fromkeys(("", *exercise.shares), exercise.seconds)
+        self._timeouts: Counter[str] = Counter()
+        self.begin()
+
+    def begin(self, share: str = "") -> None:
+        """Begin a test of this share."""
+        self.share = share
+        self.limit = self._seconds * TEST_PART
+        if share:
+            another_is_out = any(self.is_out(other) for other in self._left if other != share)
+            self.limit /= 2 ** (self._timeouts[share] + another_is_out)
+        self._test_left = self.limit
+
+    @property
+    def left(self) -> float:
+        """The seconds that the test may still use."""
+        return min(self._test_left, self._left[self.share])
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the running share has used all of its seconds."""
+        return self._left[self.share] <= 0
+
+    def is_out(self, share: str) -> bool:
+        """Whether further tests of this share have no time."""
+        return self._left[share] <= 0 or (share != "" and self._timeouts[share] >= _TIMEOUTS)
+
+    def spend(self, seconds: float) -> None:
+        """Charge the running test."""
+        self._test_left -= seconds
+        self._left[self.share] -= seconds
+
+    def time_out(self) -> None:
+        """Count a timeout of the running test."""
+        self._timeouts[self.share] += 1
 
 
 class Session:
@@ -263,7 +314,7 @@ class Session:
             frame = self._last_frame(stack)
             if stack.startswith(ABORTED):
                 status = -signal.SIGABRT
-            raise SandboxDied(_cause_of_death(status, frame), frame) from None
+            raise SandboxDied(cause_of_death(status, frame), frame) from None
         except ProtocolError as error:
             self._stop()
             self._spend(begin)
@@ -325,10 +376,10 @@ class Session:
 
     def error_of(self, reply: Raised) -> StudentError:
         """The exception to raise in the judge for one that the sandbox reports."""
-        if reply.in_probe and (missing := _missing_name(reply, self.exercise.id)):
+        if reply.in_probe and (missing := missing_name(reply, self.exercise.id)):
             text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
             reply = msgspec.structs.replace(reply, text=text, in_probe=False)
-        error = _raised_error(reply, self._frames(reply.frames[-MAX_FRAMES:]))
+        error = raised_error(reply, self._frames(reply.frames[-MAX_FRAMES:]))
         line = error.frames[-1].line if error.frames else None
         error.unwritten = line is None or any(line in lines for lines in self._raises)
         return error
@@ -376,58 +427,5 @@ class Session:
         return reply
 
 
-_OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")
-
-
-# As the worker says it, too.
-KEEP_NAMES = "keep the names of the stub"
-
-
-def _missing_name(reply: Raised, module: str) -> str:
-    """The name that a probe looked for in the student's module, and did not find."""
-    prefix = f"module {module!r} has no attribute "
-    if reply.type_name != "AttributeError" or not reply.text.startswith(prefix):
-        return ""
-    name = reply.text.removeprefix(prefix).strip("'")
-    return name if name.isidentifier() else ""
-
-
-def _raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
-    text = clean_lines(reply.text, MAX_TEXT)
-    if reply.in_probe:
-        first = text.partition("\n")[0].rstrip(".")
-        # autograd goes back through the student's code without running a line of it.
-        failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(first)
-        what = (
-            "the backward pass through what your code returned failed"
-            if failed
-            else "your code returned something that could not be used"
-        )
-        text = f"{what} ({first})"
-    return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
-
-
 def _running(frame: Frame | None) -> str:
     return f" It was still running line {frame.line}, in {frame.function}." if frame else ""
-
-
-def _cause_of_death(status: int, frame: Frame | None) -> str:
-    where = f" at line {frame.line}, in {frame.function}" if frame else ""
-    if status >= 0:
-        return (
-            f"Your code ended the whole process (exit code {status}){where}: a module must not call "
-            "os._exit, and nothing after it was run."
-        )
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    causes = {
-        "SIGSEGV": "a segmentation fault: endless recursion in C code, or memory used wrongly",
-        "SIGKILL": "it was killed, for using more processor time or memory than an exercise may",
-        "SIGXCPU": "it used up the processor time that an exercise may use",
-        "SIGXFSZ": "it wrote a file larger than is allowed",
-        "SIGABRT": "it aborted, as libraries do when they run out of memory or are misused",
-    }
-    cause = causes.get(name, "a signal ended it")
-    return f"Your code crashed the whole process ({name}){where}: {cause}."

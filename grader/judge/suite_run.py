@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-import random
 import re
-import sys
 import traceback
 import types
 from pathlib import Path
@@ -16,6 +14,7 @@ import msgspec
 from grader.course.suite import SuiteTest
 from grader.errors import GraderError
 from grader.judge.outcomes import (
+    KEEP_NAMES,
     CheckFailed,
     Forbidden,
     Frame,
@@ -24,8 +23,9 @@ from grader.judge.outcomes import (
     StudentError,
     TimedOut,
 )
-from grader.judge.session import KEEP_NAMES, Session
+from grader.judge.session import Session
 from grader.results import Cause, Outcome, Visibility
+from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
 from grader.text import clean
@@ -85,7 +85,7 @@ class SuiteRun:
             raise NoTime(f"{test.share} ran out of its time: {first}.")
         # A program can ask torch for the seed of its generators: that of the judge tells all that is drawn.
         self.session.begin_test(derive_seed(self.seed, test, "sandbox"), test.share, test.subject)
-        seed_here(derive_seed(self.seed, test))
+        seed_all(derive_seed(self.seed, test))
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
         """What the end of the test means: that of an error, or of none."""
@@ -239,13 +239,3 @@ def derive_seed(seed: int, test: SuiteTest, process: str = "judge") -> int:
     if process != "judge":
         text += f"/{process}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
-
-
-def seed_here(seed: int) -> None:
-    """Seed what a suite may draw from in this process."""
-    random.seed(seed)
-    if (torch := sys.modules.get("torch")) is not None:
-        # torch.manual_seed also tells the devices, which formats a stack each time (1 ms).
-        torch.default_generator.manual_seed(seed)
-    if (numpy := sys.modules.get("numpy")) is not None:
-        numpy.random.seed(seed)

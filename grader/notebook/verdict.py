@@ -14,16 +14,7 @@ import msgspec
 
 from grader.notebook.composing import Composed
 from grader.results import ExerciseResult, Outcome, Status, Visibility
-from grader.student.blocks import (
-    FIRST_FINDINGS,
-    Hint,
-    Message,
-    Note,
-    Section,
-    Where,
-    status_text,
-    summarized,
-)
+from grader.student import blocks
 from grader.text import clean, clean_lines, counted, number
 
 _LONGEST = 2_000
@@ -84,7 +75,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     def _head(self) -> str:
         result = self.result
         return (
-            f"{clean(result.title)}: {status_text(result.status)}, "
+            f"{clean(result.title)}: {blocks.status_text(result.status)}, "
             f"{number(result.score)} of {number(result.max_score)} points"
         )
 
@@ -92,7 +83,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         result = self.result
         if result.untouched:
             yield LineStyle.MESSAGE, "Nothing of it is written here yet."
-        for section in summarized(result, FIRST_FINDINGS).sections:
+        for section in blocks.summarized(result, blocks.FIRST_FINDINGS).sections:
             yield from self._section(section)
         if not result.message:
             passed = sum(test.outcome is Outcome.PASSED for test in result.tests)
@@ -105,24 +96,24 @@ class CheckResult(msgspec.Struct, frozen=True):
         if all(test.visibility is Visibility.PUBLIC for test in result.tests):
             yield LineStyle.REST, "By the public tests alone."
 
-    def _section(self, section: Section) -> Iterator[tuple[LineStyle, str]]:
+    def _section(self, section: blocks.Section) -> Iterator[tuple[LineStyle, str]]:
         if section.test is not None:
             mark = "-" if section.is_part else "x"
             yield LineStyle.TITLE, f"{mark} {clean(self._in_cells(section.title), _LONGEST)}"
         message = section.title
         for block in section.blocks:
             match block:
-                case Message(text):
+                case blocks.Message(text):
                     message = text
                     yield LineStyle.MESSAGE, clean_lines(self._in_cells(text), _LONGEST)
-                case Where(place):
+                case blocks.Where(place):
                     # Left out where the message names it.
                     if (where := self._line(place.line)) not in self._in_cells(message):
                         function = f" in {clean(place.function)}" if place.function else ""
                         yield LineStyle.PLACE, f"{where}{function}"
-                case Hint(text):
+                case blocks.Hint(text):
                     yield LineStyle.HINT, clean(text, _LONGEST)
-                case Note(text):
+                case blocks.Note(text):
                     yield LineStyle.MESSAGE, text
 
     def _in_cells(self, text: str) -> str:

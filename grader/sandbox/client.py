@@ -78,8 +78,8 @@ class Output:
         return _with_rest(self._kept, self._dropped)
 
 
-def _with_rest(kept: bytearray, dropped: int) -> str:
-    text = kept.decode("utf-8", "replace")
+def _with_rest(printed: bytearray, dropped: int) -> str:
+    text = printed.decode("utf-8", "replace")
     return f"{text}\n[... more was printed]" if dropped else text
 
 

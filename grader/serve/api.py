@@ -21,7 +21,7 @@ from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandIn
 from grader.serve.http import NO_SUBMISSION, Refusal, answered, body_of, decoded, event, stream
-from grader.serve.server import Server
+from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
 from grader.serve.views import SubmissionAnswer
 
@@ -42,7 +42,7 @@ class RegradeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Api:
     """The routes for programs."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: OpenServer) -> None:
         self._server = server
         self._busy: Counter[str] = Counter()
 
@@ -163,8 +163,8 @@ class Api:
     async def _class_events(self) -> AsyncIterator[bytes]:
         with self._server.hub.listening(CLASS) as events:
             yield event("state", {})
-            while (told := await _next_of(events)) is not CLOSED:
-                if told is None:
+            while (news := await _next_of(events)) is not CLOSED:
+                if news is None:
                     yield _STILL_HERE
                     continue
                 await asyncio.sleep(1)

@@ -24,7 +24,7 @@ from grader.serve.api import Api
 from grader.serve.http import Refusal, answered
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, RequestPages
-from grader.serve.server import Server, Settings, opened
+from grader.serve.server import OpenServer, Settings, opened
 
 log = logging.getLogger("grader.serve")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -60,7 +60,7 @@ def routes(api: Api, pages: Pages, requests: RequestPages) -> list[Route]:
     ]
 
 
-def _application(server: Server) -> Starlette:
+def _application(server: OpenServer) -> Starlette:
     api = Api(server)
     pages = Pages(server, api)
 
@@ -117,7 +117,7 @@ def _is_full(error: Exception) -> bool:
 class _Uvicorn(uvicorn.Server):
     """A server that ends its streams first, for which it would wait otherwise."""
 
-    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+    def __init__(self, config: uvicorn.Config, server: OpenServer) -> None:
         super().__init__(config)
         self._server = server
 

@@ -30,7 +30,7 @@ from grader.gradebook.requests import answer, ask, numbered
 from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Observations
 from grader.judge.pool import Completed
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.serve.hand_in import HandInReader, Prepared
@@ -92,7 +92,7 @@ class Desk:
         refuse_other_course(self._book, self._course)
         if self._course.assignment is not None:
             keeper.assign(self._course)
-        again = queue.prepare(self._store, [each.id for each in self._exercises])
+        again = queue.prepare(self._store, [exercise.id for exercise in self._exercises])
         with keeper.transaction():
             for student in self._students:
                 keeper.keep_student(student)
@@ -120,28 +120,28 @@ class Desk:
         """
         keeper, store = self._keeper, self._store
         with keeper.transaction():
-            if (known := queue.tried_before(store, student.id, retry_key)) is not None:
-                self._refuse_other_files(known, files)
-                return known
-            self._refuse_too_often(student, [each.exercise for each in files], time.time())
+            if (earlier := queue.tried_before(store, student.id, retry_key)) is not None:
+                self._refuse_other_files(earlier, files)
+                return earlier
+            self._refuse_too_often(student, [file.exercise for file in files], time.time())
             # A clock that was set back makes no submission older than the one before it.
             now = max(time.time(), queue.last_time(store))
             attempt = keeper.register(
                 ClassAttempt(
                     student=student, submitted_at=iso(now), origin=ORIGIN, path=Path(ORIGIN)
                 ),
-                Submission(student.id, {each.exercise.id: each.file for each in files}),
+                Submission(student.id, {file.exercise.id: file.file for file in files}),
                 whole=False,
             )
             handed = queue.add_submission(store, student.id, attempt.id, retry_key, now)
-            waiting = [each for each in files if not self._is_answered(attempt.id, each)]
-            for each in files:
-                state = JobState.WAITING if each in waiting else JobState.DONE
-                queue.queue_job(store, attempt.id, each.exercise.id, state, now)
+            waiting = [file for file in files if not self._is_answered(attempt.id, file)]
+            for file in files:
+                state = JobState.WAITING if file in waiting else JobState.DONE
+                queue.queue_job(store, attempt.id, file.exercise.id, state, now)
             self._replace_older(student, attempt, files, now)
         # In memory alone, and not before all of it is on the disk.
         self._known |= {
-            (attempt.id, each.exercise.id): _Known(each.key, each.held) for each in waiting
+            (attempt.id, file.exercise.id): _Known(file.key, file.held) for file in waiting
         }
         if len(waiting) < len(files):
             self._write_result(student.id)
@@ -150,7 +150,7 @@ class Desk:
     def _refuse_other_files(self, known: Handed, files: Sequence[Prepared]) -> None:
         kept = self._book.files_of(known.attempt)
         before = {name: file.source for name, file in kept.items() if file.source is not None}
-        if before != {each.exercise.id: each.file.source for each in files}:
+        if before != {file.exercise.id: file.file.source for file in files}:
             raise Refusal(
                 422, "Other files were handed in with this Idempotency-Key: take a new one."
             )
@@ -182,8 +182,8 @@ class Desk:
     ) -> None:
         """What still waits is not judged any more, unless the policy needs it to tell what counts."""
         work = None
-        for each in files:
-            exercise = each.exercise.id
+        for file in files:
+            exercise = file.exercise.id
             older = [
                 a for a in queue.waiting_of(self._store, student.id, exercise) if a != attempt.id
             ]
@@ -196,10 +196,12 @@ class Desk:
 
     def _is_answered(self, attempt: int, file: Prepared) -> bool:
         """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
-        known = self._keeper.verdict(file.key.key)
+        verdict = self._keeper.verdict(file.key.key)
         # Time runs out on a busy machine, too.
-        if known is not None and all(t.outcome is not Outcome.TIMEOUT for t in known.result.tests):
-            self._keep(attempt, file, known.result, known.environment)
+        if verdict is not None and all(
+            t.outcome is not Outcome.TIMEOUT for t in verdict.result.tests
+        ):
+            self._keep(attempt, file, verdict.result, verdict.environment)
             return True
         if file.settled is not None:
             self._keep(attempt, file, file.settled, self._here)
@@ -219,7 +221,7 @@ class Desk:
     def ask(self, student: str, exercise: str, message: str) -> None:
         """Keep a regrade request; raises Refusal for one that cannot be taken, and while one is open."""
         of_student = self._store.requests_of(student)
-        if any(each.exercise == exercise and each.is_open for each in of_student):
+        if any(request.exercise == exercise and request.is_open for request in of_student):
             raise Refusal(429, f"Your last request about {exercise} has no answer yet.")
         with _refusing():
             ask(self._keeper, student, exercise, message, ORIGIN)
@@ -251,10 +253,10 @@ class Desk:
     def _prepared(self, job: Job, exercise: Exercise) -> Prepared:
         """The file of a job, as it was handed in to this server or an earlier one."""
         file = self._book.files_of(job.attempt)[job.exercise]
-        known = self._known.pop((job.attempt, job.exercise), None)
-        if known is None:
+        prepared = self._known.pop((job.attempt, job.exercise), None)
+        if prepared is None:
             return self._reader.prepared(exercise, file)
-        return Prepared(exercise, file, known.key, None, known.held)
+        return Prepared(exercise, file, prepared.key, None, prepared.held)
 
     def finish(self, taken: Taken, verdict: Completed) -> bool:
         """Keep a verdict; where there is none, the job waits again, at most so often: whether it ended."""
@@ -268,6 +270,7 @@ class Desk:
             )
             self._keep(job.attempt, taken.file, result, environment_of(self._torch, verdict.walls))
             queue.end_job(store, job, time.time())
+            keeper.keep_observations(verdict.observations)
         self._write_result(job.student)
         return True
 
@@ -281,6 +284,10 @@ class Desk:
         except GraderError as error:
             # Its text names the student.
             log.error("a result cannot be written", extra={"fault": str(error.__cause__)})
+
+    def observations(self) -> list[Observations]:
+        """What tests saw of the course's wrong answers so far."""
+        return self._keeper.observations(self._course, self._options.seed)
 
     def give_back(self, taken: Taken) -> None:
         """The server ends before the verdict: the job waits for the next one."""
@@ -305,7 +312,7 @@ class Desk:
         """Begin a regrading; returns the students to ask about, who handed in something."""
         self._begin()
         absent = {student.id for student in self._book.absent()}
-        return [each.id for each in self._book.students() if each.id not in absent]
+        return [student.id for student in self._book.students() if student.id not in absent]
 
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
         """Queue what a changed suite may judge otherwise, behind all that students wait for: how many."""

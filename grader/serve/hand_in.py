@@ -19,8 +19,8 @@ from grader.results import ExerciseResult, StudentInfo
 from grader.serve.http import Refusal, decoded
 from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
 from grader.submissions.attempt import MAX_NESTED_BYTES, AttemptFile
-from grader.submissions.names import shown
 from grader.submissions.submission import MAX_FILE_BYTES
+from grader.text import clean as shown
 
 # A student's folder as it is; what is larger is an archive of something else.
 _MOST_FILES = 500
@@ -57,9 +57,12 @@ class HandInReader:
 
     def __init__(self, course: Course, options: GradingOptions) -> None:
         self._course, self._options = course, options
-        self._digests = {each.id: exercise_digest(course, each) for each in course.exercises}
+        self._digests = {
+            exercise.id: exercise_digest(course, exercise) for exercise in course.exercises
+        }
         self._ordinary = {
-            each.id: ordinary_in(each, course.stub(each).source) for each in course.exercises
+            exercise.id: ordinary_in(exercise, course.stub(exercise).source)
+            for exercise in course.exercises
         }
 
     @property

@@ -91,16 +91,16 @@ class Identity:
         if self._github is not None and looks_like_jwt(token) and len(token) <= _LONGEST_TOKEN:
             name = await asyncio.to_thread(self._github.student, token)
             return Asker(Role.STUDENT, self._students[name])
-        found = await self._books.answer(lambda book: queue.holder_of(book.store, token))
-        if found is None:
+        holder = await self._books.answer(lambda book: queue.holder_of(book.store, token))
+        if holder is None:
             raise Refusal(
                 401, "This token does not hold: it is mistyped, or was replaced by another."
             )
-        if found.role is Role.STAFF:
-            return Asker(Role.STAFF, name=found.name)
-        if found.name not in self._students:
+        if holder.role is Role.STAFF:
+            return Asker(Role.STAFF, name=holder.name)
+        if holder.name not in self._students:
             raise Refusal(403, "You are not in the class list of this server: ask your instructor.")
-        return Asker(Role.STUDENT, self._students[found.name])
+        return Asker(Role.STUDENT, self._students[holder.name])
 
 
 def keep_signed_in(response: Response, request: Request, token: str) -> None:

@@ -70,7 +70,8 @@ class Judging:
         self._ended = ended
         self._judges = completer
         self._tests = {
-            each.id: len(tests_of(course, each, options.suites)) for each in course.exercises
+            exercise.id: len(tests_of(course, exercise, options.suites))
+            for exercise in course.exercises
         }
         self._changed, self._version = threading.Condition(), 0
         self._closing = threading.Event()

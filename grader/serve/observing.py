@@ -104,12 +104,12 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        said: dict[str, Any] = {
+        line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
             "said": record.getMessage(),
         }
-        said |= {k: v for k, v in vars(record).items() if k not in _OF_EVERY_RECORD}
+        line |= {k: v for k, v in vars(record).items() if k not in _OF_EVERY_RECORD}
         if record.exc_info:
-            said["trace"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=str)
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)

@@ -21,7 +21,7 @@ from grader.results import Entry, ExerciseResult, Status
 from grader.serve.api import Api
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
-from grader.serve.server import Server
+from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE
 from grader.submissions.submission import MOST_CHARACTERS
@@ -41,7 +41,7 @@ _MOST_ANSWERED = 100
 class Pages:
     """The routes for people."""
 
-    def __init__(self, server: Server, api: Api) -> None:
+    def __init__(self, server: OpenServer, api: Api) -> None:
         self._server, self._api = server, api
         self._renderer = _renderer(server)
 
@@ -60,13 +60,13 @@ class Pages:
         )
         if entry is None:
             raise Refusal(503, "The course has no exercise that is judged here.")
-        waiting = {each.name for each in standing.exercises if each.open}
+        waiting = {exercise.name for exercise in standing.exercises if exercise.open}
         shown = _without(entry, waiting)
         return self._page(
             "home.html",
             entry=shown,
             standing=standing,
-            statuses={each.name: each.status for each in entry.result.exercises},
+            statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             unjudged=sum(e.status is Status.UNJUDGED for e in shown.result.exercises),
             chapters=chapter_cells(shown.result.exercises),
             most_bytes=self._server.reader.most_bytes * 3 // 4,
@@ -167,7 +167,7 @@ class RequestRow(msgspec.Struct, frozen=True):
 class RequestPages:
     """The routes for regrade requests."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: OpenServer) -> None:
         self._server, self._renderer = server, _renderer(server)
 
     async def ask(self, request: Request) -> Response:
@@ -209,7 +209,7 @@ def _request_rows(book: Gradebook) -> list[RequestRow]:
     return rows
 
 
-def _renderer(server: Server) -> Renderer:
+def _renderer(server: OpenServer) -> Renderer:
     renderer = Renderer(_OWN_TEMPLATES)
     renderer.timezone = server.timezone
     return renderer

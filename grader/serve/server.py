@@ -41,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     github: GitHub | None = None
 
 
-class Server(NamedTuple):
+class OpenServer(NamedTuple):
     """All that the routes need; so many jobs of an earlier server wait again.
 
     `desk` writes to the gradebook, `books` reads for students, `summaries` for the class; `timezone` is that of
@@ -63,7 +63,7 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(settings: Settings) -> Iterator[Server]:
+def opened(settings: Settings) -> Iterator[OpenServer]:
     """Everything that a server needs, until it ends; what is being judged then ends or waits again.
 
     Raises GraderError where another grading writes to the gradebook, or it is that of another course.
@@ -75,9 +75,9 @@ def opened(settings: Settings) -> Iterator[Server]:
         waits_again = desk.ask(Desk.open).result()
         books = stack.enter_context(BookThread("reader", lambda: queue.reading(results)))
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
-        judges = _judges(settings)
+        judges = _judges(settings, desk)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
-        server = Server(
+        server = OpenServer(
             course,
             Identity(books, settings.students, settings.github),
             HandInReader(course, options),
@@ -102,9 +102,10 @@ def _desk(settings: Settings) -> Iterator[Desk]:
         yield Desk(keeper, settings.course, settings.options, settings.students)
 
 
-def _judges(settings: Settings) -> TaskCompleter:
+def _judges(settings: Settings, desk: BookThread[Desk]) -> TaskCompleter:
     if not settings.scheduler:
-        return TaskJudges(settings.course, settings.judges, settings.options)
+        known = desk.ask(Desk.observations).result()
+        return TaskJudges(settings.course, settings.judges, settings.options, known)
     # Dask is an extra of its own.
     from grader.gradebook.cluster import ClusterJudges
 

@@ -153,7 +153,9 @@ class Views:
 
     def _result(self, book: Gradebook, handed: Handed) -> Result | None:
         verdicts = book.store.verdicts_of(handed.student)
-        judged = [verdicts.get(each.id, {}).get(handed.attempt) for each in self._course.exercises]
+        judged = [
+            verdicts.get(exercise.id, {}).get(handed.attempt) for exercise in self._course.exercises
+        ]
         rows = [row for row in judged if row is not None]
         if not rows:
             return None
@@ -170,7 +172,7 @@ class Views:
                 seed=shown.seed,
                 exercises=exercises,
                 started_at=min(row.graded_at for row in rows),
-                duration_seconds=round(sum(each.duration_seconds for each in exercises), 3),
+                duration_seconds=round(sum(exercise.duration_seconds for exercise in exercises), 3),
                 environment=shown.environment,
             )
         )
@@ -187,16 +189,16 @@ class Views:
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
         exercises = []
-        for each in self._course.exercises:
-            if (result := results.get(each.id)) is None:
+        for exercise in self._course.exercises:
+            if (result := results.get(exercise.id)) is None:
                 continue
-            sources = [source for _, source in work.sources(each.id)]
-            due, until = _times(policy, student, each.id)
+            sources = [source for _, source in work.sources(exercise.id)]
+            due, until = _times(policy, student, exercise.id)
             exercises.append(
                 ExerciseStanding(
-                    name=each.id,
-                    title=each.title,
-                    chapter=each.chapter,
+                    name=exercise.id,
+                    title=exercise.title,
+                    chapter=exercise.chapter,
                     status=result.status.value,
                     score=result.score,
                     max_score=result.max_score,
@@ -204,7 +206,7 @@ class Views:
                     most_attempts=rules.max_attempts,
                     due=due,
                     until=until,
-                    open=each.id in open_ones,
+                    open=exercise.id in open_ones,
                     file=sources[-1] if sources else "",
                 )
             )
@@ -227,8 +229,8 @@ class Views:
         """The queue and the judges."""
         now = time.time()
         counts, waits = queue.counts(book.store), queue.waits_since(book.store, now - HOUR)
-        waited = [max(each.started_at - each.queued_at, 0.0) for each in waits if each.started_at]
-        judged = [each.ended_at - each.started_at for each in waits if each.started_at]
+        waited = [max(wait.started_at - wait.queued_at, 0.0) for wait in waits if wait.started_at]
+        judged = [wait.ended_at - wait.started_at for wait in waits if wait.started_at]
         return QueueAnswer(
             paused=queue.is_paused(book.store),
             judges=judges,
@@ -358,7 +360,7 @@ def summarized_class(book: Gradebook) -> ClassSummary:
     tally, counts = Tally(), book.attempt_counts()
     for entry in book.entries():
         tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
-    views = [ExerciseView(tally, each) for each in tally.exercises.values()]
+    views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     rows = [
         StudentRow(*(getattr(row, name) for name in StudentRow.__struct_fields__))
         for row in tally.rows

@@ -260,9 +260,9 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
 def on_requests(exercise: ExerciseResult) -> list[str]:
     """The student's requests to look at the exercise again, each followed by its answer."""
     lines = []
-    for each in exercise.requests:
-        lines.append(f"Regrade request: “{each.message}”")
-        lines.append(f"Answer: {each.answer}" if each.answer else "It is not answered yet.")
+    for request in exercise.requests:
+        lines.append(f"Regrade request: “{request.message}”")
+        lines.append(f"Answer: {request.answer}" if request.answer else "It is not answered yet.")
     return lines
 
 

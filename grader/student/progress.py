@@ -225,8 +225,8 @@ class Logbook:
         With public tests alone they are those of the server.
         """
         page = self.page(exercise)
-        kept = page.served if self._course.is_public else page.judged
-        return self._current(kept, exercise, handed)
+        score = page.served if self._course.is_public else page.judged
+        return self._current(score, exercise, handed)
 
     def unseen_hints(self, exercise: Exercise) -> list[int]:
         """The numbers of the hints that were not seen yet."""
@@ -258,10 +258,10 @@ class Logbook:
             return
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         verdict = KeptScore(digest, self._tests(exercise), result.score, result.max_score, now)
-        kept = {field: verdict}
+        fields = {field: verdict}
         if result.status is Status.PASSED:
-            kept["passed"] = verdict
-        self._change(exercise, lambda page: msgspec.structs.replace(page, **kept))
+            fields["passed"] = verdict
+        self._change(exercise, lambda page: msgspec.structs.replace(page, **fields))
 
     def see_hint(self, exercise: Exercise, number: int) -> None:
         """Remember that a hint was shown, and that it was the last one."""

@@ -6,8 +6,8 @@ be read is one line in the result of that student.
 
 A class: `download`, of an item for each name (`contents`) that its platform (`platforms`, `gradescope`)
 reads, with `roster` and `times`; then `attempt`. One submission: `read`. Both read `folder` and `archive`
-(`zip`, `tar`) into a `submission`; `names` makes strangers' names safe, `source` reads the code without running
-it, and `odd_code` finds in it what a person should see.
+(`zip`, `tar`) into a `submission`; `source` reads the code without running it, and `odd_code` finds in it what
+a person should see.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from grader.submissions.attempt import ClassAttempt, read_attempt
-from grader.submissions.names import safe_name
+from grader.submissions.folder import safe_name
 from grader.submissions.read import file_of, read_submission
 from grader.submissions.submission import ExerciseFile, State, Submission
 

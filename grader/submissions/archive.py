@@ -19,10 +19,10 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from grader.submissions.folder import MAX_ENTRIES, EntryKind, Unreadable, is_ignored, open_regular
-from grader.submissions.names import shown
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.submissions.tar import BLOCK, Decompressed, FilePart, Plain, is_tar, tar_members
 from grader.submissions.zip import Member, Readable, ZipArchive, check_path, read_member
+from grader.text import clean
 
 _MAX_TABLE_BYTES = 16 << 20
 _MAX_CANDIDATES = 100
@@ -140,7 +140,7 @@ def list_archive(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) ->
         stream = Plain(file) if format_ is Format.TAR else Decompressed(file, format_.value)
         return _list_tar(stream, is_wanted)
     except Unreadable as problem:
-        raise Unreadable(f"{shown(name)} {problem}") from problem
+        raise Unreadable(f"{clean(name)} {problem}") from problem
 
 
 class _Contents:
@@ -173,7 +173,7 @@ class _Contents:
             return False
         if len(self.kept) >= _MAX_CANDIDATES:
             raise Unreadable(
-                f"holds {shown(name)} and its like too many times: hand in one of each."
+                f"holds {clean(name)} and its like too many times: hand in one of each."
             )
         self.kept.append(member)
         return True
@@ -193,7 +193,7 @@ class _Contents:
         if hash(member.path) in self._folders:
             names.append(member.path)
         if names:
-            raise Unreadable(f"{shown(names[0])} is both a file and a folder.")
+            raise Unreadable(f"{clean(names[0])} is both a file and a folder.")
         return read_member(member, MAX_FILE_BYTES)
 
 

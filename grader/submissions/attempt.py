@@ -28,7 +28,6 @@ from grader.submissions.archive import (
     looks_packed,
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
-from grader.submissions.names import shown
 from grader.submissions.source import is_untouched
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
@@ -38,6 +37,7 @@ from grader.submissions.submission import (
     requested,
 )
 from grader.submissions.zip import Member, read_member
+from grader.text import clean
 
 # An archive within a class's archive is unpacked into memory.
 MAX_NESTED_BYTES = 32 << 20
@@ -73,16 +73,17 @@ class ClassAttempt(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def read_attempt(found: ClassAttempt, course: Course) -> Submission:
+def read_attempt(attempt: ClassAttempt, course: Course) -> Submission:
     """Read the exercise files of an attempt, bounded in time and memory, with nothing on the disk.
 
     Never raises for what was handed in: what cannot be read has a `problem`.
     """
-    if found.problem:
-        refused = ExerciseFile(None, found.problem, found.path)
-        return Submission(found.student.id, {each.id: refused for each in course.exercises})
-    gathered = gather(found.members, found.path, course)
-    return Submission(found.student.id, gathered.files, gathered.requests)
+    if attempt.problem:
+        refused = ExerciseFile(None, attempt.problem, attempt.path)
+        files = {exercise.id: refused for exercise in course.exercises}
+        return Submission(attempt.student.id, files)
+    gathered = gather(attempt.members, attempt.path, course)
+    return Submission(attempt.student.id, gathered.files, gathered.requests)
 
 
 def is_named_after(course: Course, name: str) -> bool:
@@ -128,7 +129,7 @@ def beside_stub(course: Course, exercise: Exercise, source: bytes, names: Iterab
     near = [n for n in names if speaks_of(exercise, n) and not is_named_after(course, n)]
     if not near or not is_untouched(source, course.stub(exercise).source):
         return ""
-    listed = ", ".join(shown(name, 40) for name in sorted(near)[:3])
+    listed = ", ".join(clean(name, 40) for name in sorted(near)[:3])
     what = "which is no exercise's name" if len(near) == 1 else "which are no exercises' names"
     return (
         f"Handed in besides: {listed}, {what}. Only {exercise.id}.py is judged: put the code there."
@@ -199,7 +200,7 @@ class _Gathering:
         candidate = Candidate(piece.path, functools.partial(self._read, piece))
         if requested(self._course, name):
             self._asked.append(candidate)
-        elif self._is_wanted(name):
+        elif is_named_after(self._course, name):
             self._open.append((candidate, self._path_of(piece)))
         elif looks_packed(name):
             self._packed.append(piece)
@@ -220,7 +221,7 @@ class _Gathering:
             except Unreadable as problem:
                 self._problems.append((str(problem), self._path_of(piece)))
             else:
-                work = [each for each in listing.candidates if not self._asks(each)]
+                work = [file for file in listing.candidates if not self._asks(file)]
                 self._asked += filter(self._asks, listing.candidates)
                 self._listings.append((Listing(work, listing.others), self._path_of(piece)))
                 self._others += listing.others
@@ -241,7 +242,7 @@ class _Gathering:
     def requests(self) -> dict[str, str]:
         """The messages of the requests; one that cannot be read says so to the person who answers it."""
         texts: dict[str, dict[str, None]] = {}
-        for candidate in sorted(self._asked, key=lambda each: each.path)[:_MAX_REQUESTS]:
+        for candidate in sorted(self._asked, key=lambda request: request.path)[:_MAX_REQUESTS]:
             try:
                 text = candidate.read().decode("utf-8-sig", "replace")
             except Unreadable as problem:
@@ -249,7 +250,7 @@ class _Gathering:
             exercise = self._asks(candidate)
             if exercise and (message := message_of(text)):
                 texts.setdefault(exercise, {})[message] = None
-        return {exercise: message_of(" ".join(found)) for exercise, found in texts.items()}
+        return {exercise: message_of(" ".join(own)) for exercise, own in texts.items()}
 
     def _asks(self, candidate: Candidate) -> str | None:
         return requested(self._course, candidate.path.rpartition("/")[2])
@@ -280,7 +281,7 @@ class _Gathering:
                 source: path for source, path in contents.items() if not is_untouched(source, stub)
             } or dict([contents.popitem()])
         if len(contents) > 1:
-            paths = ", ".join(sorted({shown(path, 60) for path in contents.values()}))
+            paths = ", ".join(sorted({clean(path, 60) for path in contents.values()}))
             raise Unreadable(
                 f"{exercise.id}.py is there {len(contents)} times, and they differ ({paths}): "
                 "hand in one of them."
@@ -289,31 +290,29 @@ class _Gathering:
 
     def _missing(self, exercise: Exercise) -> ExerciseFile:
         problem = f"{exercise.file} is missing: hand it in under this name."
-        found = self._open or any(listing.candidates for listing, _ in self._listings)
-        if self._problems and not found:
+        has_work = self._open or any(listing.candidates for listing, _ in self._listings)
+        if self._problems and not has_work:
             return ExerciseFile(None, *self._problems[0])
         if self._problems:
             return ExerciseFile(None, f"{problem} And {self._problems[0][0]}")
         # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
         code = [name for name in self._others if looks_like_code(name)]
         near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
-        if not found:
+        if not has_work:
             names = ", ".join(
-                shown(name, 40)
+                clean(name, 40)
                 for name in sorted(self._others, key=lambda n: (n not in near, n))[:3]
             )
             problem += f" What was handed in is {names}." if names else " Nothing was handed in."
             if any(looks_packed(name) for name in self._others[:3]):
                 problem += " An archive in an archive is not opened."
-        elif names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
+        elif names := ", ".join(clean(name, 40) for name in sorted(near or code)[:3]):
             problem += f" Handed in besides: {names}."
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
-    def _is_wanted(self, name: str) -> bool:
-        return is_named_after(self._course, name)
-
     def _is_listed(self, name: str) -> bool:
-        return self._is_wanted(name) or requested(self._course, name) is not None
+        """Whether a file of this name in an archive is an exercise's, or a request."""
+        return is_named_after(self._course, name) or requested(self._course, name) is not None
 
     def _path_of(self, piece: AttemptFile) -> Path:
         return piece.place if isinstance(piece.place, Path) else self._path
@@ -324,7 +323,7 @@ class _Gathering:
         with open_regular(piece.place, piece.path) as file:
             source = file.read(MAX_FILE_BYTES + 1)
         if len(source) > MAX_FILE_BYTES:
-            raise Unreadable(f"{shown(piece.path)} is larger than {MAX_FILE_BYTES:,} bytes.")
+            raise Unreadable(f"{clean(piece.path)} is larger than {MAX_FILE_BYTES:,} bytes.")
         return source
 
     def _archive(self, piece: AttemptFile) -> BinaryIO:
@@ -332,7 +331,7 @@ class _Gathering:
             return open_regular(piece.place, piece.path)
         if piece.place.size > MAX_NESTED_BYTES:
             raise Unreadable(
-                f"{shown(piece.path)} is larger than {MAX_NESTED_BYTES >> 20} MiB within the "
+                f"{clean(piece.path)} is larger than {MAX_NESTED_BYTES >> 20} MiB within the "
                 "download: unpack the download, and grade its folder."
             )
         return io.BytesIO(read_member(piece.place, MAX_NESTED_BYTES))

@@ -19,8 +19,7 @@ from grader.results import StudentInfo
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, ClassAttempt
 from grader.submissions.contents import open_download
-from grader.submissions.folder import EntryKind
-from grader.submissions.names import listed_names, written
+from grader.submissions.folder import EntryKind, listed_names, written
 from grader.submissions.platforms import (
     Download,
     Item,
@@ -218,7 +217,8 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
     for item, entry in person.items:
         is_whole = entry.rest in ("", item.name)
         (typed if entry.typed else whole if is_whole else loose).append((item, entry))
-    for item, entry in sorted(whole, key=lambda pair: _time(*pair)):
+    whole.sort(key=lambda pair: (pair[1].submitted_at, pair[1].order, pair[0].newest, pair[0].name))
+    for item, entry in whole:
         yield [(item, entry)]
     loose.sort(key=lambda pair: (pair[1].order, copy_number(pair[1].rest)[1]))
     current: dict[str, tuple[Item, ItemInfo]] = {}
@@ -231,10 +231,6 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
         yield list(current.values())
     if typed and not whole and not loose:
         yield typed
-
-
-def _time(item: Item, entry: ItemInfo) -> tuple[str, int, float, str]:
-    return entry.submitted_at, entry.order, item.newest, item.name
 
 
 def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
@@ -271,8 +267,11 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
     for members in teams.values():
         ids = {member.id for member in members}
         shared = _in_order([a for a in download.attempts if a.student.id in ids])
-        for member in members:
-            attempts += _as_of(member, shared)
+        attempts += [
+            msgspec.structs.replace(attempt, student=member, attempt=number)
+            for member in members
+            for number, attempt in enumerate(shared, 1)
+        ]
     attempts.sort(key=lambda attempt: attempt.student.id)
     handed_in = {attempt.student.id for attempt in attempts}
     return msgspec.structs.replace(
@@ -295,13 +294,6 @@ def _in_order(attempts: Sequence[ClassAttempt]) -> list[ClassAttempt]:
     if all(attempt.submitted_at for attempt in attempts):
         return sorted(attempts, key=lambda attempt: attempt.submitted_at)
     return list(attempts)
-
-
-def _as_of(member: StudentInfo, shared: Sequence[ClassAttempt]) -> list[ClassAttempt]:
-    return [
-        msgspec.structs.replace(attempt, student=member, attempt=number)
-        for number, attempt in enumerate(shared, 1)
-    ]
 
 
 def _notes(

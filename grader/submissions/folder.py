@@ -1,17 +1,19 @@
-"""Files and folders of strangers on the disk: regular files only, no links followed, bounded walks."""
+"""Files and folders of strangers: regular files only, no links followed, bounded walks, and safe names."""
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from grader.submissions.names import shown
+from grader.text import clean
 
 # A student's folder with a virtual environment of torch in it has some 30,000.
 MAX_ENTRIES = 50_000
@@ -79,13 +81,13 @@ def open_regular(path: Path, name: str) -> BinaryIO:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         if path.is_symlink():
-            raise Unreadable(f"{shown(name)} is a link; hand in the file itself.")
+            raise Unreadable(f"{clean(name)} is a link; hand in the file itself.")
         descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        raise Unreadable(f"{shown(name)} cannot be read ({error.strerror}).") from error
+        raise Unreadable(f"{clean(name)} cannot be read ({error.strerror}).") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Unreadable(f"{shown(name)} is no regular file; hand in the file itself.")
+        raise Unreadable(f"{clean(name)} is no regular file; hand in the file itself.")
     return os.fdopen(descriptor, "rb")
 
 
@@ -102,7 +104,7 @@ def walk(folder: Path) -> Iterator[Walked]:
                 count += 1
                 if count > MAX_ENTRIES:
                     raise Unreadable(
-                        f"{shown(folder.name)} holds more than {MAX_ENTRIES:,} files: "
+                        f"{clean(folder.name)} holds more than {MAX_ENTRIES:,} files: "
                         "hand in those of the exercises alone."
                     )
                 if is_ignored(entry.name):
@@ -120,7 +122,7 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         with os.scandir(folder) as listed:
             yield from listed
     except OSError as error:
-        raise Unreadable(f"{shown(folder.name)} cannot be listed ({error.strerror}).") from error
+        raise Unreadable(f"{clean(folder.name)} cannot be listed ({error.strerror}).") from error
 
 
 def entry_kind(entry: os.DirEntry[str]) -> EntryKind:
@@ -133,3 +135,53 @@ def entry_kind(entry: os.DirEntry[str]) -> EntryKind:
         if entry.is_file(follow_symlinks=False):
             return EntryKind.FILE
     return EntryKind.SPECIAL
+
+
+# --- the names of strangers -----------------------------------------------------------------------
+
+LONGEST_ID = 500
+_PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9._@+-]{0,98}[a-z0-9_@+-])?")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
+_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+def written(text: str) -> str:
+    """The text made fit for any file: composed (NFC), on one line, without invalid characters.
+
+    It stays what the person is called: formulas, HTML and right-to-left marks are left as they are, and
+    code that shows or writes the text treats it as a stranger's.
+    """
+    composed = unicodedata.normalize("NFC", text.strip())
+    line = "".join(
+        "\ufffd" if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") else character
+        for character in composed[: LONGEST_ID + 1]
+    )
+    if len(line) <= LONGEST_ID:
+        return line
+    # Two long names that begin alike are still two.
+    digest = hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{line[: LONGEST_ID - 17]}~{digest[:16]}"
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """The first five of some names, and how many more there are, for a message."""
+    first = ", ".join(clean(name, 60) for name in names[:5])
+    return first if len(names) <= 5 else f"{first} and {len(names) - 5} more"
+
+
+def safe_name(student_id: str) -> str:
+    """A file name, without a suffix, for a student id; another id never gets the same one.
+
+    It can be written on any system, also where capitals and small letters are the same, and stands in
+    a URL as it is. An id of small letters, digits and `. _ @ + -` stays itself:
+
+    >>> safe_name("alice"), safe_name("Alice Doe")
+    ('alice', 'alice-doe~b27a79f51bfff1ae0c4e1c19')
+    """
+    if _PLAIN.fullmatch(student_id) and not _RESERVED.fullmatch(student_id):
+        return student_id
+    ascii_text = unicodedata.normalize("NFKD", student_id).encode("ascii", "ignore").decode()
+    slug = _SLUG.sub("-", ascii_text.lower())[:40].strip("-") or "student"
+    # No plain id has a tilde. The digest, not the slug, tells two others apart.
+    digest = hashlib.sha256(student_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{slug}~{digest[:24]}"

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from grader.results import StudentInfo
-from grader.submissions.folder import Unreadable
-from grader.submissions.names import written
+from grader.submissions.folder import Unreadable, written
 from grader.submissions.zip import Readable
 
 MAX_BYTES = 1 << 30

@@ -785,7 +785,7 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
             yield path, f"uses {path}", line
         return
     if (nested := _NESTED.match(path)) is not None:
-        yield nested.group(), f"reaches a module as {nested.group()}", line
+        yield nested.group(1), f"reaches a module as {nested.group()}", line
     if _PUBLIC_NAMES.match(path) and f"{_MAPPING}." in f"{path}.":
         yield "getattr", f"looks names up in {path}", line
     top, _, rest = path.partition(".")
@@ -834,8 +834,9 @@ def _annotations(nodes: Iterable[ast.AST]) -> Iterator[ast.Expression]:
 
 
 def _odd_write(path: str, line: int) -> Iterator[_Finding]:
+    """What is written; a course that calls a library ordinary does not allow to change it."""
     if not path.startswith(_SWITCHES):
-        yield path, f"puts something else in the place of {path}", line
+        yield f"{path} =", f"puts something else in the place of {path}", line
 
 
 def _is_safe(name: str, value: ast.expr) -> bool:

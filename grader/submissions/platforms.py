@@ -17,10 +17,10 @@ import msgspec
 
 from grader.results import StudentInfo
 from grader.submissions.attempt import AttemptFile
-from grader.submissions.folder import EntryKind, Unreadable, open_regular
+from grader.submissions.folder import EntryKind, Unreadable, open_regular, written
 from grader.submissions.gradescope import Submitted, read_metadata
-from grader.submissions.names import shown, written
 from grader.submissions.zip import Member, MemberReader, Readable
+from grader.text import clean
 
 _COPY = re.compile(
     r"(?P<stem>.+?)(?:-(?P<dashed>\d{1,3})| ?\((?P<browser>\d{1,3})\))(?P<suffix>\.[\w.]+)?"
@@ -264,7 +264,7 @@ class Clones(Platform):
         self._before, self._after = clone_affixes(sorted(names), download.folder)
         if self._before or self._after:
             whole = f"{self._before}USERNAME{self._after}"
-            self.notes.append(f"Taken as clones {shown(whole)}, by the user's name.")
+            self.notes.append(f"Taken as clones {clean(whole)}, by the user's name.")
 
     def read(self, item: Item) -> Iterable[ItemInfo]:
         if item.kind is not EntryKind.FOLDER:

@@ -16,8 +16,7 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, beside_stub, gather, nearest_below
-from grader.submissions.folder import Unreadable, entries, is_ignored, open_regular
-from grader.submissions.names import written
+from grader.submissions.folder import Unreadable, entries, is_ignored, open_regular, written
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 
 # In a folder with more names it is unclear which of them is meant.

@@ -17,8 +17,9 @@ import msgspec
 
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.submissions.names import listed_names, shown, written
+from grader.submissions.folder import listed_names, written
 from grader.submissions.platforms import PLATFORMS, Item, ItemInfo, Platform
+from grader.text import clean
 
 MAX_BYTES = 50 << 20
 _SEPARATOR_LINE = re.compile(r'\s*"?sep=([,;\t|])"?[ ,;\t]*(?:\r\n?|\n|$)', re.IGNORECASE)
@@ -68,7 +69,7 @@ class Roster:
         for student in self.students:
             if student.id in self._by_id:
                 raise SubmissionError(
-                    f"The roster has the id {shown(student.id)!r} twice: give each student one of "
+                    f"The roster has the id {clean(student.id)!r} twice: give each student one of "
                     "their own, in a column `id`."
                 )
             self._by_id[student.id] = student

@@ -15,9 +15,10 @@ import msgspec
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions.attempt import ClassAttempt
-from grader.submissions.names import listed_names, shown
+from grader.submissions.folder import listed_names
 from grader.submissions.platforms import Platform
 from grader.submissions.roster import Roster, in_roster, read_list
+from grader.text import clean
 
 # Moodle's worksheet calls it "Last modified (submission)".
 _COLUMNS = ("submittedat", "submitted", "lastmodifiedsubmission", "timestamp", "time", "handedinat")
@@ -66,7 +67,7 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
     """
     path = Path(given)
     if not path.is_file():
-        with _explained(f"--times {shown(given)!r} is no file, and"):
+        with _explained(f"--times {clean(given)!r} is no file, and"):
             return Times(Roster(()), {}, in_utc(given, zone))
     what = f"The list of times {path}"
     students: dict[str, StudentInfo] = {}
@@ -91,7 +92,7 @@ def in_utc(text: str, zone: datetime.tzinfo | None) -> str:
     if time.tzinfo is None:
         if zone is None:
             raise ValueError(
-                f"{shown(text)!r} does not say in which time zone: write it with its offset, as "
+                f"{clean(text)!r} does not say in which time zone: write it with its offset, as "
                 f"{time.isoformat()}+02:00, or name a `timezone` in policy.toml."
             )
         # Of the two times that an hour has when clocks go back it is the first, in the student's favour.
@@ -106,7 +107,7 @@ def _read(text: str) -> datetime.datetime:
         with contextlib.suppress(ValueError):
             return datetime.datetime.strptime(text, form)
     raise ValueError(
-        f"{shown(text)!r} is not read as a time: write it as 2026-10-12T23:59:00+02:00."
+        f"{clean(text)!r} is not read as a time: write it as 2026-10-12T23:59:00+02:00."
     )
 
 

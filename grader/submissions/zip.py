@@ -18,7 +18,7 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from grader.submissions.folder import EntryKind, Unreadable, kind_of_mode
-from grader.submissions.names import shown
+from grader.text import clean
 
 MAX_PATH = 1000
 _LONGEST_EXTRA = 2048
@@ -161,7 +161,7 @@ def check_path(path: str) -> None:
     """
     if path.startswith("/") or ".." in path.split("/") or path[1:3] == ":/":
         raise Unreadable(
-            f"holds {shown(path, 80)}, which leads out of it: pack the folder itself, from within."
+            f"holds {clean(path, 80)}, which leads out of it: pack the folder itself, from within."
         )
     if len(path) > MAX_PATH:
         raise Unreadable(f"holds a name of more than {MAX_PATH:,} characters: use shorter ones.")
@@ -169,7 +169,7 @@ def check_path(path: str) -> None:
 
 def read_member(member: Member, limit: int) -> bytes:
     """All bytes of a member, at most `limit`; raises Unreadable, with its name, if that cannot be."""
-    name = shown(member.path)
+    name = clean(member.path)
     if member.kind is not EntryKind.FILE:
         raise Unreadable(f"{name} is a {member.kind.value}; hand in the file itself.")
     if member.problem:

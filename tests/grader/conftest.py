@@ -58,6 +58,17 @@ def _write_course(root: Path, suite: str, probe: str = "", *, extra: str = "") -
     return load_course(root)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two workers for each processor: half of its time a test waits, for a time limit, a server or a disk.
+
+    None, where the environment says how many, leaves it to pytest-xdist.
+    """
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    return 2 * (os.cpu_count() or 1)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache of the tests' own in the place of the user's, also for the processes that they start."""

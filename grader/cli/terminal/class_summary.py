@@ -17,7 +17,9 @@ from grader.cli.terminal.console import (
     cut,
     hang,
     marks_for,
-    print_lines,
+    printed,
+    say,
+    some_of,
     status_words,
 )
 from grader.cli.terminal.progress import ProgressBar
@@ -71,7 +73,8 @@ class BatchDisplay(BatchProgress):
             print(f"graded {self._done} of {self._total}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def show_class(console: Console, entries: Iterable[Entry]) -> None:
+@printed
+def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
     """Print a line a student and the class's mean; of a large class only the mean.
 
     The mean is over those who handed something in and are judged; what a fault of the grader left open is no
@@ -94,8 +97,8 @@ def show_class(console: Console, entries: Iterable[Entry]) -> None:
     if 0 < students <= _SHOWN_STUDENTS:
         if len(chapters) > 1:
             text = f"From left to right: {', '.join(chapters)}."
-            print_lines(console, hang(console, Text(), Text(text, "dim")))
-        print_lines(console, iter(lines))
+            yield from hang(console, "", text, "dim")
+        yield from lines
     text = counted(students, "student")
     if open_ones := students - len(scores) - absent:
         text += f", {open_ones} without a final score"
@@ -105,10 +108,9 @@ def show_class(console: Console, entries: Iterable[Entry]) -> None:
         text += f", mean {mean + 1e-9:.1f}, median {middle + 1e-9:.1f}"
         text += " of those who handed something in" if absent else ""
     if students:
-        print_lines(console, iter([Text(text, "bold")]))
+        yield Text(text, "bold")
     if students > _SHOWN_STUDENTS:
-        text = "Each one's score: `grade report` and `grade export` write it."
-        print_lines(console, iter([Text(text, "dim")]))
+        yield Text("Each one's score: `grade report` and `grade export` write it.", "dim")
 
 
 def _is_open(entry: Entry) -> bool:
@@ -117,22 +119,20 @@ def _is_open(entry: Entry) -> bool:
 
 def show_missing(console: Console, missing: Sequence[StudentInfo]) -> None:
     """Print who of the roster handed in nothing."""
-    if not missing:
-        return
-    names = ", ".join(clean(student.name or student.id, 40) for student in missing[:_SHOWN_MISSING])
-    more = len(missing) - _SHOWN_MISSING
-    text = f"Of the roster handed in nothing: {names}" + (f" and {more} more" if more > 0 else "")
-    print_lines(console, iter([Text(f"{text}.")]))
+    if missing:
+        names = [clean(student.name or student.id, 40) for student in missing]
+        say(console, f"Of the roster handed in nothing: {some_of(names, _SHOWN_MISSING)}.")
 
 
-def show_dropped(console: Console, dropped: Mapping[str, int]) -> None:
+@printed
+def show_dropped(console: Console, dropped: Mapping[str, int]) -> Iterator[Text]:
     """Print which exercises were graded once and are none of the course any more."""
     for exercise, verdicts in dropped.items():
         text = (
             f"{clean(exercise, 40)} is none of the course's exercises any more: its "
             f"{counted(verdicts, 'verdict')} stay in the gradebook and count in no total."
         )
-        print_lines(console, hang(console, Text(""), Text(text)))
+        yield from hang(console, "", text)
 
 
 def _line(console: Console, entry: Entry) -> Text:
@@ -158,47 +158,47 @@ def _cells(exercises: Sequence[ExerciseResult], marks: Marks) -> str:
     return " ".join(chapters.values())
 
 
-def show_summary(console: Console, summary: BatchSummary, names: Mapping[str, str]) -> None:
+@printed
+def show_summary(
+    console: Console, summary: BatchSummary, names: Mapping[str, str]
+) -> Iterator[Text]:
     """Print how much was done, and by which rule attempts count; `names` are the students', by id."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
     )
-    print_lines(console, iter([Text(done)]))
+    yield Text(done)
     for text in _order_notes(summary, names):
-        print_lines(console, hang(console, Text(), Text(text)))
+        yield from hang(console, "", text)
 
 
+@printed
 def show_attention(
     console: Console, attention: Sequence[Attention], names: Mapping[str, str]
-) -> None:
+) -> Iterator[Text]:
     """Print what a person should look at, what costs points first; `names` are the students', by id."""
     if not attention:
         return
     kinds = Counter(entry.kind for entry in attention)
     heading = ", ".join(f"{kinds[kind]} {kind.value}" for kind in Reason if kinds[kind])
-    print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
+    yield from (Text(), Text(f"To look at: {heading}", "bold"))
     for kind, groups in grouped(attention).items():
         room = _SHOWN_COSTLY if kind.costs_points else _SHOWN_ODD
         for group in groups[:room]:
-            print_lines(console, _group(console, group, names))
+            yield from _group(console, group, names)
         if left := groups[room:]:
             students = len({student for group in left for student in group.students})
             text = f"{' ' * 14}and {len(left)} more of {counted(students, 'student')}; the report has them."
-            print_lines(console, iter([Text(text, "dim")]))
+            yield Text(text, "dim")
 
 
 def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) -> Iterator[Text]:
     prefix = Text.assemble("  ", (f"{group.kind.value:<10}", "yellow"), "  ")
-    first = ", ".join(
-        called(student, names) for student in group.students[:_SHOWN_STUDENTS_OF_GROUP]
-    )
-    more = len(group.students) - _SHOWN_STUDENTS_OF_GROUP
-    who = first + (f" and {more} more" if more > 0 else "")
+    who = some_of([called(s, names) for s in group.students], _SHOWN_STUDENTS_OF_GROUP)
     if len(group.students) > 1:
         who = f"{len(group.students)} students: {who}"
     text = f"{clean(group.exercise, 100)}: {clean(group.what, 200)} ({who})"
-    return hang(console, prefix, Text(text))
+    return hang(console, prefix, text)
 
 
 def _order_notes(summary: BatchSummary, names: Mapping[str, str]) -> Iterator[str]:
@@ -216,22 +216,21 @@ def _order_notes(summary: BatchSummary, names: Mapping[str, str]) -> Iterator[st
 
 
 def _listed(students: Sequence[str], names: Mapping[str, str]) -> str:
-    listed = ", ".join(called(student, names) for student in students[:_SHOWN_MISSING])
-    more = len(students) - _SHOWN_MISSING
-    return listed + (f" and {more} more" if more > 0 else "")
+    return some_of([called(student, names) for student in students], _SHOWN_MISSING)
 
 
+@printed
 def show_changes(
     console: Console, changes: Sequence[ScoreChange], names: Mapping[str, str]
-) -> None:
+) -> Iterator[Text]:
     """Print who gained, who lost, and by which test; `names` are the students', by id."""
     gained = sum(change.after > change.before for change in changes)
     lost = sum(change.after < change.before for change in changes)
     same = len(changes) - gained - lost
     text = f"{gained} gained, {lost} lost, {same} with other tests but the same score."
-    print_lines(console, iter([Text(text, "bold")]))
+    yield Text(text, "bold")
     for change in sorted(changes, key=lambda change: change.after - change.before):
-        print_lines(console, _change(console, change, names))
+        yield from _change(console, change, names)
 
 
 def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> Iterator[Text]:
@@ -241,7 +240,7 @@ def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> 
     tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in change.tests)
     body = f"{called(change.student, names)} {change.exercise}: "
     body += f"{number(change.before)} to {number(change.after)}" + (f" ({tests})" if tests else "")
-    return hang(console, prefix, Text(body))
+    return hang(console, prefix, body)
 
 
 def _word(outcome: Outcome | None) -> str:

@@ -6,10 +6,12 @@ dumb terminal, the same words stand alone in plain ASCII layout: no color, no cu
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Concatenate, ParamSpec, TextIO
 
 import msgspec
 from rich.console import Console
@@ -18,6 +20,8 @@ from rich.text import Text
 from grader.results import Outcome, Status
 from grader.student.blocks import OUTCOME, STATUS, status_text
 from grader.text import clean
+
+P = ParamSpec("P")
 
 PLAIN_WIDTH = 80
 # Narrower than this, a title says less than the exercise's id does.
@@ -45,11 +49,13 @@ _ASCII = Marks("+", "~", "x", "-", "x", ">", "...", "", "")
 _STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim", "look": "red"}
 
 
-def open_console(stream: TextIO) -> Console:
+def open_console(stream: TextIO | None = None) -> Console:
     """A console that takes text literally: no markup, no emoji codes, no highlighting.
 
-    With NO_COLOR there is no escape sequence at all, bold and dim included.
+    It is that of stdout, unless another stream is given. With NO_COLOR there is no escape sequence at all,
+    bold and dim included.
     """
+    stream = sys.stdout if stream is None else stream
     return Console(
         file=stream,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
@@ -83,11 +89,28 @@ def outcome_mark(outcome: Outcome, marks: Marks) -> Text:
     return Text(getattr(marks, kind), _STYLES[kind])
 
 
-def print_lines(console: Console, lines: Iterator[Text]) -> None:
+def print_lines(console: Console, lines: Iterable[Text]) -> None:
     """Print finished lines: a path that is longer than the terminal must stay in one piece."""
     for line in lines:
         line.rstrip()
         console.print(line, soft_wrap=True)
+
+
+def printed(
+    lines: Callable[Concatenate[Console, P], Iterator[Text]],
+) -> Callable[Concatenate[Console, P], None]:
+    """Make of a function that yields lines one that prints them, each as soon as it is there."""
+
+    @functools.wraps(lines)
+    def show(console: Console, /, *arguments: P.args, **keywords: P.kwargs) -> None:
+        print_lines(console, lines(console, *arguments, **keywords))
+
+    return show
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a line of one style."""
+    print_lines(console, [Text(text, style)])
 
 
 def height_of(console: Console, lines: Sequence[Text]) -> int:
@@ -95,8 +118,13 @@ def height_of(console: Console, lines: Sequence[Text]) -> int:
     return sum(max(1, -(-line.cell_len // console.width)) for line in lines)
 
 
-def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:
-    """The lines of a text wrapped beside its prefix: what follows hangs under the first line."""
+def hang(console: Console, prefix: Text | str, body: Text | str, style: str = "") -> Iterator[Text]:
+    """The lines of a text wrapped beside its prefix: what follows hangs under the first line.
+
+    `style` is that of a body that has none.
+    """
+    prefix = Text(prefix) if isinstance(prefix, str) else prefix
+    body = Text(body, style) if isinstance(body, str) else body
     width = max(20, console.width - prefix.cell_len)
     indent = Text(" " * prefix.cell_len)
     for row, line in enumerate(body.wrap(console, width)):
@@ -119,9 +147,9 @@ def checked(
     """A text behind a green or a red mark and its label; below it rows, each behind its prefix."""
     marks = marks_for(console)
     mark = Text(marks.good, "green") if holds else Text(marks.bad, "red")
-    yield from hang(console, Text.assemble(mark, " ", label), Text(text))
+    yield from hang(console, Text.assemble(mark, " ", label), text)
     for prefix, row in rows:
-        yield from hang(console, Text(prefix), row)
+        yield from hang(console, prefix, row)
 
 
 def cut(text: str, width: int, marks: Marks) -> Text:
@@ -142,6 +170,12 @@ def bar(console: Console, done: float, whole: float) -> Text:
         full = min(max(full, 1), cells - 1)
     drawn = (marks.full * full, "green"), (marks.empty * (cells - full), "dim")
     return Text.assemble("  ", *drawn) if marks.full and cells else Text()
+
+
+def some_of(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """So many of the names, and how many more there are."""
+    more = f"{between.replace(',', '')}and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 def called(student: str, names: Mapping[str, str]) -> str:

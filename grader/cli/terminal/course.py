@@ -19,6 +19,7 @@ from grader.cli.terminal.console import (
     is_plain,
     marks_for,
     print_lines,
+    printed,
 )
 from grader.course.suite import tests_of
 from grader.results import Visibility
@@ -67,20 +68,23 @@ class _Row(msgspec.Struct, frozen=True):
         return self.is_chapter or self.title == "title"
 
 
-def show_exercises(console: Console, workspace: Workspace) -> None:
+@printed
+def show_exercises(console: Console, workspace: Workspace) -> Iterator[Text]:
     """Print a line for each exercise, with how far the file in the course's own folder is."""
-    print_lines(console, exercise_lines(console, workspace))
+    yield from exercise_lines(console, workspace)
     if workspace.course.assignments:
-        print_lines(console, _assignment_lines(workspace))
+        yield from _assignment_lines(workspace)
 
 
 def _assignment_lines(workspace: Workspace) -> Iterator[Text]:
     """A line for each assignment: its id, how much of it is done, when it is due, and its title."""
     standings, rows = workspace.standings(), [("assignment", "done", "due", "title")]
-    for each in workspace.course.assignments:
-        done = sum(standings[name].is_done for name in each.exercises)
-        due = "" if each.due is None else f"{each.due_at:%Y-%m-%d %H:%M %Z}"
-        rows.append((each.id, f"{done} of {len(each.exercises)}", due, clean(each.title)))
+    for assignment in workspace.course.assignments:
+        done = sum(standings[name].is_done for name in assignment.exercises)
+        due = "" if assignment.due is None else f"{assignment.due_at:%Y-%m-%d %H:%M %Z}"
+        rows.append(
+            (assignment.id, f"{done} of {len(assignment.exercises)}", due, clean(assignment.title))
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     yield Text()
     for row in rows:
@@ -133,8 +137,8 @@ def _worth(exercise: Exercise) -> float:
 def _row(
     workspace: Workspace, exercise: Exercise, columns: tuple[str, ...], standing: Standing
 ) -> _Row:
-    kept = workspace.logbook.score(exercise, workspace.handed(exercise))
-    before = "" if kept is None else f"{number(kept.score)} / "
+    points_now = workspace.logbook.score(exercise, workspace.handed(exercise))
+    before = "" if points_now is None else f"{number(points_now.score)} / "
     cells = {
         "exercise": exercise.id,
         "state": standing_words(standing, workspace.course),
@@ -196,17 +200,15 @@ def _widths(lines: list[_Row]) -> list[int]:
     return [max(map(len, column)) for column in zip(*(row.cells for row in lines), strict=True)]
 
 
-def show_hint(console: Console, exercise: Exercise, which: int, more: str) -> None:
-    """Print one hint, and `more`: how to get the next one."""
-    print_lines(console, hint_lines(console, exercise, which, more))
-
-
 def hint_lines(console: Console, exercise: Exercise, which: int, more: str) -> Iterator[Text]:
     """One hint, counted from 1, with `more` below it."""
     yield Text(f"{exercise.title}, hint {which} of {len(exercise.hints)}", "bold")
-    yield from hang(console, Text("  "), Text(exercise.hints[which - 1]))
+    yield from hang(console, "  ", exercise.hints[which - 1])
     if more:
-        yield from hang(console, Text(), Text(more, "dim"))
+        yield from hang(console, "", more, "dim")
+
+
+show_hint = printed(hint_lines)
 
 
 def show_source(console: Console, path: Path, text: str) -> None:
@@ -218,16 +220,13 @@ def show_source(console: Console, path: Path, text: str) -> None:
 
     from grader.student.advice import shown_path
 
-    print_lines(console, iter([Text(shown_path(path), "cyan"), Text()]))
+    print_lines(console, [Text(shown_path(path), "cyan"), Text()])
     console.print(Syntax(text, "python", theme="ansi_dark", background_color="default"))
 
 
-def show_chapter(console: Console, workspace: Workspace, chapter: str) -> None:
+@printed
+def show_chapter(console: Console, workspace: Workspace, chapter: str) -> Iterator[Text]:
     """Print the way through a chapter: its exercises, what each teaches, and what is better done before."""
-    print_lines(console, _chapter_lines(console, workspace, chapter))
-
-
-def _chapter_lines(console: Console, workspace: Workspace, chapter: str) -> Iterator[Text]:
     course = workspace.course
     exercises, standings = course.chapters[chapter], workspace.standings()
     minutes = sum(e.minutes for e in exercises)
@@ -235,30 +234,25 @@ def _chapter_lines(console: Console, workspace: Workspace, chapter: str) -> Iter
     yield Text(chapter, "bold")
     states = [standings[e.id] for e in exercises]
     progress = progress_of(states, course, by_all_tests=workspace.logbook.is_served)
-    yield from hang(console, Text(), Text(f"{about}, {progress.words}", "dim"))
+    yield from hang(console, "", f"{about}, {progress.words}", "dim")
     for exercise in exercises:
         standing = standings[exercise.id]
         style = _STYLES.get(standing, "red")
         state = (f"  {standing_words(standing, course)}", style)
         yield Text()
         yield Text.assemble((exercise.id, "bold"), "  ", exercise.title, state)
-        yield from hang(console, Text("  "), Text(exercise.teaches))
+        yield from hang(console, "  ", exercise.teaches)
         if before := [name for name in exercise.prerequisites if not standings[name].is_done]:
-            yield from hang(
-                console, Text("  "), Text(f"Better done before: {', '.join(before)}.", "dim")
-            )
+            yield from hang(console, "  ", f"Better done before: {', '.join(before)}.", "dim")
     yield Text()
     following = next((e.id for e in exercises if not standings[e.id].is_done), None)
     what = f"`grade explain {following}` says more of the next one." if following else "Well done!"
     yield Text(what, "bold")
 
 
-def show_explanation(console: Console, workspace: Workspace, exercise: Exercise) -> None:
+@printed
+def show_explanation(console: Console, workspace: Workspace, exercise: Exercise) -> Iterator[Text]:
     """Print what an exercise teaches, what it checks and where to read on."""
-    print_lines(console, _explanation(console, workspace, exercise))
-
-
-def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> Iterator[Text]:
     from grader.student.advice import shown_path
 
     course = workspace.course
@@ -269,18 +263,18 @@ def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> 
         if rows := list(items):
             yield from (Text(), Text(title, "bold"))
             for row in rows:
-                yield from hang(console, Text("  - "), Text(row))
+                yield from hang(console, "  - ", row)
 
     points, minutes = number(_worth(exercise)), exercise.minutes
     difficulty = DIFFICULTY[exercise.difficulty]
     yield Text(exercise.title, "bold")
     about = f"{points} points, about {minutes} minutes, {difficulty}, {state}"
-    yield from hang(console, Text(), Text(about, "dim"))
+    yield from hang(console, "", about, "dim")
     yield Text(shown_path(file_of(course.folder, exercise)), "cyan")
     yield Text()
-    yield from hang(console, Text(), Text(exercise.teaches))
+    yield from hang(console, "", exercise.teaches)
     for need in exercise.unmet:
-        yield from hang(console, Text(), Text(need.remark, "dim"))
+        yield from hang(console, "", need.remark, "dim")
     tests = tests_of(course, exercise, tuple(Visibility))
     yield from paragraph("What is checked", _checked(tests))
     yield from paragraph("Not allowed", dict.fromkeys(_rules(exercise)))
@@ -302,12 +296,9 @@ def _rules(exercise: Exercise) -> Iterator[str]:
         yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
 
 
-def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> None:
+@printed
+def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> Iterator[Text]:
     """Print every wall, whether it stands, and what to do about those that do not."""
-    print_lines(console, _wall_lines(console, walls, level))
-
-
-def _wall_lines(console: Console, walls: Iterable[WallSurvey], level: Level) -> Iterator[Text]:
     for wall in walls:
         remedy = f" {marks_for(console).arrow} {wall.remedy}" if wall.remedy else ""
         text = wall.meaning if wall.stands else f"missing: {wall.reason}.{remedy}"

@@ -1,16 +1,24 @@
-"""What `grade policy` prints: a policy in words, and its effect on each exercise of a student."""
+"""What `grade policy` and `grade adjust` print: the rules of a class, corrections, their effect on points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import hang, print_lines
-from grader.cli.terminal.corrections import correction_line
+from grader.cli.terminal.console import called, hang, print_lines, printed, say
 from grader.gradebook import Gradebook
-from grader.gradebook.corrections import Correction, holding
+from grader.gradebook.corrections import (
+    Correction,
+    correction_words,
+    holding,
+    of_gone_tests,
+    outdated,
+    unknown_names,
+)
 from grader.gradebook.policy import (
     CountedAttempt,
     Deadline,
@@ -25,6 +33,7 @@ from grader.gradebook.policy import (
 from grader.gradebook.policy_file import odd_times
 from grader.gradebook.standing import choices, handed_in
 from grader.gradebook.times import instant, local, span_words, submitted
+from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
 from grader.text import clean, counted, number
 
@@ -34,15 +43,14 @@ _COUNTS = {
     CountedAttempt.AVERAGE: "The average of all attempts counts",
 }
 _LONGEST = 500
+# Students whose points changed, corrections of a kind.
+_SHOWN = 20
 
 
-def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> None:
+@printed
+def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> Iterator[Text]:
     """Print the rules in words, and when each of these exercises is due."""
-    print_lines(console, _policy_lines(console, policy, exercises))
-
-
-def _policy_lines(console: Console, policy: Policy, exercises: Sequence[str]) -> Iterator[Text]:
-    yield from hang(console, Text(), Text(_first_words(policy)))
+    yield from hang(console, "", _first_words(policy))
     sets = [policy.due(exercise) for exercise in exercises]
     for due in policy.rules.due:
         names = [name for name, its in zip(exercises, sets, strict=True) if its is due]
@@ -51,13 +59,13 @@ def _policy_lines(console: Console, policy: Policy, exercises: Sequence[str]) ->
     undated = [name for name, its in zip(exercises, sets, strict=True) if its is None]
     if policy.rules.due and undated:
         yield Text()
-        yield from hang(console, Text("Never due: "), Text(", ".join(undated)))
+        yield from hang(console, "Never due: ", ", ".join(undated))
     if policy.rules.extension:
         yield Text()
     for extension in policy.rules.extension:
-        yield from hang(console, Text("  "), Text(_extension_words(policy, extension)))
+        yield from hang(console, "  ", _extension_words(policy, extension))
     for text in odd_times(policy):
-        yield from hang(console, Text(), Text(text, "yellow"))
+        yield from hang(console, "", text, "yellow")
 
 
 def _first_words(policy: Policy) -> str:
@@ -71,9 +79,9 @@ def _first_words(policy: Policy) -> str:
 def _due_lines(console: Console, policy: Policy, due: Due, names: Sequence[str]) -> Iterator[Text]:
     at = local(instant(due.at, policy.zone), policy.zone)
     shown = ", ".join(names) if names else "no exercise of this class"
-    yield from hang(console, Text.assemble((f"Due {at}", "bold"), "  "), Text(shown))
+    yield from hang(console, Text.assemble((f"Due {at}", "bold"), "  "), shown)
     late = policy.rules.late if due.late is None else due.late
-    yield from hang(console, Text("  "), Text(_late_words(late), "dim"))
+    yield from hang(console, "  ", _late_words(late), "dim")
 
 
 def _late_words(late: Late) -> str:
@@ -106,25 +114,20 @@ def _extension_words(policy: Policy, extension: Extension) -> str:
     return clean(f"Extension for {who}, {what}, {end}{reason}", _LONGEST)
 
 
+@printed
 def show_explanation(
     console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
-) -> None:
-    """Print of these exercises (all, if there are none) every attempt, what is due when, and the points."""
-    print_lines(console, _explanation(console, book, student, exercises))
-
-
-def _explanation(
-    console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
 ) -> Iterator[Text]:
+    """Print of these exercises (all, if there are none) every attempt, what is due when, and the points."""
     entry, work, policy = book.entry_of(student.id), book.work(student), book.policy
     if entry is None:
         return
     name = f"  {clean(student.name, 60)}" if student.name not in ("", student.id) else ""
     yield Text.assemble((clean(student.id, 60), "bold"), name)
-    yield from hang(console, Text(), Text(_first_words(policy), "dim"))
+    yield from hang(console, "", _first_words(policy), "dim")
     if work.has_versions and not work.is_dated:
         text = "An attempt has no timestamp: the attempt found last is the newest."
-        yield from hang(console, Text(), Text(text, "yellow"))
+        yield from hang(console, "", text, "yellow")
     rules = book.rules
     chosen = choices(work, rules)
     for result in entry.result.exercises:
@@ -161,23 +164,21 @@ def _exercise_lines(
     yield Text.assemble((result.name, "bold"), f"  {points}")
     deadline = policy.deadline(student, result.name)
     if deadline is not None:
-        yield from hang(
-            console, Text("  "), Text(clean(due_words(deadline, policy.zone), _LONGEST))
-        )
+        yield from hang(console, "  ", clean(due_words(deadline, policy.zone), _LONGEST))
     for weighed in policy.weighed(student, result.name, files):
         mark = ">" if weighed.file.attempt == counting else " "
         words = _attempt_words(policy, weighed, deadline)
-        yield from hang(console, Text(f"  {mark} attempt {weighed.file.attempt}  "), Text(words))
+        yield from hang(console, f"  {mark} attempt {weighed.file.attempt}  ", words)
     if not files:
         yield Text("    nothing was handed in")
     for correction in corrections:
-        yield from hang(console, Text("    "), correction_line(correction, policy.zone))
+        yield from hang(console, "    ", correction_line(correction, policy.zone))
     if result.provisional:
-        yield from hang(console, Text("    "), Text(clean(result.provisional, _LONGEST), "yellow"))
+        yield from hang(console, "    ", clean(result.provisional, _LONGEST), "yellow")
     if result.mark is not None:
         # What is said with it in every output.
         for reason in filter(None, (*result.mark.reasons, result.mark.comment)):
-            yield from hang(console, Text("    | "), Text(clean(reason, _LONGEST), "dim"))
+            yield from hang(console, "    | ", clean(reason, _LONGEST), "dim")
 
 
 def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) -> str:
@@ -201,3 +202,125 @@ def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) 
     if weighed.lost and weighed.may_count:
         words.append(f"{number(weighed.points or 0)} after {number(weighed.lost)} % lost")
     return ", ".join(words)
+
+
+# --- corrections, and the effect of a change ----------------------------------------------------------
+
+
+def correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Text:
+    """What a correction does, why, by whom and when."""
+    words = correction_words(correction)
+    if correction.reason:
+        words += f": {correction.reason}"
+    if correction.comment:
+        words += f' (comment: "{correction.comment}")'
+    by = f"  {correction.author}, {local(correction.time, zone)}"
+    if correction.judged is not None:
+        by += f", when {number(correction.judged)} was judged"
+    return Text.assemble(clean(words, _LONGEST), (clean(by, _LONGEST), "dim"))
+
+
+@printed
+def show_corrections(
+    console: Console,
+    corrections: Sequence[Correction],
+    names: Mapping[str, str],
+    zone: datetime.tzinfo | None,
+) -> Iterator[Text]:
+    """Print every correction with its number, which is its place in the file."""
+    for place, correction in enumerate(corrections, 1):
+        who = called(correction.student, names) if correction.student else "all"
+        prefix = Text.assemble((f"{place:>4}", "bold"), "  ")
+        head = clean(f"{who} {correction.exercise}: ", 200)
+        yield from hang(console, prefix, Text.assemble(head, correction_line(correction, zone)))
+    if not corrections:
+        yield Text("No points were adjusted.")
+
+
+class Points(NamedTuple):
+    """The points of a student, of how many, and whether something is not judged."""
+
+    score: float
+    worth: float
+    is_open: bool
+
+
+class Effect(NamedTuple):
+    """How many students gained, lost, and have something that is not judged."""
+
+    gained: int
+    lost: int
+    waiting: int
+
+
+def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]:
+    """The points of each student, of one exercise or in all."""
+    points = {}
+    for entry in entries:
+        about = [result for result in entry.result.exercises if exercise in ("", result.name)]
+        is_open = any(result.status is Status.UNJUDGED for result in about)
+        points[entry.student.id] = Points(*sum_of(about), is_open)
+    return points
+
+
+def show_effect(
+    console: Console,
+    before: Mapping[str, Points],
+    after: Mapping[str, Points],
+    names: Mapping[str, str],
+) -> Effect:
+    """Print whose points changed, those who lost first."""
+    changed = [(after[name].score - was.score, name) for name, was in before.items()]
+    changed = sorted((gain, name) for gain, name in changed if gain and not after[name].is_open)
+    for gain, name in changed[:_SHOWN]:
+        was, now = before[name], after[name]
+        line = f"{called(name, names)}: {number(was.score)} to {number(now.score)} of {number(now.worth)}"
+        prefix = Text.assemble("  ", (f"{gain:+7.2f}", "green" if gain > 0 else "red"), "  ")
+        print_lines(console, hang(console, prefix, line))
+    if (more := len(changed) - _SHOWN) > 0:
+        say(console, f"  and {counted(more, 'more student')}", "dim")
+    gained = sum(gain > 0 for gain, _ in changed)
+    waiting = sum(points.is_open for points in after.values())
+    text = f"{gained} gained, {len(changed) - gained} lost, "
+    text += f"{len(before) - len(changed) - waiting} as before"
+    text += f", {waiting} not judged." if waiting else "."
+    say(console, text, "bold")
+    return Effect(gained, len(changed) - gained, waiting)
+
+
+@printed
+def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
+    """Print the corrections of what is judged otherwise by now, and those that change nothing."""
+    corrections, names = book.corrections(), book.names()
+    students = sorted({made.student for made in corrections if made.judged is not None})
+    entries = [entry for entry in map(book.entry_of, students) if entry is not None]
+    changed = [
+        f"{called(correction.student, names)} {correction.exercise}: judged "
+        f"{number(correction.judged or 0.0)} when it was adjusted ({correction_words(correction)}), "
+        f"{number(judged)} now"
+        for correction, judged in outdated(corrections, entries)
+    ]
+    gone = [
+        f"{called(gone.student, names) if gone.student else 'the class'} {gone.exercise}: "
+        f"{correction_words(gone)}"
+        for gone in of_gone_tests(corrections, book.blank)
+    ]
+    ids = [student.id for student in book.students()]
+    unknown = list(unknown_names(corrections, ids, book.exercises))
+    yield from _list(console, "Adjusted before, and judged otherwise by now:", changed)
+    yield from _list(
+        console, "Adjusted before, of tests that are gone, so that nothing changes:", gone
+    )
+    yield from _list(console, "Corrections that change nothing:", unknown)
+    if changed or gone:
+        text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
+        yield from hang(console, "", text, "dim")
+
+
+def _list(console: Console, heading: str, lines: Sequence[str]) -> Iterator[Text]:
+    if lines:
+        yield from (Text(), Text(heading, "bold"))
+    for line in lines[:_SHOWN]:
+        yield from hang(console, "  ", clean(line, _LONGEST))
+    if (more := len(lines) - _SHOWN) > 0:
+        yield Text(f"  and {more} more", "dim")

@@ -1,23 +1,27 @@
-"""What `grade verify` prints: the proof of each exercise, what words may earn, mutants that no test sees."""
+"""What `grade verify` and `grade audit` print: proofs of exercises, what forgeries earn, mutants, attacks."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import checked, hang, print_lines
+from grader.cli.terminal.console import checked, hang, print_lines, say
 from grader.text import clean, counted
 
 if TYPE_CHECKING:
+    from grader.audit.auditor import AttackResult
     from grader.authoring.forgeries import ForgeryReport
     from grader.authoring.mutation import MutationReport
     from grader.authoring.verify import ExerciseProof
 
 # A dropped loop is a long line; it is needed whole by an author who marks it.
 _LONGEST = 5_000
+# What an attack met can be a traceback's worth of words.
+_LONGEST_EVIDENCE = 300
 
 
 def show_proofs(
@@ -37,7 +41,7 @@ def show_proofs(
     for proof in proofs:
         print_lines(console, _proof_lines(console, proof))
         for name in proof.written:
-            print_lines(console, hang(console, Text("  "), Text(f"{clean(name, 1000)}: written")))
+            print_lines(console, hang(console, "  ", f"{clean(name, 1000)}: written"))
         if told:
             print_lines(console, _message_lines(console, proof))
         if worth:
@@ -48,7 +52,7 @@ def show_proofs(
         exercises += 1
     count = counted(complaints, "complaint") if complaints else "No complaint"
     summary = f"{count} about {counted(exercises, 'exercise')}."
-    print_lines(console, iter([Text(summary, "bold")]))
+    say(console, summary, "bold")
     return complaints
 
 
@@ -70,11 +74,11 @@ def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
 def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     for wrong in proof.caught:
         mistake = f": {wrong.mistake}" if wrong.mistake else ""
-        yield from hang(console, Text("  "), Text(clean(f"{wrong.name}{mistake}", 2000), "bold"))
+        yield from hang(console, "  ", clean(f"{wrong.name}{mistake}", 2000), "bold")
         for test, message in wrong.messages:
-            yield from hang(console, Text("    "), Text(test))
+            yield from hang(console, "    ", test)
             for line in message.splitlines() or ["(no message)"]:
-                yield from hang(console, Text("      "), Text(clean(line, 2000)))
+                yield from hang(console, "      ", clean(line, 2000))
 
 
 def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
@@ -88,7 +92,7 @@ def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
         mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
         line = Text(clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.mistake}", 2000))
-        yield from hang(console, Text("  "), line)
+        yield from hang(console, "  ", line)
     dear = sum(wrong.is_dear for wrong in proof.caught)
     if dear:
         count = counted(dear, "wrong answer")
@@ -109,7 +113,27 @@ def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
         exercises += 1
     few = "None is" if not above else f"{above} {'is' if above == 1 else 'are'}"
     summary = f"{counted(exercises, 'exercise')}. {few} above a tenth."
-    print_lines(console, iter([Text(summary, "bold")]))
+    say(console, summary, "bold")
+    return not above
+
+
+def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
+    """Print what the forgeries earn in each exercise, the best one first; whether none earns too much."""
+    above = exercises = 0
+    for _, group in itertools.groupby(reports, lambda report: report.exercise):
+        best, *others = sorted(group, key=lambda report: -report.share)
+        text = f"{best.exercise}: at most {best.share:.1%} of the points"
+        rows = [
+            ("  ", Text(f"{report.forgery.value}: {report.share:.1%}", "dim"))
+            for report in (best, *others)
+            if report.share
+        ]
+        print_lines(console, checked(console, best.holds, text, *rows))
+        above += not best.holds
+        exercises += 1
+    few = "In none of them a forgery earns" if not above else f"In {above} a forgery earns"
+    summary = f"{counted(exercises, 'exercise')}. {few} more than a tenth."
+    say(console, summary, "bold")
     return not above
 
 
@@ -131,7 +155,7 @@ def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
         *([counted(complaints, "complaint")] if complaints else []),
     ]
     summary = f"{', '.join(ends)}, in {counted(exercises, 'exercise')}."
-    print_lines(console, iter([Text(summary, "bold")]))
+    say(console, summary, "bold")
     return not survivors and not complaints
 
 
@@ -153,3 +177,47 @@ def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
         # Not wrapped: an author copies them into the mutants file.
         yield Text(f"    - {clean(mutant.line, _LONGEST)}", "red")
         yield Text(f"    + {clean(mutant.mutant, _LONGEST)}", "green")
+
+
+# --- attacks ------------------------------------------------------------------------------------------
+
+
+def show_findings(
+    console: Console, results: Iterable[tuple[AttackResult, tuple[str, ...]]]
+) -> list[AttackResult]:
+    """Print each result when it is there; returns those of attacks that were not stopped."""
+    total, kind = 0, ""
+    held: tuple[str, ...] = ()
+    missed: list[AttackResult] = []
+    for result, walls in results:
+        held = walls or held
+        if result.attack.kind != kind:
+            kind = result.attack.kind
+            say(console, f"\n{kind}", "bold")
+        print_lines(console, _attack_lines(console, result))
+        total += 1
+        missed += [] if result.stopped else [result]
+    print_lines(console, _ending(console, total, missed, held))
+    return missed
+
+
+def _attack_lines(console: Console, result: AttackResult) -> Iterator[Text]:
+    rows = [
+        ("  ", Text(f"NOT STOPPED, {trace.proof.value}: {trace.detail[:_LONGEST_EVIDENCE]}", "red"))
+        for trace in result.evidence
+    ]
+    if result.stopped:
+        rows = [("  ", Text(f"stopped: {result.by[:_LONGEST_EVIDENCE]}", "dim"))]
+    name = result.attack.name.replace("_", " ")
+    return checked(console, result.stopped, f"{name}: {result.attack.tries}", *rows)
+
+
+def _ending(
+    console: Console, total: int, missed: list[AttackResult], walls: tuple[str, ...]
+) -> Iterator[Text]:
+    held = ", ".join(walls) or "none"
+    yield Text()
+    yield from hang(console, "The walls that held: ", held)
+    stopped = f"{total - len(missed)} of {counted(total, 'attack')} stopped."
+    names = ", ".join(result.attack.name for result in missed)
+    yield Text(stopped + (f" Not stopped: {names}." if missed else ""), "bold")

@@ -7,13 +7,12 @@ and stays text, and nothing in it is markup.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.blocks import printed_lines, section_lines
 from grader.cli.terminal.console import (
     DIFFICULTY,
     SHORTEST_TITLE,
@@ -22,25 +21,22 @@ from grader.cli.terminal.console import (
     hang,
     height_of,
     marks_for,
+    outcome_mark,
     print_lines,
     status_words,
     whole_words,
 )
 from grader.judge.scoring import sum_of
-from grader.results import ExerciseResult, Outcome, Result, Status, Visibility
+from grader.results import ExerciseResult, Outcome, Place, Result, Status, Visibility
+from grader.student import blocks
 from grader.student.advice import Guide, shown_path
-from grader.student.blocks import (
-    FIRST_FINDINGS,
-    Section,
-    Summary,
-    in_full,
-    summarized,
-)
 from grader.student.progress import progress_of
-from grader.text import counted, listed, number
+from grader.text import clean, counted, listed, number
 
 # Lines that student code printed, of a test, and with -v.
 _SHOWN_PRINTED, _MOST_PRINTED = 5, 100
+LONGEST_LINE = 1000
+_INDENT = "      "
 
 
 def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool = False) -> None:
@@ -52,14 +48,14 @@ def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool
     if verbose:
         walls = ", ".join(result.environment.isolation) or "none"
         about = f"Seed {result.seed}, {result.duration_seconds:.2f} s. Walls: {walls}."
-    for shown in range(FIRST_FINDINGS, 0, -1):
+    for shown in range(blocks.FIRST_FINDINGS, 0, -1):
         lines = [
             *panel(console, result.exercises, guide, verbose=verbose, about=about, shown=shown)
         ]
         # The command and the prompt take a row each.
         if not console.is_terminal or verbose or height_of(console, lines) <= console.height - 2:
             break
-    print_lines(console, iter(lines))
+    print_lines(console, lines)
 
 
 def panel(
@@ -69,7 +65,7 @@ def panel(
     *,
     verbose: bool = False,
     about: str = "",
-    shown: int = FIRST_FINDINGS,
+    shown: int = blocks.FIRST_FINDINGS,
 ) -> Iterator[Text]:
     """The lines of the panel of these exercises; `about` is said of the run as a whole.
 
@@ -94,7 +90,7 @@ def show_complete(console: Console, guide: Guide) -> None:
         Text(f"{guide.all_done}, as its file is now. Well done!", "bold"),
         Text(f"`grade --all{guide.hint_options}` judges them once more, together.", "dim"),
     ]
-    print_lines(console, iter(lines))
+    print_lines(console, lines)
 
 
 def _progress(console: Console, guide: Guide) -> Text:
@@ -132,7 +128,7 @@ class _Panel:
         yield from () if details else (Text(),)
         yield self._total()
         if about:
-            yield from hang(self._console, Text(), Text(about, "dim"))
+            yield from hang(self._console, "", about, "dim")
         yield from self._elsewhere()
         yield from self._next_step()
 
@@ -161,7 +157,7 @@ class _Panel:
                 command = self._guide.judge(begun[0])
                 how = "" if self._guide.asked.by_saving else f" ({command})"
                 text = f"Begun and not done: {names}{how}."
-                yield from hang(self._console, Text(), Text(text, "dim"))
+                yield from hang(self._console, "", text, "dim")
 
     # --- one exercise ---------------------------------------------------------------------------
 
@@ -175,20 +171,20 @@ class _Panel:
             message = self._guide.fault(exercise)
             exercise = msgspec.structs.replace(exercise, message=message)
         if self._verbose:
-            for section in in_full(exercise):
+            for section in blocks.in_full(exercise):
                 yield from self._section(exercise, section)
         else:
-            summary = summarized(exercise, shown, printed=True)
+            summary = blocks.summarized(exercise, shown, printed=True)
             for section in summary.sections:
                 yield from self._section(exercise, section)
             if not brief and (rest := self._rest(exercise, summary)):
-                yield from hang(self._console, Text("    "), Text(rest, "dim"))
+                yield from hang(self._console, "    ", rest, "dim")
         # What was printed outside of all tests, as the file was imported.
         alone = exercise.message or not any(test.printed for test in exercise.tests)
         if alone and exercise.output.strip():
-            yield from printed_lines(self._console, exercise.output, "      ", self._most_printed)
+            yield from printed_lines(self._console, exercise.output, self._most_printed)
 
-    def _section(self, exercise: ExerciseResult, section: Section) -> Iterator[Text]:
+    def _section(self, exercise: ExerciseResult, section: blocks.Section) -> Iterator[Text]:
         test, about = section.test, ""
         if self._verbose and test is not None:
             about = f"  {test.visibility.value} {test.duration_seconds:.2f}s"
@@ -199,11 +195,11 @@ class _Panel:
     def _introduction(self, exercise: ExerciseResult) -> Iterator[Text]:
         """The aim of the exercise, before anything is written."""
         entry = self._guide.course.exercise(exercise.name)
-        yield from hang(self._console, Text("    "), Text(entry.teaches))
+        yield from hang(self._console, "    ", entry.teaches)
         how = f"About {entry.minutes} minutes, {DIFFICULTY[entry.difficulty]}."
-        yield from hang(self._console, Text("    "), Text(how, "dim"))
+        yield from hang(self._console, "    ", how, "dim")
 
-    def _rest(self, exercise: ExerciseResult, summary: Summary) -> str:
+    def _rest(self, exercise: ExerciseResult, summary: blocks.Summary) -> str:
         """The number of tests that are not shown, and the command that shows them."""
         parts = []
         if more := summary.more:
@@ -229,7 +225,7 @@ class _Panel:
         tests = [test for exercise in self._exercises for test in exercise.tests]
         if all(test.visibility is Visibility.PUBLIC for test in tests):
             line.append("  by the public tests alone", "dim")
-        extra = [each.name for each in self._exercises if each.extra_credit]
+        extra = [exercise.name for exercise in self._exercises if exercise.extra_credit]
         if extra and len(extra) < len(self._exercises):
             line.append(f"  {listed(extra)} for extra credit", "dim")
         return line
@@ -273,7 +269,7 @@ class _Table:
             # The total says the points.
             yield Text.assemble("  ", mark, " ", name, "  ", words)
         if self._is_apart:
-            yield from hang(self._console, Text("    "), Text(row.title))
+            yield from hang(self._console, "    ", row.title)
 
 
 def _points(row: ExerciseResult) -> str:
@@ -288,3 +284,80 @@ def _passed_tests(row: ExerciseResult) -> str:
 def _tests(row: ExerciseResult) -> tuple[int, int]:
     """The tests that passed, and all of them."""
     return sum(test.outcome is Outcome.PASSED for test in row.tests), len(row.tests)
+
+
+# --- the blocks of a section --------------------------------------------------------------------------
+
+
+def section_lines(
+    console: Console,
+    section: blocks.Section,
+    where: Callable[[Place], str],
+    *,
+    prefix: Text | None = None,
+    about: str = "",
+    printed: int = _SHOWN_PRINTED,
+) -> Iterator[Text]:
+    """A title behind its mark, and its blocks below; `about` stands dim beside the title.
+
+    `where` writes a place as the reader finds it; `prefix` replaces the indented mark. Of what student code
+    printed so many lines are shown.
+    """
+    test = section.test
+    if test is not None:
+        mark = outcome_mark(test.outcome, marks_for(console))
+        prefix = prefix if prefix is not None else Text.assemble("    ", mark, " ")
+        title = Text(clean(section.title, LONGEST_LINE), "bold" if section.is_part else "")
+        yield from hang(console, prefix, Text.assemble(title, (about, "dim")))
+    is_quiet = test is not None and test.outcome is Outcome.SKIPPED
+    for block in section.blocks:
+        if isinstance(block, blocks.Printed):
+            yield from printed_lines(console, block.text, printed)
+        else:
+            yield from _block_lines(console, block, where, is_quiet=is_quiet)
+
+
+def _block_lines(
+    console: Console, block: blocks.Block, where: Callable[[Place], str], *, is_quiet: bool
+) -> Iterator[Text]:
+    match block:
+        case blocks.Message(text):
+            first, _, details = text.partition("\n")
+            yield from text_lines(console, first, _INDENT, "dim" if is_quiet else "bold")
+            yield from text_lines(console, details, _INDENT, "dim" if is_quiet else "")
+        case blocks.Where(place):
+            yield from _place_lines(console, where(place), place.function)
+        case blocks.Hint(text):
+            prefix = Text(f"{_INDENT}{marks_for(console).arrow} ")
+            yield from hang(console, prefix, clean(text, LONGEST_LINE), "italic")
+        case blocks.Note(text):
+            yield from hang(console, _INDENT, clean(text, LONGEST_LINE), "dim")
+
+
+def printed_lines(console: Console, text: str, most: int) -> Iterator[Text]:
+    """What student code printed: how many lines, at most so many of them, and how many more."""
+    lines = text.splitlines()
+    # What is left of one line is shown.
+    shown = lines if len(lines) <= most + 1 else lines[:most]
+    yield Text(f"{_INDENT}{counted(len(lines), 'line')} printed:", "dim")
+    yield from text_lines(console, "\n".join(shown), f"{_INDENT}| ", "dim")
+    if more := len(lines) - len(shown):
+        yield Text(f"{_INDENT}and {counted(more, 'line')} more", "dim")
+
+
+def _place_lines(console: Console, where: str, function: str) -> Iterator[Text]:
+    place = Text.assemble(_INDENT, (where, "cyan"))
+    inside = Text(f"in {clean(function)}" if function else "", "dim")
+    fits = place.cell_len + 2 + inside.cell_len <= console.width
+    if not inside or fits or not console.is_terminal:
+        yield Text.assemble(place, "  " if inside else "", inside)
+    else:
+        # A path stays in one piece, to be clicked; what stands beside it need not.
+        yield from (place, Text.assemble(_INDENT, inside))
+
+
+def text_lines(console: Console, text: str, prefix: str, style: str) -> Iterator[Text]:
+    """Each line of a text behind the prefix."""
+    for line in text.splitlines():
+        shown = Text(clean(line.expandtabs(4), LONGEST_LINE), style)
+        yield from hang(console, prefix, shown)

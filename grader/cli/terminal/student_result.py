@@ -1,78 +1,38 @@
-"""What `grade show` prints: one student's result, with the cost of each test and the reason."""
+"""What `grade show` and `grade requests` print: a student's result, with what each test cost, and requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import datetime
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.blocks import LONGEST_LINE, section_lines
-from grader.cli.terminal.console import hang, marks_for, outcome_mark, print_lines, status_words
-from grader.errors import SubmissionError
-from grader.gradebook.times import moment
+from grader.cli.terminal.console import (
+    hang,
+    marks_for,
+    outcome_mark,
+    print_lines,
+    printed,
+    say,
+    status_words,
+)
+from grader.cli.terminal.result import LONGEST_LINE, section_lines
+from grader.gradebook.times import local, moment, submitted
+from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import shares
-from grader.results import Entry, ExerciseResult, Outcome, Place, Status, StudentInfo
+from grader.results import Entry, ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import Section, every_test, fault, remarks
-from grader.text import clean, counted, nearest, number
+from grader.text import clean, counted, number
 
-_SHOWN_STUDENTS = 5
-
-
-def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
-    """The student of this id; else the one whose id, name or email has `wanted` in it.
-
-    Raises SubmissionError if there is none, or more than one.
-    """
-    for student in students:
-        if student.id == wanted:
-            return student
-    matches = [s for s in students if any(wanted.casefold() in t.casefold() for t in _texts(s))]
-    if len(matches) == 1:
-        return matches[0]
-    if not matches:
-        raise SubmissionError(
-            f"No student here has {wanted!r} in the id, the name or the email. {_near(students, wanted)}"
-        )
-    names = ", ".join(student.id for student in matches[:_SHOWN_STUDENTS])
-    more = f" and {len(matches) - _SHOWN_STUDENTS} more" if matches[_SHOWN_STUDENTS:] else ""
-    raise SubmissionError(
-        f"{wanted!r} may be {counted(len(matches), 'student')}: {names}{more}. Name the id."
-    )
+# A message of a request is cleaned once more: a file of another hand may be no gradebook of ours.
+_LONGEST_MESSAGE = 2000
+_WIDEST = 24
 
 
-def named_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
-    """The student of this very id, name or email: what changes points is not for one who only may be meant.
-
-    Raises SubmissionError with those that are near.
-    """
-    matches = [student for student in students if student.id == wanted] or [
-        s for s in students if wanted.casefold() in [text.casefold() for text in _texts(s)]
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        names = ", ".join(student.id for student in matches[:_SHOWN_STUDENTS])
-        raise SubmissionError(f"{wanted!r} is the name of more than one: {names}. Name the id.")
-    raise SubmissionError(f"There is no student {wanted!r} here. {_near(students, wanted)}")
-
-
-def _near(students: Sequence[StudentInfo], wanted: str) -> str:
-    also = {text: s.id for s in students for text in (s.name, s.email) if text}
-    also |= {part: s.id for s in students for part in s.name.split()}
-    return nearest(wanted, [student.id for student in students], also)
-
-
-def _texts(student: StudentInfo) -> tuple[str, ...]:
-    return student.id, student.name, student.email, *student.ids.values()
-
-
-def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> None:
+@printed
+def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> Iterator[Text]:
     """Print the points of an attempt; of these exercises (all, if there are none) what each test cost."""
-    print_lines(console, _lines(console, entry, exercises))
-
-
-def _lines(console: Console, entry: Entry, chosen: Sequence[str]) -> Iterator[Text]:
     student, result = entry.student, entry.result
     name = f"  {clean(student.name, 60)}" if student.name and student.name != student.id else ""
     facts = ["handed in nothing" if entry.absent else f"attempt {entry.attempt}"]
@@ -81,7 +41,7 @@ def _lines(console: Console, entry: Entry, chosen: Sequence[str]) -> Iterator[Te
     yield Text.assemble((clean(student.id, 60), "bold"), name, "  ", (", ".join(facts), "dim"))
     yield Text()
     for exercise in result.exercises:
-        if not chosen or exercise.name in chosen:
+        if not exercises or exercise.name in exercises:
             yield from _exercise(console, exercise)
     yield Text()
     total = f"{number(result.score)} of {number(result.max_score)} points"
@@ -99,7 +59,7 @@ def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
         for section, share in zip(sections, shares(exercise), strict=True):
             yield from _test(console, section, share.missed)
     for line in remarks(exercise).splitlines():
-        yield from hang(console, Text("      "), Text(clean(line, LONGEST_LINE), "dim"))
+        yield from hang(console, "      ", clean(line, LONGEST_LINE), "dim")
 
 
 def _test(console: Console, section: Section, cost: float) -> Iterator[Text]:
@@ -115,3 +75,65 @@ def _test(console: Console, section: Section, cost: float) -> Iterator[Text]:
 
 def _where(place: Place) -> str:
     return f"{clean(place.file)}:{place.line}"
+
+
+# --- regrade requests ---------------------------------------------------------------------------------
+
+
+@printed
+def show_requests(
+    console: Console,
+    requests: Sequence[KeptRequest],
+    entry_of: Callable[[str], Entry | None],
+    zone: datetime.tzinfo | None,
+    answered: int,
+) -> Iterator[Text]:
+    """Print requests as a table, each with its message below, and how many more are answered."""
+    if requests:
+        wide = min(max(len("Student"), *(len(r.student) for r in requests)), _WIDEST)
+        room = max(len("Exercise"), *(len(r.exercise) for r in requests))
+        heads = f"{'No.':>4}  {'Student':{wide}}  {'Exercise':{room}}  {'Points':>9}  Asked"
+        yield Text(heads, "dim")
+        for request in requests:
+            student = f"{request.number:>4}  {clean(request.student, wide):{wide}}"
+            points = f"{request.exercise:{room}}  {_points(entry_of(request.student), request):>9}"
+            yield Text(f"{student}  {points}  {_time(request.asked_at, zone)}")
+            yield from hang(console, " " * 6, f"“{clean(request.message, _LONGEST_MESSAGE)}”")
+            for answer in request.answers[-1:]:
+                words = f"{clean(answer.author, 60)}: {clean(answer.text, _LONGEST_MESSAGE)}"
+                yield from hang(console, " " * 6, words, "dim")
+    if answered:
+        yield Text(f"{counted(answered, 'request')} answered: --all shows them, too.", "dim")
+    elif not requests:
+        yield Text("No student asked for a regrade.")
+
+
+def show_request(
+    console: Console, request: KeptRequest, entry: Entry | None, zone: datetime.tzinfo | None
+) -> None:
+    """Print a request with every answer, and the verdict that it is about."""
+    asked = f"{_time(request.asked_at, zone)}, {clean(request.origin, 40)}"
+    say(console, f"Request {request.number}, {asked}", "bold")
+    message = clean(request.message, _LONGEST_MESSAGE)
+    print_lines(console, hang(console, "  ", f"“{message}”"))
+    for answer in request.answers:
+        by = f"{clean(answer.author, 60)}, {_time(answer.answered_at, zone)}"
+        say(console, f"  Answered by {by}", "dim")
+        print_lines(console, hang(console, "  ", clean(answer.text, _LONGEST_MESSAGE)))
+    say(console, "")
+    if entry is not None:
+        show_scorecard(console, entry, [request.exercise])
+
+
+def _points(entry: Entry | None, request: KeptRequest) -> str:
+    for exercise in entry.result.exercises if entry is not None else ():
+        if exercise.name == request.exercise:
+            is_open = exercise.status is Status.UNJUDGED
+            earned = "open" if is_open else number(exercise.score)
+            return f"{earned} / {number(exercise.max_score)}"
+    return "-"
+
+
+def _time(text: str, zone: datetime.tzinfo | None) -> str:
+    time = submitted(text)
+    return local(time, zone) if time is not None else clean(text, 40)

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from grader.cli import options as shared
 from grader.cli.border import Command
-from grader.cli.options import (
-    course_option,
-    known_exercises,
-    open_course,
-    open_workspace,
-    repeated,
-    tell_notices,
-    was_given,
-)
 
 if TYPE_CHECKING:
     import queue
@@ -39,7 +31,7 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     return "Keys", [(letter, key.help) for letter, key in KEYS.items()]
 
 
-@click.command(cls=Command, short_help="Answer every save of your file.", listing=_keys)
+@click.command(cls=Command, listing=_keys)
 @click.argument("exercise", required=False)
 @click.option(
     "--poll",
@@ -59,7 +51,7 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     is_flag=True,
     help="Have the key s hand in to the server of your course, and show its verdict of all tests.",
 )
-@course_option
+@shared.course_option
 def watch(
     exercise: str | None, poll: bool, as_errors: bool, submits: bool, course_path: Path
 ) -> None:
@@ -80,16 +72,16 @@ def watch(
     """
     if submits and as_errors:
         raise click.UsageError("--submit is about a key, and with --errors there are none.")
-    course = open_course(course_path)
-    first = known_exercises(course, [exercise])[0] if exercise is not None else None
-    workspace = open_workspace(course)
+    course = shared.open_course(course_path)
+    first = shared.known_exercises(course, [exercise])[0] if exercise is not None else None
+    workspace = shared.open_workspace(course)
     first = first or workspace.first_open() or course.exercises[0]
     submit = _submitter() if submits else None
     import queue
 
     from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.errors import ErrorLines
     from grader.cli.watch.keys import reading_keys
-    from grader.cli.watch.lines import ErrorLines
     from grader.cli.watch.loop import KEYS, WatchLoop
     from grader.cli.watch.orders import Crashed, Pressed, Saved
     from grader.cli.watch.saves import Saves
@@ -116,7 +108,7 @@ def watch(
         )
         stack.callback(saves.close)
         offered = {k: key.word for k, key in KEYS.items() if submits or not key.needs_server}
-        options = repeated("course_path")
+        options = shared.repeated("course_path")
         asked = Asked.WATCHING if has_keys else Asked.WATCHING_WITHOUT_KEYS
         guide = Guide(
             course, course.folder, options, options, asked, submit_key="s" if submits else ""
@@ -134,7 +126,7 @@ def watch(
             face = screen
         with contextlib.suppress(KeyboardInterrupt):
             WatchLoop(workspace, face, events, _plotter(course), submit).run(first)
-    tell_notices(workspace)
+    shared.tell_notices(workspace)
 
 
 def _submitter() -> Submit:
@@ -163,7 +155,7 @@ def _submitter() -> Submit:
 def _plotter(course: Course) -> Callable[[Exercise], str]:
     """A function that returns what `grade plot` says of an exercise."""
     # Named only where the student named it: what `grade plot` advises repeats its options.
-    option = ["--course", str(course.folder)] if was_given("course_path") else []
+    option = ["--course", str(course.folder)] if shared.was_given("course_path") else []
 
     def plot(exercise: Exercise) -> str:
         import subprocess

@@ -71,7 +71,7 @@ class Screen:
         footer = [*self._offer(), self._status(view.status)]
         body = self._fitting(view, self._console.height - len(footer) - 1)
         with self._console.capture() as captured:
-            print_lines(self._console, iter([*body, Text(), *footer]))
+            print_lines(self._console, [*body, Text(), *footer])
         # Home, and erase below: unlike "erase all and scroll", it leaves the scrollback alone.
         self._write("\x1b[H\x1b[J" + captured.get().rstrip("\n"))
 
@@ -80,7 +80,7 @@ class Screen:
         if not self._in_place:
             # The answer to a key; who sits at no terminal pressed none.
             if self._keys and not text.startswith("judging"):
-                print_lines(self._console, iter([self._status(text)]))
+                print_lines(self._console, [self._status(text)])
                 self._console.file.flush()
         else:
             with self._console.capture() as captured:
@@ -99,7 +99,7 @@ class Screen:
             self._status(view.status),
             Text(),
         ]
-        print_lines(self._console, iter(lines))
+        print_lines(self._console, lines)
         self._console.file.flush()
 
     def _write(self, text: str) -> None:
@@ -117,7 +117,7 @@ class Screen:
             yield from whole_words(self._console, self._guide.course.title, "bold")
             yield Text()
             title = Text(view.exercise.title)
-            yield from hang(self._console, Text(f"  {view.exercise.id}  "), title)
+            yield from hang(self._console, f"  {view.exercise.id}  ", title)
 
     def _guide_of(self, view: View) -> Guide:
         standings = self._workspace.standings()
@@ -133,7 +133,7 @@ class Screen:
             yield Text()
             yield from hint_lines(self._console, view.exercise, view.hint, "")
         for line in view.notes.splitlines():
-            yield from hang(self._console, Text(), Text(clean(line, _LONGEST_LINE)))
+            yield from hang(self._console, "", clean(line, _LONGEST_LINE))
 
     def _fitting(self, view: View, rows: int) -> list[Text]:
         """The body in at most so many rows: with fewer findings, then with what is wrong alone, then cut."""

@@ -11,20 +11,10 @@ import msgspec
 
 from grader.errors import GraderError, SubmissionError
 from grader.exports.disclosure import disclosed
+from grader.exports.report import triage
 from grader.exports.report.overview import FEWEST_STUDENTS, ExerciseView, chapters, figures
 from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
-from grader.exports.report.triage import (
-    FEWEST_TRIES,
-    LOW,
-    WEAK,
-    Stuck,
-    class_mistakes,
-    sections,
-    stuck_at,
-    weak_tests,
-    worries,
-)
 from grader.gradebook.review import Attention, Reason, by_student
 from grader.gradebook.similarity.findings import Similarity, SimilarPair, source_digest
 from grader.results import CourseInfo, Disclosure, Entry, ExerciseResult
@@ -135,7 +125,7 @@ class _Site:
         disclose: Disclosure | None,
     ) -> None:
         self.tally = Tally()
-        self._before, self._stuck = before, dict[str, tuple[Stuck, ...]]()
+        self._before, self._stuck = before, dict[str, tuple[triage.Stuck, ...]]()
         self._graded = _Graded()
         self._renderer = Renderer()
         self._folder, self._sources, self._attempts = folder, sources, attempts
@@ -157,7 +147,7 @@ class _Site:
         self._course = self._course or entry.result.course
         self._renderer.timezone = entry.timezone
         self._graded.add(entry)
-        if stuck := stuck_at(history):
+        if stuck := triage.stuck_at(history):
             self._stuck[entry.student.id] = stuck
         student, page = entry.student, page_name(entry.student.id)
         sources, pairs = self._sources(entry), self._pairs_of.get(student.id, [])
@@ -199,11 +189,11 @@ class _Site:
             "people": {row.id: row for row in self.tally.rows},
             "rows": self.tally.rows,
             "fewest": FEWEST_STUDENTS,
-            "low": LOW,
-            "tries": FEWEST_TRIES,
-            "weakest": WEAK,
+            "low": triage.LOW,
+            "tries": triage.FEWEST_TRIES,
+            "weakest": triage.WEAK,
         }
-        worried = worries(self.tally, self._stuck, self._before)
+        worried = triage.worries(self.tally, self._stuck, self._before)
         staff = self._folder / "staff"
         for view in views:
             self._renderer.write(
@@ -225,9 +215,9 @@ class _Site:
             worries=worried,
             worried={worry.row.id for worry in worried},
             before=self._before,
-            sections=sections(self.tally),
-            common=class_mistakes(views),
-            weak=weak_tests(views),
+            sections=triage.sections(self.tally),
+            common=triage.class_mistakes(views),
+            weak=triage.weak_tests(views),
             chapters=chapters(self.tally, views),
             folded=len(views) > _MOST_COLUMNS,
             pairs=pairs,

@@ -1,19 +1,27 @@
 """The tally of a class, for the pages of the report: one row for each student, a few bytes for each test.
 
 The entries themselves are too large to be kept: a result with its messages is a hundred kilobytes.
+Messages of failed tests that differ only in numbers are one mistake.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from array import array
 from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
-from grader.exports.report.mistakes import Mistakes
 from grader.judge.scoring import judged_points, rounded, sum_of
 from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
+
+_SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
+_NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")
+_NUMBERS = re.compile(r"#(?:,\s*#)+,?")
+# A message can hold a student's own text: this much of it is compared, and this many are kept.
+_LONGEST = 300
+_MOST_GROUPS = 5000
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -98,6 +106,69 @@ def _is_missing(exercise: ExerciseResult, files: Container[str] | None) -> bool:
     """Whether the file is missing and no person gave points for it."""
     ended = exercise.status in (Status.ERROR, Status.NOT_ATTEMPTED)
     return files is not None and exercise.name not in files and ended
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """A message that several students got, as the first one got it, and the titles of its tests.
+
+    `rows` are the places of the students in the tally.
+    """
+
+    rows: tuple[int, ...]
+    message: str
+    tests: tuple[str, ...]
+
+
+class _Group:
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.rows = array("I")
+        self.tests: dict[str, None] = {}
+
+
+class Mistakes:
+    """The messages of one exercise, by what they say apart from numbers."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+
+    def add(self, result: ExerciseResult, row: int) -> None:
+        """Count what the tests of one student's exercise said; each message once."""
+        seen: set[str] = set()
+        for test in result.tests:
+            if test.outcome not in _SAYING or not test.message:
+                continue
+            # The first line names the mistake; the others are the numbers of one student.
+            message = test.message.partition("\n")[0][:_LONGEST]
+            kind = normalized(message)
+            group = self._group(kind, message)
+            if group is None:
+                continue
+            group.tests.setdefault(test.title)
+            if kind not in seen:
+                seen.add(kind)
+                group.rows.append(row)
+
+    def __len__(self) -> int:
+        """The number of different messages."""
+        return len(self._groups)
+
+    def _group(self, kind: str, message: str) -> _Group | None:
+        if kind not in self._groups and len(self._groups) < _MOST_GROUPS:
+            self._groups[kind] = _Group(message)
+        return self._groups.get(kind)
+
+    def common(self, most: int) -> Iterator[Mistake]:
+        """The messages that at least two students got, the most frequent first."""
+        ordered = sorted(self._groups.items(), key=lambda item: (-len(item[1].rows), item[0]))
+        for _, group in ordered[:most]:
+            if len(group.rows) > 1:
+                yield Mistake(tuple(group.rows), group.message, tuple(group.tests))
+
+
+def normalized(message: str) -> str:
+    """The message with every number, and every list of numbers, as `#`."""
+    return _NUMBERS.sub("#", _NUMBER.sub("#", message)).casefold()
 
 
 class TestTally:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from grader.exports.report.mistakes import Mistake
 from grader.exports.report.overview import ExerciseView, TestView, mean, median, quantile
-from grader.exports.report.tally import Row, Tally
+from grader.exports.report.tally import Mistake, Row, Tally
 from grader.results import ExerciseResult, Outcome, Status, TestResult
 from grader.text import counted, number
 
@@ -76,7 +75,7 @@ def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ..
 
     Of each exercise only the test that failed longest; what is still to be written is no failure.
     """
-    found = []
+    failures = []
     for exercise, verdicts in history.items():
         runs = [
             Stuck(exercise, test.title, _tries(test, verdicts))
@@ -85,8 +84,8 @@ def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ..
         ]
         longest = max(runs, key=lambda stuck: stuck.tries, default=None)
         if longest is not None and longest.tries >= FEWEST_TRIES:
-            found.append(longest)
-    return tuple(found)
+            failures.append(longest)
+    return tuple(failures)
 
 
 def _tries(test: TestResult, verdicts: Sequence[ExerciseResult]) -> int:
@@ -115,7 +114,7 @@ def worries(
     begun = [row for row in tally.final if not row.untouched]
     lowest = quantile([row.share for row in begun], 0.25) or 0.0
     means = {name: _mean_share(tally, name) for name in tally.exercises}
-    found = []
+    worried = []
     for row in tally.rows:
         reasons = [*_standing(row, lowest), *_fall(row, means)]
         if row.id in before and not row.unjudged and row.score < before[row.id]:
@@ -125,8 +124,8 @@ def worries(
             tries = counted(failure.tries, "try", "tries")
             reasons.append(f"stuck in {failure.exercise}: {tries} failed at: {failure.title}")
         if reasons:
-            found.append(Worry(row, tuple(reasons)))
-    return sorted(found, key=lambda worry: (-len(worry.reasons), worry.row.share, worry.row.id))
+            worried.append(Worry(row, tuple(reasons)))
+    return sorted(worried, key=lambda worry: (-len(worry.reasons), worry.row.share, worry.row.id))
 
 
 def _standing(row: Row, lowest: float) -> Iterable[str]:
@@ -177,20 +176,20 @@ def _section(name: str, rows: Sequence[Row]) -> SectionView:
 
 def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
     """The commonest mistakes of all exercises, the most frequent first."""
-    found = [ClassMistake(view, mistake) for view in exercises for mistake in view.mistakes]
-    found.sort(key=lambda mistake: -len(mistake.mistake.rows))
-    return found[:_MOST_MISTAKES]
+    mistakes = [ClassMistake(view, mistake) for view in exercises for mistake in view.mistakes]
+    mistakes.sort(key=lambda mistake: -len(mistake.mistake.rows))
+    return mistakes[:_MOST_MISTAKES]
 
 
 def weak_tests(exercises: Iterable[ExerciseView]) -> list[WeakTest]:
     """The tests that do not discriminate, those at odds with all other points first."""
-    found = [
+    weak_ones = [
         (test.discrimination, WeakTest(view, test, _why(test.discrimination)))
         for view in exercises
         for test in view.tests
         if test.discrimination is not None and test.discrimination < WEAK
     ]
-    return [weak for _, weak in sorted(found, key=lambda pair: pair[0])]
+    return [weak for _, weak in sorted(weak_ones, key=lambda pair: pair[0])]
 
 
 def _why(discrimination: float) -> str:

@@ -1,22 +1,34 @@
-"""The checks that compare: each one holds, or raises CheckFailed with a message for the student."""
+"""The checks that compare, and that read: each holds, or raises CheckFailed with a message for the student."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.comparison import DifferenceKind, Rule, first_mismatch, is_tensor
-from grader.judge.checks.explanation import cause_of, explain, explain_type
-from grader.judge.checks.shapes import explain_dtype, explain_shape
+from grader.judge.checks.comparison import (
+    DifferenceKind,
+    Rule,
+    field_names,
+    first_mismatch,
+    is_tensor,
+)
+from grader.judge.checks.explanation import (
+    cause_of,
+    explain,
+    explain_dtype,
+    explain_shape,
+    explain_type,
+)
 from grader.judge.checks.wording import message, quoted, sentence
 from grader.judge.outcomes import CheckFailed, StudentError
 from grader.results import Cause
+from grader.sandbox.wire.values import Record
 from grader.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import torch
     from torch import Tensor
@@ -194,3 +206,61 @@ def _names(text: str, word: str) -> bool:
     plural = "s?" if len(word) > 2 else ""
     pattern = rf"(?<![^\W_]){re.escape(word)}{plural}(?![^\W_])"
     return any(re.search(pattern, form, re.IGNORECASE) for form in (text, parts))
+
+
+# --- reading a probe's report, of which nothing is believed before it was looked at -----------------
+
+UNREADABLE = "Your code gave an answer that cannot be read."
+
+
+def entry(
+    report: Any,
+    *path: str | int,
+    kind: type | tuple[type, ...] = object,
+    count: int | None = None,
+    names: Sequence[str] = (),
+    told: str = UNREADABLE,
+    **default: Any,
+) -> Any:
+    """An entry of what a probe or the student's code returned: `path` leads to it, key by key.
+
+    It has to be there, of this `kind` and with `count` entries, else CheckFailed tells `told`; with
+    `default=...` a missing one is that. Keys are those of a dict, the fields of a named tuple, or the
+    positions of a list, which may also go by `names`. Where a tuple is of this kind, a named tuple is one.
+
+        losses = entry(student.run("train"), "history", "losses", kind=list, count=3)
+    """
+    value, missing = report, False
+    for key in path:
+        value, missing = _step(value, key, names)
+        if missing:
+            break
+    if missing and default:
+        return default["default"]
+    if isinstance(value, Record) and tuple in (kind if isinstance(kind, tuple) else (kind,)):
+        value = tuple(value)
+    of_count = count is None or (isinstance(value, (list, tuple, dict)) and len(value) == count)
+    if missing or not isinstance(value, kind) or not of_count:
+        raise CheckFailed(told, Cause.TYPE if told == UNREADABLE else Cause.MISTAKE)
+    return value
+
+
+def fields(report: Any, *names: str, told: str = UNREADABLE) -> list[Any]:
+    """These entries of a report; a missing one fails the test."""
+    return [entry(report, name, told=told) for name in names]
+
+
+def _step(value: Any, key: str | int, names: Sequence[str]) -> tuple[Any, bool]:
+    # Nearly always a dict, of which Python need not ask whether it is a Mapping.
+    if type(value) is dict or isinstance(value, Mapping):
+        return (value[key], False) if key in value else (None, True)
+    if isinstance(value, Record) and key in (field_names(value) or ()):
+        return value.fields[str(key)], False
+    if isinstance(value, Record) and isinstance(key, int):
+        value = tuple(value)
+    if isinstance(value, (list, tuple)):
+        if key in names and len(value) == len(names):
+            key = names.index(str(key))
+        if isinstance(key, int) and -len(value) <= key < len(value):
+            return value[key], False
+    return None, True

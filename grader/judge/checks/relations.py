@@ -49,16 +49,11 @@ def nonfinite(actual: Array, expected: Array) -> str | None:
     return f"{total} of {actual.size} elements {'is' if total == 1 else 'are'} {kinds}."
 
 
-def relation(
-    actual: Array, expected: Array, dtype: str, tolerance: Tolerance | None = None
-) -> str | None:
-    """A sentence about two arrays of one shape that differ, or None if nothing is recognized.
-
-    `tolerance` is the dtype's own, unless the numbers are known less well.
-    """
+def relation(actual: Array, expected: Array, dtype: str) -> str | None:
+    """A sentence about two arrays of one shape that differ, or None if nothing is recognized."""
     import numpy as np
 
-    tolerance = tolerance or TOLERANCES.get(dtype, EXACT)
+    tolerance = TOLERANCES.get(dtype, EXACT)
     search = _Search(actual, expected, _slack_of(tolerance))
     if not search.sound:
         return None

@@ -112,12 +112,12 @@ def facts(value: Any, depth: int = 0) -> Any:
         value = {name: getattr(value, name, None) for name in names}
     if isinstance(value, (list, tuple, dict)) and depth < _DEEPEST and len(value) <= _MOST:
         items = value.values() if isinstance(value, dict) else value
-        found = {
+        container = {
             "kind": "container",
             "id": id(value),
             "items": [facts(i, depth + 1) for i in items],
         }
-        return {**found, "keys": list(value)} if isinstance(value, dict) else found
+        return {**container, "keys": list(value)} if isinstance(value, dict) else container
     if _is(value, "numpy", "ndarray"):
         return {"kind": "object", "id": id(value), "value": value.copy()}
     if value is None or isinstance(value, (bool, int, float, str, bytes)):

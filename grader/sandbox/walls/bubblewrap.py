@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.sandbox.walls import namespaces
-from grader.sandbox.walls.private_root import MOUNT_POINT, outermost
+from grader.sandbox.walls.private_root import MOUNT_POINT, TEMPORARY_BYTES, outermost
 
-_TEMPORARY_BYTES = 256 * 1024 * 1024
 _PROBE_SECONDS = 10
 _USER = "1000"
 _PREFIX_PARTS = ("bin", "lib", "lib64", "share", "pyvenv.cfg")
@@ -91,7 +90,7 @@ def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[s
     # capability, and every sandbox makes one.
     options += ["--uid", _USER, "--gid", _USER, "--hostname", "localhost"]
     options += ["--proc", "/proc", "--dev", "/dev", "--dir", MOUNT_POINT]
-    options += ["--size", str(_TEMPORARY_BYTES), "--tmpfs", "/tmp", *_system()]  # noqa: S108
+    options += ["--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp", *_system()]  # noqa: S108
     system = [Path(path) for path in _SYSTEM_FOLDERS]
     for path in outermost([*system, *readable]):
         options += ["--ro-bind", str(path), str(path)]

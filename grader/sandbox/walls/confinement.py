@@ -52,8 +52,6 @@ from grader.sandbox.walls.private_root import outermost
 from grader.sandbox.walls.resources import ControlGroup
 from grader.sandbox.walls.wall import Limits, Plan, Site, Wall
 
-_PR_SET_PDEATHSIG = 1
-
 
 class System:
     """An operating system as isolation sees it: here any Unix, with a process group and limits of a process."""
@@ -172,7 +170,7 @@ class Linux(System):
             )
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
-        syscalls.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Windows(System):

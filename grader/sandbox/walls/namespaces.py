@@ -27,13 +27,19 @@ from grader.sandbox.walls.syscalls import (
     CLONE_NEWPID,
     CLONE_NEWUSER,
     CLONE_NEWUTS,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    PR_SET_PDEATHSIG,
 )
 from grader.sandbox.walls.wall import Site
 
-_PR_SET_PDEATHSIG = 1
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
-_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x4_0000
-_PROC_FLAGS = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+_PROC_FLAGS = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 _INODES = 16_384
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (what torch's loaders use, made private)
@@ -62,7 +68,7 @@ def enter(readable: Iterable[Path]) -> list[str]:
         return []
     if child := os.fork():
         _pass_on(child)
-    syscalls.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     syscalls.set_host_name("localhost")
     with contextlib.suppress(OSError):
         _raise_loopback()
@@ -101,11 +107,11 @@ def own_mounts(site: Site) -> bool:
     """Leave the shared mount namespace."""
     if not _left(site, CLONE_NEWNS):
         return False
-    syscalls.mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
+    syscalls.mount("none", "/", None, MS_REC | MS_PRIVATE, None)
     with contextlib.suppress(OSError):
         # Only our own processes in it, for kernels without Landlock. May be forbidden: see
         # `private_root`.
-        syscalls.mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
+        syscalls.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
     return True
 
 
@@ -154,7 +160,7 @@ def own_user(site: Site) -> bool:
         _map(user, group)
         # Root without any capability may still set the machine's parameters. Not mounted read-only
         # from the start, as the maps are written there.
-        syscalls.mount("none", "/proc", None, _MS_REMOUNT | _MS_BIND | _PROC_FLAGS, None)
+        syscalls.mount("none", "/proc", None, MS_REMOUNT | MS_BIND | _PROC_FLAGS, None)
     except OSError:
         return False
     return True
@@ -199,7 +205,7 @@ def why_not_counted() -> tuple[str, str]:
 def private_folder(path: Path, size_bytes: int) -> bool:
     """Put an empty file system of its own over a folder: bounded, unseen by others, gone with us."""
     # noexec also refuses to map a library that the student wrote there. Inodes are memory, too.
-    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
     options = f"size={size_bytes},nr_inodes={_INODES},mode=0700"
     try:
         syscalls.mount("tmpfs", str(path), "tmpfs", flags, options)
@@ -210,7 +216,7 @@ def private_folder(path: Path, size_bytes: int) -> bool:
 
 def seal(mounted: Path) -> None:
     """Make a file system, without those mounted on it, read-only for this process and its children."""
-    flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV
+    flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV
     with contextlib.suppress(OSError):
         syscalls.mount("none", str(mounted), None, flags, None)
 

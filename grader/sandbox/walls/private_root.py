@@ -14,8 +14,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from grader.sandbox.walls import syscalls
+from grader.sandbox.walls.syscalls import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+)
 
-_TEMPORARY_BYTES = 256 * 1024 * 1024
+TEMPORARY_BYTES = 256 * 1024 * 1024
 # Covered while we work: a folder in which there is nothing that we need. Inside bubblewrap there is
 # no /sys, but one that it makes for this; not /tmp, where a Python environment may lie.
 MOUNT_POINT = "/.grader"
@@ -28,8 +38,6 @@ _SETTINGS = {
     "nsswitch.conf": "hosts: files\n",
 }
 
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
-_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x4_0000
 _MNT_DETACH = 2
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -46,7 +54,7 @@ def enter_private_root(readable: Iterable[Path]) -> bool:
     Needs a user and a mount namespace of our own; opened files stay open. /tmp is empty and bounded.
     """
     try:
-        syscalls.mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
+        syscalls.mount("none", "/", None, MS_REC | MS_PRIVATE, None)
         _build(readable)
     except OSError:
         return False
@@ -59,11 +67,11 @@ def enter_private_root(readable: Iterable[Path]) -> bool:
 
 
 def _build(readable: Iterable[Path]) -> None:
-    quiet = _MS_NOSUID | _MS_NODEV
+    quiet = MS_NOSUID | MS_NODEV
     syscalls.mount("tmpfs", str(_BASE), "tmpfs", quiet, "size=1m,mode=0755")
     for folder in ("etc", "tmp", "proc"):
         (_BASE / folder).mkdir(exist_ok=True)
-    options = f"size={_TEMPORARY_BYTES},mode=1777"
+    options = f"size={TEMPORARY_BYTES},mode=1777"
     syscalls.mount("tmpfs", str(_BASE / "tmp"), "tmpfs", quiet, options)
     # After /tmp, where a Python environment may well lie.
     for path in outermost(readable):
@@ -72,7 +80,7 @@ def _build(readable: Iterable[Path]) -> None:
     for name, text in _SETTINGS.items():
         (_BASE / "etc" / name).write_text(text)
     _show_processes()
-    syscalls.mount("none", str(_BASE), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | quiet, None)
+    syscalls.mount("none", str(_BASE), None, MS_REMOUNT | MS_BIND | MS_RDONLY | quiet, None)
 
 
 def _show(path: Path) -> None:
@@ -106,7 +114,7 @@ def _show_devices() -> None:
 def _show_processes() -> None:
     inside = str(_BASE / "proc")
     try:
-        syscalls.mount("proc", inside, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
+        syscalls.mount("proc", inside, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
     except OSError:
         # Forbidden where parts of the old one are covered, as bubblewrap does when run by root; it
         # then shows bubblewrap's processes, which are ours.
@@ -118,7 +126,7 @@ def _bind(path: Path, inside: Path) -> None:
         inside.mkdir(exist_ok=True)
     else:
         inside.touch()
-    syscalls.mount(str(path), str(inside), None, _MS_BIND | _MS_REC, None)
+    syscalls.mount(str(path), str(inside), None, MS_BIND | MS_REC, None)
 
 
 def outermost(paths: Iterable[Path]) -> Iterator[Path]:

@@ -77,7 +77,6 @@ _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1025, 1030, 1031, 1032, 1033, 1034
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # Names of threads and of memory, and questions; not PDEATHSIG, DUMPABLE, MM, PTRACER.
 _PRCTL = (2, 3, 15, 16, 21, 23, 30, 39, 0x5356_4D41)
-_PR_SET_PDEATHSIG = 1
 
 _CLONE_THREAD = 0x0001_0000
 _CLONE_PARENT = 0x0000_8000
@@ -175,7 +174,7 @@ def _add_conditional(library: Any, rules: Any, *, processes: bool) -> None:
     if processes:
         allow("clone", library.Arg(0, masked, new, 0))
         # Pretended, as torch's fork helpers insist on it: the children die with the namespace.
-        rules.add_rule(library.ERRNO(0), "prctl", library.Arg(0, equal, _PR_SET_PDEATHSIG))
+        rules.add_rule(library.ERRNO(0), "prctl", library.Arg(0, equal, syscalls.PR_SET_PDEATHSIG))
     else:
         allow("clone", library.Arg(0, masked, new | _CLONE_THREAD, _CLONE_THREAD))
         for name in ("kill", "tgkill"):

@@ -104,8 +104,10 @@ def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
             student = stack.enter_context(_student(sandboxes, exercise, request.source, file))
             measures = {"your code": lambda: _experiment(student, plot, request.seed)}
             if request.reference is not None:
-                known = stack.enter_context(_student(sandboxes, exercise, request.reference, file))
-                measures["the reference"] = lambda: _reference(known, plot, request.seed, file)
+                reference = stack.enter_context(
+                    _student(sandboxes, exercise, request.reference, file)
+                )
+                measures["the reference"] = lambda: _reference(reference, plot, request.seed, file)
             parts = runs_in_turn(measures, getattr(plot, "RUNS", 1), exercise.seconds)
             own, note = _own_figure(student, plot, parts["your code"][0], request.seed)
         return Drawn(_picture(plot, exercise.title, parts), own, note)

@@ -32,6 +32,19 @@ def run_grade(
     )
 
 
+def modules_of(cwd: Path, *arguments: str) -> set[str]:
+    """The modules that a command imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "grader.cli", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
 def copy_course(folder: Path, *, kept_stubs: bool = True) -> Path:
     """A clone of the course, as a student has it; with the stubs kept as they were handed out."""
     shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from grader.course.manifest import load_course
-from tests.grader.cli.conftest import copy_course
+from tests.grader.cli.conftest import copy_course, modules_of
 
 if TYPE_CHECKING:
     from tests.grader.cli.conftest import Grade
@@ -189,13 +187,6 @@ def test_names_are_cleaned_before_they_reach_a_terminal(grade: Grade, tmp_path: 
 
 @pytest.mark.parametrize("arguments", [["new", "norms"], ["stub", "--check"], ["pack", "-o", "x"]])
 def test_authors_commands_load_nothing_heavy(clone: Path, arguments: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "grader.cli", *arguments],
-        cwd=clone,
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    loaded = modules_of(clone, *arguments)
     assert "grader.course.manifest" in loaded
     assert loaded.isdisjoint({"torch", "numpy", "pytest", "rich.console", "grader.grading"})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,23 +12,12 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.results import json_schema
+from tests.grader.cli.conftest import modules_of
 
 if TYPE_CHECKING:
     from tests.grader.cli.conftest import Grade
 
 HEAVY = ("torch", "numpy", "pytest", "rich.progress", "grader.grading", "grader.judge", "asyncio")
-
-
-def modules_of(cwd: Path, *arguments: str) -> set[str]:
-    """What a command imports."""
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "grader.cli", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 
 def test_list(grade: Grade, clone: Path) -> None:

@@ -130,17 +130,18 @@ def test_nothing_of_a_hidden_probe_reaches_a_student(
         assert SECRET.encode() not in read
 
 
+def read_of(judged: Callable[..., Judgment], source: str, suite: str, secret: str) -> bytes:
+    """What a student may read of a verdict on a source that was given this secret."""
+    exercise = judged(source, suite, probe_of(secret)).result
+    return to_json(disclosed_result(result(exercise), Disclosure.MISTAKE))
+
+
 @pytest.mark.parametrize("way", [*WAYS, *QUIET_WAYS])
 def test_of_two_secrets_a_student_reads_the_same(judged: Callable[..., Judgment], way: str) -> None:
     source = f"def answer(secret):\n    {(WAYS | QUIET_WAYS)[way]}\n"
     # A judge that imports torch beforehand needs no time for it in the test.
     suite = f"import torch\n{SUITE}"
-    read = []
-    for secret in (SECRET, OTHER):
-        exercise = judged(source, suite, probe_of(secret)).result
-        told = disclosed_result(result(exercise), Disclosure.MISTAKE)
-        read.append(to_json(told))
-    assert read[0] == read[1]
+    assert read_of(judged, source, suite, SECRET) == read_of(judged, source, suite, OTHER)
 
 
 @pytest.mark.parametrize("way", TENSOR_WAYS)
@@ -148,12 +149,9 @@ def test_of_a_tensor_a_student_reads_no_number(judged: Callable[..., Judgment], 
     source = (
         f"import torch\n\ndef answer(secret):\n    n = ord(secret[0])\n    {TENSOR_WAYS[way]}\n"
     )
-    read = []
-    for secret in (SECRET, OTHER):
-        exercise = judged(source, TENSOR_SUITE, probe_of(secret)).result
-        told = disclosed_result(result(exercise), Disclosure.MISTAKE)
-        read.append(to_json(told))
-    assert read[0] == read[1]
+    assert read_of(judged, source, TENSOR_SUITE, SECRET) == read_of(
+        judged, source, TENSOR_SUITE, OTHER
+    )
 
 
 def test_a_function_that_the_code_made_up_has_no_name(judged: Callable[..., Judgment]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from grader.course.manifest import Course, Exercise
 from grader.judge.assignment import Judgment
-from grader.judge.budget import Budget
+from grader.judge.session import Budget
 from grader.results import Outcome
 
 JudgeSource = Callable[..., Judgment]

@@ -11,8 +11,8 @@ import pytest
 from grader.course.manifest import Course, Exercise
 from grader.course.suite import tests_of as declared
 from grader.errors import CourseError
-from grader.grading import grade
-from grader.judge.assignment import Judgment
+from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.process import Judge, judge_source
 from grader.judge.scoring import shares, weighed
 from grader.results import Visibility
 
@@ -82,9 +82,9 @@ def test_what_a_submission_keeps(judged: JudgeSource, added: int, flow: int, sco
 
 
 def test_a_suite_alone_is_divided_among_the_shares_that_it_has_tests_for(
-    write_course: Callable[..., Course], tmp_path: Path
+    judge: Judge, write_course: Callable[..., Course], tmp_path: Path
 ) -> None:
-    course, _ = exercise_of(write_course, tmp_path)
+    course, exercise = exercise_of(write_course, tmp_path)
     hidden = course.root / "tests/hidden/one/test_task.py"
     public = course.root / "tests/public/one/test_task.py"
     public.parent.mkdir(parents=True)
@@ -94,14 +94,14 @@ def test_a_suite_alone_is_divided_among_the_shares_that_it_has_tests_for(
         imports + layer + layer_test + flow[flow.index('@pytest.mark.place("flow")') :]
     )
     hidden.write_text(imports + mark + flow[: flow.index('@pytest.mark.place("flow")')])
-    answer = tmp_path / "answer" / "one" / "task.py"
-    answer.parent.mkdir(parents=True)
 
     def scores(source: str) -> list[float]:
-        answer.write_text(source)
+        both, alone = tuple(Visibility), ((Visibility.PUBLIC,), (Visibility.HIDDEN,))
         return [
-            grade(tmp_path / "answer", course=course, suite=suite).score
-            for suite in ("all", "public", "hidden")
+            judge_source(
+                judge, course, exercise, source.encode(), GradingOptions(suites=suites)
+            ).result.score
+            for suites in (both, *alone)
         ]
 
     assert scores(SOURCE.format(added=1, flow=1)) == [10, 10, 10]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from grader.notebook.composing import compose
-from grader.notebook.history import SourcePiece
+from grader.notebook.composing import SourcePiece, compose
 
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"

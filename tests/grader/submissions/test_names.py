@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.submissions import names, safe_name
-from grader.submissions.names import shown, written
+from grader.submissions import folder, safe_name
+from grader.submissions.folder import written
+from grader.text import clean
 
 HOSTILE = [
     "=cmd()",
@@ -69,8 +70,8 @@ def test_what_is_written_can_be_encoded_and_is_one_line(text: str) -> None:
     assert len(written(text).encode("utf-8").splitlines()) <= 1
     assert len(written(text).splitlines()) <= 1
     assert written(written(text)) == written(text)
-    shown(text).encode("utf-8")
-    assert shown(text).isprintable()
+    clean(text).encode("utf-8")
+    assert clean(text).isprintable()
 
 
 def test_an_id_stays_what_the_person_is_called() -> None:
@@ -81,5 +82,5 @@ def test_an_id_stays_what_the_person_is_called() -> None:
 
 
 def test_the_example_in_the_docstring_is_true() -> None:
-    assert doctest.testmod(names).failed == 0
+    assert doctest.testmod(folder).failed == 0
     assert safe_name("Alice Doe") == "alice-doe~b27a79f51bfff1ae0c4e1c19"  # as in old gradebooks

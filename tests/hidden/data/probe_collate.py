@@ -43,10 +43,11 @@ def in_turns(module: Any, items: list[Tensor], options: dict[str, Any]) -> list[
     return epochs
 
 
-def two_loaders(module: Any, items: list[Tensor], options: list[dict[str, Any]]) -> list[list[Any]]:
-    """The batches of loaders with these options, all of which are made before one of them runs."""
-    loaders = [module.make_loader(items, **own) for own in options]
-    return [list(loader) for loader in loaders]
+def one_batch_each(module: Any, items: list[Tensor], padding_values: list[float]) -> list[Any]:
+    """A batch of each of several loaders, all of which are made before one of them runs."""
+    size = len(items)
+    loaders = [module.make_loader(items, size, padding_value=value) for value in padding_values]
+    return [next(iter(loader)) for loader in loaders]
 
 
 def list_of(module: Any, loader: Any) -> list[Any]:

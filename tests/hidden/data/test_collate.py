@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,6 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
-INTEGERS = (torch.uint8, torch.int16, torch.int64)
 # Two random orders of 24 items agree by chance once in 24! cases: never. No batch is short.
 LENGTH, SIZE = 24, 6
 
@@ -40,9 +38,8 @@ def test_padding(student: Student) -> None:
 def test_padding_value(student: Student) -> None:
     """Padding holds padding_value."""
     batch = [torch.randn(n) for n in (1, 4, 3)]
-    for value in (-1.5, math.inf):
-        sequences = cropped(collated(student, batch, padding_value=value)["sequences"], 4)
-        assert_close(sequences, padded(batch, value), what=f"sequences, padding_value={value}")
+    sequences = cropped(collated(student, batch, padding_value=-1.5)["sequences"], 4)
+    assert_close(sequences, padded(batch, -1.5), what="sequences, padding_value=-1.5")
 
 
 @pytest.mark.points(6)
@@ -50,12 +47,11 @@ def test_padding_value(student: Student) -> None:
 @pytest.mark.hint("Only the first dimension is time; keep all others, shape[1:], as they are.")
 def test_trailing_dimensions(student: Student) -> None:
     """Sequences may have further dimensions, which stay as they are."""
-    for trailing in [(3,), (2, 1, 3)]:
-        batch = [torch.randn(5, *trailing), torch.randn(2, *trailing)]
-        result = collated(student, batch)
-        where = f"of a batch with trailing dimensions {trailing}"
-        assert_close(result["sequences"], padded(batch), what=f"sequences {where}")
-        assert_tensor(result["mask"], shape=(2, 5), what=f"the mask {where}")
+    batch = [torch.randn(5, 2, 1, 3), torch.randn(2, 2, 1, 3)]
+    result = collated(student, batch)
+    where = "of a batch with trailing dimensions (2, 1, 3)"
+    assert_close(result["sequences"], padded(batch), what=f"sequences {where}")
+    assert_tensor(result["mask"], shape=(2, 5), what=f"the mask {where}")
 
 
 @pytest.mark.points(3)
@@ -64,8 +60,7 @@ def test_trailing_dimensions(student: Student) -> None:
 def test_dtypes(student: Student) -> None:
     """Sequences of any dtype keep it, and all of their digits."""
     large = torch.randint(2**40, 2**50, (3,))  # of which float32 would lose digits
-    others = [torch.rand(3).double(), torch.rand(3) > 0.5, torch.randn(3).to(torch.complex64)]
-    for sequence in [large, *others]:
+    for sequence in (large, torch.rand(3).double(), torch.rand(3) > 0.5):
         batch = [sequence, sequence[:1]]
         sequences = collated(student, batch)["sequences"]
         assert_close(sequences, padded(batch), what=f"sequences of a batch of {sequence.dtype}")
@@ -97,14 +92,11 @@ def test_mask(student: Student) -> None:
 @pytest.mark.hint("A real step may hold any value; only the lengths say what is padding.")
 def test_mask_ignores_values(student: Student) -> None:
     """Real steps that hold the padding value are real steps."""
-    for value in (0, -1):
-        lengths = random.sample(range(2, 9), 3)
-        # Some steps in the middle and all of the last sequence hold the padding value.
-        batch = [torch.randint(value, value + 2, (n,)).float() for n in lengths]
-        batch[-1] = torch.full_like(batch[-1], value)
-        mask = collated(student, batch, padding_value=value)["mask"]
-        what = f"the mask of a batch with {value} in real steps and padding_value={value}"
-        check_mask(mask, lengths, what)
+    lengths = random.sample(range(2, 9), 3)
+    # Some steps in the middle and all of the last sequence hold the padding value.
+    batch = [torch.randint(2, (n,)).float() for n in lengths[:2]] + [torch.zeros(lengths[2])]
+    mask = collated(student, batch)["mask"]
+    check_mask(mask, lengths, "the mask of a batch with 0 in real steps and padding_value=0")
 
 
 @pytest.mark.points(4)
@@ -133,11 +125,10 @@ def test_pairs_as_lists(student: Student) -> None:
 @pytest.mark.hint("int(label) reads an int and a 0-d tensor alike.")
 def test_label_tensors(student: Student) -> None:
     """A label may be a 0-d tensor of any integer dtype; labels are int64."""
-    for dtype in INTEGERS:
-        labels = torch.randint(99, (3,))
-        batch = [(torch.randn(2), label) for label in labels.to(dtype)]
-        result = collated(student, batch)
-        assert_close(result["labels"], labels, what=f"labels given as {dtype} tensors")
+    labels = torch.randint(99, (3,))
+    batch = [(torch.randn(2), label) for label in labels.to(torch.int16)]
+    what = "labels given as 0-d tensors, int16"
+    assert_close(collated(student, batch)["labels"], labels, what=what)
 
 
 @pytest.mark.requires("test_padding")
@@ -166,7 +157,7 @@ def test_named_tuple(student: Student) -> None:
 @pytest.mark.hint("A sequence of length 0 is a row of padding; its mask is False everywhere.")
 def test_zero_lengths(student: Student) -> None:
     """Sequences may have length 0, and all of them at once."""
-    for lengths in ([0, 3, 2], [1, 0], [0, 0]):
+    for lengths in ([0, 3, 2], [0, 0]):
         batch = [torch.randn(n, 2) for n in lengths]
         result = collated(student, batch)
         right, where = padded(batch), f"for sequences of lengths {lengths}"
@@ -180,13 +171,12 @@ def test_zero_lengths(student: Student) -> None:
 @pytest.mark.hint("squeeze() also takes away the batch dimension if there is one item.")
 def test_batch_of_one(student: Student) -> None:
     """A batch of one item is a batch."""
-    for steps in (3, 1):
-        sequence = torch.randn(steps)
-        result = collated(student, [(sequence, 2)])
-        assert_close(result["sequences"], sequence[None], what="sequences of a batch of one")
-        assert_tensor(result["mask"], shape=(1, steps), what="the mask of a batch of one")
-        assert_tensor(result["lengths"], shape=(1,), what="lengths of a batch of one")
-        assert_tensor(result["labels"], shape=(1,), what="labels of a batch of one")
+    sequence = torch.randn(1)
+    result = collated(student, [(sequence, 2)])
+    assert_close(result["sequences"], sequence[None], what="sequences of a batch of one")
+    assert_tensor(result["mask"], shape=(1, 1), what="the mask of a batch of one")
+    assert_tensor(result["lengths"], shape=(1,), what="lengths of a batch of one")
+    assert_tensor(result["labels"], shape=(1,), what="labels of a batch of one")
 
 
 @pytest.mark.requires("test_padding")
@@ -196,9 +186,8 @@ def test_memory(student: Student) -> None:
     """The result shares no memory with the items."""
     told = "The result shares memory with an item: a change of the batch would change the dataset."
     pair = (torch.randn(2), torch.tensor(4))
-    equal_lengths = [torch.randn(2), torch.randn(2)]
-    for batch in ([torch.randn(3)], [pair], equal_lengths):
-        laws.check_shares_no_memory(student, "pad_collate", batch, told=told)
+    laws.check_shares_no_memory(student, "pad_collate", [torch.randn(3)], told=told)
+    laws.check_shares_no_memory(student, "pad_collate", [pair], told=told)
 
 
 @pytest.mark.requires("test_padding")
@@ -206,10 +195,8 @@ def test_memory(student: Student) -> None:
 @pytest.mark.hint("Build new lists and tensors; what you were given is not yours.")
 def test_arguments(student: Student) -> None:
     """The batch and its tensors stay as they were."""
-    bare = [torch.randn(n) for n in (1, 3, 2)]
-    pairs = [[sequence, 1] for sequence in bare]
-    for batch in (bare, pairs):
-        laws.check_changes_nothing(student, "pad_collate", batch, only=("values", "version"))
+    pairs = [[torch.randn(n), 1] for n in (1, 3, 2)]
+    laws.check_changes_nothing(student, "pad_collate", pairs, only=("values", "version"))
 
 
 @pytest.mark.place("pad_collate")
@@ -225,26 +212,15 @@ def test_empty_batch(student: Student) -> None:
 )
 def test_trailing_dimensions_differ(student: Student) -> None:
     """Trailing dimensions that differ are a ValueError."""
-    check_refused(
-        student,
-        ones((2, 2), (3, 1)),
-        ones((3, 2), (2,)),
-        ones((2,), (2, 1)),
-        ones((2, 1, 2), (2, 2)),
-        ones((3, 2), (3, 2), (2, 3)),
-    )
+    # In size, where assigning would broadcast; in number; and only of the last sequence.
+    check_refused(student, ones((2, 2), (3, 1)), ones((3, 2), (2,)), ones((3, 2), (3, 2), (2, 3)))
 
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("A sequence of length 0 has a shape, too: compare shape[1:] of all of them.")
 def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
     """Trailing dimensions of sequences of length 0 count too."""
-    check_refused(
-        student,
-        ones((3, 2), (0, 3)),
-        ones((0, 3), (3, 2)),
-        ones((0, 2), (0, 3)),
-    )
+    check_refused(student, ones((3, 2), (0, 3)), ones((0, 2), (0, 3)))
 
 
 @pytest.mark.place("pad_collate")
@@ -252,29 +228,15 @@ def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
 def test_dtypes_differ(student: Student) -> None:
     """Dtypes that differ are a ValueError."""
     x = torch.ones(2)
-    check_refused(
-        student,
-        [x, x.double()],
-        [x, x, x.long()],
-        [x.long(), x],
-        [x.bool(), x.byte()],
-    )
+    check_refused(student, [x, x.double()], [x, x, x.long()])
 
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Either all items are pairs or none is; look at every item.")
 def test_mixed_batch(student: Student) -> None:
     """Pairs mixed with bare tensors are a ValueError."""
-    for length in (2, 3):  # one of two steps could pass for a pair
-        bare = torch.ones(length)
-        pair = (bare, 1)
-        check_refused(
-            student,
-            [pair, bare],
-            [bare, pair],
-            [pair, pair, bare],
-            [bare, [bare, 1]],
-        )
+    bare = torch.ones(2)  # could pass for a pair
+    check_refused(student, [(bare, 1), bare], [bare, (bare, 1)], [bare, [bare, 1]])
 
 
 # --- make_loader ---------------------------------------------------------------------------------
@@ -285,9 +247,8 @@ def test_mixed_batch(student: Student) -> None:
 @pytest.mark.hint("DataLoader(dataset, batch_size=..., ...); drop_last stays False.")
 def test_loader_batches(student: Student) -> None:
     """Without shuffling, items come once and in their order, the last short batch included."""
-    for length, size in ((10, 4), (6, 3), (3, 8)):
-        items = new_items(length)
-        laws.check_epochs(epochs_of(student, items, 2, batch_size=size), items, batch_size=size)
+    items = new_items(10)
+    laws.check_epochs(epochs_of(student, items, 2, batch_size=4), items, batch_size=4)
 
 
 @pytest.mark.place("make_loader")
@@ -327,11 +288,11 @@ def test_loader_padding_value(student: Student) -> None:
     """Each loader pads with its own padding_value."""
     items = [torch.randn(n) for n in (3, 1, 2)]
     values = (-1.0, 5.0)
-    options = [{"batch_size": 3, "padding_value": value} for value in values]
-    loaders = student.run("two_loaders", items, options)
+    batches = student.run("one_batch_each", items, values)
     for i, value in enumerate(values):
-        batch = entry(loaders, i, 0)
-        check_sequences(batch, padded(items, value), f"a loader with padding_value={value}")
+        check_sequences(
+            entry(batches, i), padded(items, value), f"a loader with padding_value={value}"
+        )
 
 
 @pytest.mark.points(8)
@@ -339,10 +300,9 @@ def test_loader_padding_value(student: Student) -> None:
 @pytest.mark.hint("Hand shuffle on to DataLoader; it keeps every item.")
 def test_shuffle(student: Student) -> None:
     """With shuffle=True every item comes once an epoch, in a random order."""
-    for seed in (None, 7):
-        items = new_items(LENGTH)
-        epochs = epochs_of(student, items, 1, batch_size=SIZE, shuffle=True, seed=seed)
-        laws.check_epochs(epochs, items, batch_size=SIZE, shuffled=True)
+    items = new_items(LENGTH)
+    epochs = epochs_of(student, items, 1, batch_size=SIZE, shuffle=True)
+    laws.check_epochs(epochs, items, batch_size=SIZE, shuffled=True)
 
 
 @pytest.mark.points(3)
@@ -351,10 +311,9 @@ def test_shuffle(student: Student) -> None:
 @pytest.mark.hint("Seed the generator once, when the loader is made, and let it run on.")
 def test_each_epoch(student: Student) -> None:
     """Each epoch is shuffled anew."""
-    for seed in (3, None):
-        items = new_items(LENGTH)
-        epochs = epochs_of(student, items, 3, batch_size=LENGTH, shuffle=True, seed=seed)
-        laws.check_epochs(epochs, items, batch_size=LENGTH, shuffled=True)
+    items = new_items(LENGTH)
+    epochs = epochs_of(student, items, 3, batch_size=LENGTH, shuffle=True, seed=3)
+    laws.check_epochs(epochs, items, batch_size=LENGTH, shuffled=True)
 
 
 @pytest.mark.points(14)
@@ -389,7 +348,7 @@ def test_other_seeds(student: Student) -> None:
     def orders(seed: int) -> Any:
         return epochs_of(student, items, 2, batch_size=LENGTH, shuffle=True, seed=seed)
 
-    laws.check_seeded(student, orders, seeds=(1, 42, 43), what="the order of the items")
+    laws.check_seeded(student, orders, seeds=(1, 42), what="the order of the items")
 
 
 @pytest.mark.requires("test_shuffle")
@@ -410,11 +369,9 @@ def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
     told = "A generator of the loader's own would leave it alone."
     dataset = dataset_of(student, new_items(LENGTH))
-    plain: dict[str, Any] = {}
-    for options in ({"shuffle": True, "seed": 3}, plain):
-        laws.check_changes_nothing(
-            student, "make_loader", dataset, only=("random",), told=told, **options
-        )
+    laws.check_changes_nothing(
+        student, "make_loader", dataset, only=("random",), told=told, shuffle=True, seed=3
+    )
 
 
 @pytest.mark.points(8)
@@ -423,12 +380,10 @@ def test_global_state(student: Student) -> None:
 @pytest.mark.hint("Lambdas and inner functions do not pickle; a partial of pad_collate does.")
 def test_pickling(student: Student) -> None:
     """What the loader sends to spawned workers pickles, with any padding value."""
-    items = [torch.randn(n) for n in (3, 1, 2, 4)]
-    for value in (0, random.uniform(0.1, 0.9)):
-        options = {"batch_size": 2, "padding_value": value}
-        batches = entry(student.run("through_pickle", items, options), kind=list, count=2)
-        for batch, own in zip(batches, (items[:2], items[2:]), strict=True):
-            check_sequences(batch, padded(own, value), f"a loader with padding_value={value}")
+    items, value = [torch.randn(n) for n in (3, 1, 2)], random.uniform(0.1, 0.9)
+    options = {"batch_size": 3, "padding_value": value}
+    [batch] = entry(student.run("through_pickle", items, options), kind=list, count=1)
+    check_sequences(batch, padded(items, value), f"a loader with padding_value={value}")
 
 
 @pytest.mark.place("make_loader")

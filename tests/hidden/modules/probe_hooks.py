@@ -40,11 +40,11 @@ class Total(nn.Module):
 
 
 class Parts(nn.Module):
-    """Leaves of all kinds, called in another order than registered, some twice or never."""
+    """Leaves of all kinds; between body and head names say which run, some twice, and one never does."""
 
-    def __init__(self, error: str, times: int) -> None:
+    def __init__(self, error: str, names: Sequence[str]) -> None:
         super().__init__()
-        self.repeated = repeated(times)
+        self.middle = named_calls(names)
         self.head = nn.Linear(4, 2)
         self.unused = nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
@@ -59,22 +59,20 @@ class Parts(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inputs.append(x.detach().clone())
-        x = self.body(self.stem(x))
-        x = self.gain(self.repeated(self.block, x))
-        self.pair(x)
-        self.total(x)
-        x = self.head(x)
+        x = self.head(self.middle(self, self.body(self.stem(x))))
         if self.error:
             raise getattr(builtins, self.error)("the model broke")
         return x
 
 
-def repeated(times: int) -> Callable[[nn.Module, Tensor], Tensor]:
-    """Runs a block so many times, which no attribute says: the calls cannot be listed beforehand."""
+def named_calls(names: Sequence[str]) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Calls modules by their names, which no attribute says: the calls cannot be listed beforehand."""
 
-    def run(block: nn.Module, x: Tensor) -> Tensor:
-        for _ in range(times):
-            x = block(x)
+    def run(parts: nn.Module, x: Tensor) -> Tensor:
+        for name in names:
+            y = nn.Module.get_submodule(parts, name)(x)
+            if name not in ("pair", "total"):
+                x = y
         return x
 
     return run
@@ -115,7 +113,7 @@ def planned(plan: Plan) -> Callable[[nn.Module, Tensor], Tensor]:
 
     def run(network: nn.Module, x: Tensor) -> Tensor:
         for name, skips in plan:
-            y = network.get_submodule(name)(x)
+            y = nn.Module.get_submodule(network, name)(x)
             if name != "side":
                 x = x + y if skips else y
         return x
@@ -123,9 +121,9 @@ def planned(plan: Plan) -> Callable[[nn.Module, Tensor], Tensor]:
     return run
 
 
-def parts(module: Any, error: str = "", times: int = 2) -> Parts:
-    """A Parts whose block runs so many times, and that ends with this error."""
-    return Parts(error, times)
+def parts(module: Any, error: str = "", names: Sequence[str] = ("block", "gain")) -> Parts:
+    """A Parts that runs these in its middle, and that ends with this error."""
+    return Parts(error, names)
 
 
 def layer(module: Any, in_features: int, out_features: int) -> nn.Linear:

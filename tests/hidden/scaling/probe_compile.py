@@ -95,16 +95,21 @@ class Counter:
         self.compiled += 1
 
 
-def function(module: Any, counter: Counter | None = None) -> Callable[..., Any]:
-    """A function of x and its number of breaks, at the first of which its runs are counted."""
-    counter = counter or Counter()
-    lines = ["def f(x=None, breaks=0):"]
+def function(
+    module: Any, breaks: dict[str, int] | None = None, counter: Counter | None = None
+) -> Callable[..., Any]:
+    """A function of x and a name, with so many breaks for each name, which no argument of it says.
+
+    At the first break its runs are counted.
+    """
+    lines = ["def f(x=None, name=''):"]
     lines += ["    if not torch.compiler.is_compiling():", "        counter.plain += 1"]
-    lines += ["    if x is None:", "        return"]
+    lines += ["    if x is None:", "        return", "    breaks = breaks_of[name]"]
     lines += ["    x = x * 2", "    if breaks > 0:", "        counter.add()", "    x = x + 1"]
     for i in range(1, MOST_BREAKS):
         lines += [f"    if breaks > {i}:", "        torch._dynamo.graph_break()", "    x = x + 1"]
-    names: dict[str, Any] = {"torch": torch, "counter": counter}
+    names: dict[str, Any] = {"torch": torch, "breaks_of": breaks or {"": 0}}
+    names["counter"] = counter or Counter()
     exec("\n".join([*lines, "    return x"]), names)
     made: Callable[..., Any] = names["f"]
     return made
@@ -135,16 +140,16 @@ def answer(module: Any, name: str, *arguments: Any) -> Any:
         module.CountingBackend = own
 
 
-def afresh(module: Any, name: str, *arguments: Any) -> dict[str, Any]:
+def afresh(module: Any, name: str, breaks: dict[str, int], *arguments: Any) -> dict[str, Any]:
     """What is said of a function that torch.compile gave up, and how often that ran."""
     counter = Counter()
-    f = function(module, counter)
+    f = function(module, breaks, counter)
     # One size more than torch.compile is ready for: nothing is compiled until it is reset.
     config: Any = torch._dynamo.config
     with config.patch(recompile_limit=1):
         compiled = torch.compile(f, backend=lambda gm, _: gm.forward, dynamic=False)
-        compiled(torch.ones(7), 1)
-        compiled(torch.ones(8), 1)
+        compiled(torch.ones(7), *breaks)
+        compiled(torch.ones(8), *breaks)
     counter.compiled = counter.plain = 0
     value = answer(module, name, f, *arguments)
     return {"value": value, "compiled": counter.compiled, "plain": counter.plain}

@@ -14,6 +14,8 @@ from grader.judge.student import Student
 
 # The steps of the probe's programs, each of which is one call.
 STEPS = ["module", "method", "function", "attribute"]
+# Names by which the probe's function tells how many breaks it has.
+NAMES = ["first", "second", "third"]
 # Sizes of 0 and 1 are special to torch.compile.
 SIZES = range(2, 30)
 MAX_NORM = 3.0
@@ -98,14 +100,16 @@ def test_gradients_flow(student: Student) -> None:
 @pytest.mark.hint("before = backend.graphs; compiled(*arguments); backend.graphs - before")
 def test_compilations(student: Student) -> None:
     """Each call has the number of graphs that it compiles, and 0 where it compiles none."""
-    f = student.made("function")
-    first, second, third = ((torch.ones(n), random.randrange(3)) for n in new_sizes(3))
+    # All different: code behind equal breaks would be compiled for both.
+    breaks = dict(zip(NAMES, random.sample(range(4), 3), strict=True))
+    first, second, third = zip(map(torch.ones, new_sizes(3)), NAMES, strict=True)
     later = [third, *random.choices([first, second, third], k=3)]
     random.shuffle(later)
-    # The last one has a size from before, and other breaks.
-    calls = [first, second, *later, (first[0], 3)]
-    right = compiled_anew(calls)
-    what = f"compilations, dynamic=False, {shown(calls)},"
+    # The last one has a size from before, and another name.
+    calls = [first, second, *later, (first[0], NAMES[1])]
+    right = compiled_anew(calls, breaks)
+    what = f"compilations, dynamic=False, {shown(calls, breaks)},"
+    f = student.made("function", breaks)
     assert_equal(student.run("answer", "compilations", f, calls, False), right, what=what)
 
 
@@ -115,11 +119,13 @@ def test_compilations(student: Student) -> None:
 @pytest.mark.hint("torch.compile(f, backend=backend, dynamic=dynamic)")
 def test_dynamic(student: Student) -> None:
     """With dynamic=True sizes are variables from the start."""
-    for breaks in random.sample(range(5), 2):
-        calls = [(torch.ones(n), breaks) for n in new_sizes(2)]
-        value = student.run("answer", "compilations", student.made("function"), calls, True)
-        what = f"compilations, dynamic=True, {shown(calls)},"
-        assert_equal(value, [breaks + 1, 0], what=what)
+    for number in random.sample(range(5), 2):
+        breaks = {"f": number}
+        calls = [(torch.ones(n), "f") for n in new_sizes(2)]
+        f = student.made("function", breaks)
+        value = student.run("answer", "compilations", f, calls, True)
+        what = f"compilations, dynamic=True, {shown(calls, breaks)},"
+        assert_equal(value, [number + 1, 0], what=what)
 
 
 @pytest.mark.requires("test_compilations")
@@ -137,8 +143,11 @@ def test_no_calls(student: Student) -> None:
 @pytest.mark.hint("torch._dynamo.reset(), once, before torch.compile.")
 def test_fresh_start(student: Student) -> None:
     """It begins from a fresh start, and with dynamic=None the second size is compiled as a variable."""
-    calls, right, report = compiled_afresh(student)
-    what = f"compilations of an f that was compiled before, dynamic=None, {shown(calls)},"
+    calls, breaks, report = compiled_afresh(student)
+    what = f"compilations of an f that was compiled before, dynamic=None, {shown(calls, breaks)},"
+    # The first size is compiled as it is, and the second one for all sizes.
+    compiled = breaks["f"] + 1
+    right = [compiled, *[0] * (len(calls) - 4), compiled, 0, 0]
     assert_equal(entry(report, "value"), right, what=what)
 
 
@@ -161,9 +170,8 @@ def test_runs_once(student: Student) -> None:
 def test_breaks(student: Student) -> None:
     """It is the number of graphs of one call, minus one."""
     for breaks in (0, *random.sample((2, 3, 4), 2)):
-        value = student.run(
-            "answer", "graph_breaks", student.made("function"), torch.ones(3), breaks
-        )
+        f = student.made("function", {"f": breaks})
+        value = student.run("answer", "graph_breaks", f, torch.ones(3), "f")
         assert_equal(value, breaks, what=f"graph_breaks of a function with {breaks} breaks")
 
 
@@ -356,34 +364,32 @@ def new_sizes(count: int) -> list[int]:
     return random.sample(SIZES, count)
 
 
-def shown(calls: list[tuple[Tensor, int]]) -> str:
+def shown(calls: list[tuple[Tensor, str]], breaks: dict[str, int]) -> str:
     sizes = ", ".join(str(len(x)) for x, _ in calls)
-    breaks = ", ".join(str(breaks) for _, breaks in calls)
-    return f"for sizes {sizes} and an f with {breaks} breaks"
+    numbers = ", ".join(str(breaks[name]) for _, name in calls)
+    return f"for sizes {sizes} and an f with {numbers} breaks"
 
 
-def compiled_anew(calls: list[tuple[Tensor, int]]) -> list[int]:
+def compiled_anew(calls: list[tuple[Tensor, str]], breaks: dict[str, int]) -> list[int]:
     """The graphs of each call, without dynamic sizes: 0 where such a call came before."""
-    known = set[tuple[int, int]]()
+    known = set[tuple[int, str]]()
     right = []
-    for x, breaks in calls:
-        call = len(x), breaks
-        right.append(0 if call in known else breaks + 1)
+    for x, name in calls:
+        call = len(x), name
+        right.append(0 if call in known else breaks[name] + 1)
         known.add(call)
     return right
 
 
-def compiled_afresh(student: Student) -> tuple[list[tuple[Tensor, int]], list[int], Any]:
-    """Calls of several sizes, some of them twice, their graphs with dynamic=None, and the report."""
+def compiled_afresh(student: Student) -> tuple[list[tuple[Tensor, str]], dict[str, int], Any]:
+    """Calls of several sizes, some of them twice, the breaks, and the report with dynamic=None."""
 
-    def ask() -> tuple[list[tuple[Tensor, int]], list[int], Any]:
+    def ask() -> tuple[list[tuple[Tensor, str]], dict[str, int], Any]:
         first, second, third = new_sizes(3)
-        breaks = random.randrange(1, 4)
+        breaks = {"f": random.randrange(1, 4)}
         again = random.choice(([], [first]))
-        calls = [(torch.ones(size), breaks) for size in (first, *again, second, third, second)]
-        # The first size is compiled as it is, and the second one for all sizes.
-        right = [breaks + 1, *[0] * len(again), breaks + 1, 0, 0]
-        return calls, right, student.run("afresh", "compilations", calls)
+        calls = [(torch.ones(size), "f") for size in (first, *again, second, third, second)]
+        return calls, breaks, student.run("afresh", "compilations", breaks, calls)
 
     return student.once("compilations", ask)
 
@@ -393,7 +399,7 @@ def broken_afresh(student: Student) -> tuple[int, Any]:
 
     def ask() -> tuple[int, Any]:
         breaks = random.randrange(1, 5)
-        return breaks, student.run("afresh", "graph_breaks", torch.ones(3), breaks)
+        return breaks, student.run("afresh", "graph_breaks", {"f": breaks}, torch.ones(3), "f")
 
     return student.once("graph_breaks", ask)
 

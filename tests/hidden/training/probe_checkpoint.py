@@ -19,12 +19,13 @@ from torch import nn
 from torch.optim import lr_scheduler
 
 SCHEDULERS: dict[str, Any] = {
-    "StepLR": {"step_size": 4},
     "ReduceLROnPlateau": {"patience": 1},
     "OneCycleLR": {"max_lr": 0.2, "total_steps": 60},
 }
 # How many epochs a training has run before it is saved; one is saved before its first step.
 EPOCHS = 2
+# And how many the objects that are given to load_checkpoint: another number, which shows in a scheduler.
+OTHER_EPOCHS = 1
 
 
 # --- random states -------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ def read(file: Any) -> tuple[str | None, Any]:
 
 
 class Training:
-    """A training with noise and dropout, in float64 with StepLR or OneCycleLR; a bias is frozen.
+    """A training with noise and dropout, in float64 with OneCycleLR; a bias is frozen.
 
     Its kind is that of its scheduler, "none" or "unstarted". Its start has "weights", "inputs", and the
     "state" of all generators before the first epoch.
@@ -133,7 +134,7 @@ class Training:
         self.inputs = start["inputs"]
         self.model = network(width_of(start))
         self.model.load_state_dict(start["weights"], strict=False)
-        if kind.endswith("LR"):
+        if kind == "OneCycleLR":
             self.model.double()
         self.model[3].bias.requires_grad_(False)
         first, *rest = self.model.parameters()
@@ -257,16 +258,15 @@ def resumed(
     module: Any,
     kind: str,
     start: dict[str, Any],
-    epochs: int,
     noise: dict[str, Any],
     file: bytes,
     names: list[str],
 ) -> dict[str, Any]:
     """A training that goes on from a file, in a process that knows nothing of the one that was saved.
 
-    Its objects have been used for some epochs, and those that are named are given to load_checkpoint.
+    Its objects have been used, and those that are named are given to load_checkpoint.
     """
-    training = Training(kind, start, epochs)
+    training = Training(kind, start, OTHER_EPOCHS)
     arrange(noise)
     training.model[:3].eval()
     before = training.facts()
@@ -324,16 +324,8 @@ class Flag:
         return os.mkdir, ("ran",)
 
 
-def code(module: Any, start: dict[str, Any]) -> dict[str, Any]:
-    """How load_checkpoint ends for a file of code."""
-    training = Training("none", start, 0)
-    with folder():
-        torch.save(Flag(), "saved.pt")
-        return refusal(module, training.model)
-
-
 def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
-    """How it ends for a checkpoint with code in it."""
+    """How load_checkpoint ends for a checkpoint with code in it."""
     training = Training("none", start, 0)
     with folder():
         module.save_checkpoint("saved.pt", training.model, training.optimizer, 3)
@@ -344,19 +336,18 @@ def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
         return refusal(module, training.model)
 
 
-def other_model(module: Any, start: dict[str, Any], changed: str) -> dict[str, Any]:
-    """How it ends for a model of another architecture."""
+def other_models(module: Any, start: dict[str, Any]) -> dict[str, Any]:
+    """How it ends for models of other architectures."""
     training, width = Training("none", start, 0), width_of(start)
     models = {
         "more layers": network(width, nn.Linear(1, 1)),
         "fewer layers": network(width)[:3],
-        "other shapes": network(width - 1),
         "more outputs": network(width, outputs=2),  # to which copy_ would spread what the file has
         "more buffers": network(width, nn.BatchNorm1d(1, affine=False)),
     }
     with folder():
         module.save_checkpoint("saved.pt", training.model, training.optimizer, 3)
-        return refusal(module, models[changed])
+        return {changed: refusal(module, model) for changed, model in models.items()}
 
 
 def refusal(module: Any, model: nn.Module) -> dict[str, Any]:

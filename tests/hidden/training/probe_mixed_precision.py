@@ -207,15 +207,11 @@ def trained(
     return reports
 
 
-def logged(
-    module: Any, weights: Tensor, batch: list[Tensor], scale: float | None, training: bool
-) -> dict[str, Any]:
+def logged(module: Any, weights: Tensor, batch: list[Tensor]) -> dict[str, Any]:
     """The calls of the model and of loss_fn in a step, and how the step leaves everything."""
-    model = Network(weights).train(training)
+    model = Network(weights).eval()
     sgd = sgd_of(model)
-    scaler = None
-    if scale is not None:
-        scaler = module.GradScaler(scale)
+    scaler = module.GradScaler()
     state = torch.get_rng_state()
     LOG.clear()
     module.train_step(model, loss_fn, sgd, *batch, scaler)

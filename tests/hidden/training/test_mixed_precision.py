@@ -14,8 +14,8 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-# A power of two, and two scales by which a product is rounded.
-SCALES = ((torch.float64, 2.0**16), (torch.float32, 1000.0), (torch.float64, 0.3))
+# Scales by which a product is rounded.
+SCALES = ((torch.float32, 1000.0), (torch.float64, 0.3))
 # The parameters of an optimizer, beside one without a gradient.
 SHAPES = ((3, 4), (), (5,))
 # What may be done with gradients between backward and step.
@@ -43,12 +43,13 @@ Batch = tuple[Tensor, Tensor]
 @pytest.mark.hint("((values * scale).half() == 0) & (values != 0), over the nonzero ones.")
 def test_underflow(student: Student) -> None:
     """The result is the part of the nonzero entries that is zero in float16 after the scaling."""
-    for dtype, *scale in ((torch.float64,), (torch.float32, 1e-3), (torch.float64, 300.0)):
-        exponents = torch.linspace(random.uniform(-18, -10), 1, 60, dtype=dtype)
-        signs = torch.randint(2, (60,)) * 2 - 1
-        values = (signs * 10**exponents).reshape(3, 4, 5)
-        values[0, 0] = 0.0
-        check_fraction(student, values, *scale)
+    exponents = torch.linspace(random.uniform(-18, -10), 1, 60, dtype=torch.float64)
+    signs = torch.randint(2, (60,)) * 2 - 1
+    values = (signs * 10**exponents).reshape(3, 4, 5)
+    values[0, 0] = 0.0
+    check_fraction(student, values)
+    check_fraction(student, values.float(), 1e-3)
+    check_fraction(student, values, 300.0)
 
 
 @pytest.mark.requires("test_underflow")
@@ -56,8 +57,8 @@ def test_underflow(student: Student) -> None:
 @pytest.mark.hint("float16 still has numbers below 6e-5, with fewer digits, down to about 6e-8.")
 def test_underflow_limits(student: Student) -> None:
     """What only loses digits is not counted, and neither is what overflows."""
-    for value, scale in ((2.9e-8, 1.0), (3.1e-8, 1.0), (5.9e-5, 1.0), (1e-7, 0.25), (7e4, 10.0)):
-        check_fraction(student, torch.tensor([value, 1.0, -value, 1e-9]), scale)
+    for value in (3.1e-8, 5.9e-5, 7e5):
+        check_fraction(student, torch.tensor([value, 1.0, -value, 1e-9]))
 
 
 @pytest.mark.requires("test_underflow")
@@ -65,8 +66,8 @@ def test_underflow_limits(student: Student) -> None:
 @pytest.mark.hint("Do not divide by 0: there may be no nonzero entry, or no entry at all.")
 def test_underflow_of_zeros(student: Student) -> None:
     """Without a nonzero entry the result is 0.0."""
-    for shape in ((2, 3), (0,), ()):
-        check_fraction(student, torch.zeros(shape), 16.0)
+    check_fraction(student, torch.zeros(2, 3))
+    check_fraction(student, torch.zeros(0))
 
 
 @pytest.mark.requires("test_underflow")
@@ -96,11 +97,10 @@ def test_arguments(student: Student) -> None:
     bad: dict[str, Any] = {
         "init_scale": [(0.0,), (-1.0,)],
         "growth_factor": [(8.0, 1.0), (8.0, 0.5)],
-        "backoff_factor": [(8.0, 2.0, 1.0), (8.0, 2.0, 0.0), (8.0, 2.0, -0.5), (8.0, 2.0, 1.5)],
+        "backoff_factor": [(8.0, 2.0, 1.0), (8.0, 2.0, 0.0), (8.0, 2.0, 1.5)],
         "growth_interval": [(8.0, 2.0, 0.5, 0)],
     }
     laws.check_errors(student, "GradScaler", bad, fine=(1e-3, 1.01, 0.99, 1))
-    laws.check_errors(student, "GradScaler", {}, fine=(1, 3, 0.01, 5))
 
 
 @pytest.mark.points(2)
@@ -222,9 +222,8 @@ def test_steps_after_unscale(student: Student) -> None:
 def test_skips(student: Student) -> None:
     """With an inf or NaN in any gradient no step is made, and the next one is made as ever."""
     iterations = [iteration(NOTHING)]
-    for bad in (math.inf, -math.inf, math.nan):
-        for place in range(len(SHAPES)):
-            iterations += [iteration(NOTHING, bad, place), iteration(NOTHING)]
+    for place, bad in enumerate((math.inf, -math.inf, math.nan)):
+        iterations += [iteration(NOTHING, bad, place), iteration(NOTHING)]
     check_values(student, iterations)
 
 
@@ -253,11 +252,9 @@ def test_step_returns(student: Student) -> None:
 @pytest.mark.hint("Count good iterations in a row; a bad one and a growth set the count to 0.")
 def test_updates(student: Student) -> None:
     """The scale shrinks after a bad iteration, and grows after growth_interval good ones in a row."""
-    iterations = []
-    for letter in "gggggggbggbgggbbgg":
-        bad = random.choice([math.inf, math.nan]) if letter == "b" else None
-        iterations.append(iteration(random.choice([NOTHING, UNSCALE]), bad))
-    for growth, backoff, interval in ((2.0, 0.5, 3), (1.5, 0.25, 1), (3.0, 0.125, 2)):
+    good = "yyyyyyynyynyyynnyy"
+    iterations = [iteration(NOTHING, None if letter == "y" else math.inf) for letter in good]
+    for growth, backoff, interval in ((2.0, 0.5, 3), (1.5, 0.25, 1)):
         first = random.uniform(1000, 2000)
         options = {"init_scale": first, "growth_factor": growth, "backoff_factor": backoff}
         reports = iterated(student, iterations, **options, growth_interval=interval)
@@ -280,19 +277,18 @@ def test_autocast(student: Student) -> None:
         {"call": "model", "weight": "torch.float32", **autocast},
         {"call": "loss_fn", **autocast},
     ]
-    for scale, training in ((None, True), (8.0, False)):
-        report = student.run("logged", new_weights(), new_batch(), scale, training)
-        what = "the list of the calls of model and loss_fn"
-        assert_equal(entry(report, "calls"), calls, what=what, ordered=False)
-        left = {
-            "autocast": False,
-            "training": training,
-            "parameters": ["torch.float32"],
-            "gradients": ["torch.float32"],
-            "random state as before": True,
-        }
-        what = "how autocast, mode, dtypes and random state are left"
-        assert_equal(entry(report, "left"), left, what=what, ordered=False)
+    report = student.run("logged", new_weights(), new_batch())
+    what = "the list of the calls of model and loss_fn"
+    assert_equal(entry(report, "calls"), calls, what=what, ordered=False)
+    left = {
+        "autocast": False,
+        "training": False,
+        "parameters": ["torch.float32"],
+        "gradients": ["torch.float32"],
+        "random state as before": True,
+    }
+    what = "how autocast, mode, dtypes and random state are left"
+    assert_equal(entry(report, "left"), left, what=what, ordered=False)
 
 
 @pytest.mark.points(7)
@@ -300,13 +296,8 @@ def test_autocast(student: Student) -> None:
 @pytest.mark.hint("zero_grad, autocast, scale, backward, step.")
 def test_train_step(student: Student) -> None:
     """Steps are those of ordinary training, with a scaler and without."""
-    for options in (None, {"init_scale": 1024.0}):
-        weights, batches = new_weights(), [new_batch() for _ in range(3)]
-        reports = trained(student, weights, batches, options)
-        _, right = right_training(weights, batches)
-        actual = [entry(report, "weights") for report in reports]
-        what = f"the list of each step's weights (scaler: {options or 'none'})"
-        assert_close(actual, right, what=what, **BFLOAT16)
+    check_training(student, None)
+    check_training(student, {"init_scale": 1024.0})
 
 
 @pytest.mark.points(5)
@@ -314,13 +305,9 @@ def test_train_step(student: Student) -> None:
 @pytest.mark.hint("scaler.unscale_(optimizer), then clip_grad_norm_(model.parameters(), max_norm).")
 def test_train_step_clips(student: Student) -> None:
     """With max_norm the real gradients of the whole model are clipped."""
-    for options, max_norm in ((None, 0.5), ({"init_scale": 1024.0}, 0.5), (None, 1e3)):
-        weights, batches = new_weights(), [new_batch() for _ in range(3)]
-        reports = trained(student, weights, batches, options, max_norm)
-        _, right = right_training(weights, batches, max_norm)
-        actual = [entry(report, "weights") for report in reports]
-        what = f"the list of each step's weights (scaler: {options or 'none'}, {max_norm=})"
-        assert_close(actual, right, what=what, **BFLOAT16)
+    check_training(student, None, max_norm=0.5)
+    check_training(student, {"init_scale": 1024.0}, max_norm=0.5)
+    check_training(student, None, max_norm=1e3)  # above every norm
 
 
 @pytest.mark.points(5)
@@ -328,23 +315,20 @@ def test_train_step_clips(student: Student) -> None:
 @pytest.mark.hint("scaler.step decides whether the optimizer steps; then scaler.update().")
 def test_train_step_overflows(student: Student) -> None:
     """With a scaler a step that overflows is skipped; without one the optimizer steps in any case."""
-    weights, good, other = new_weights(), new_batch(), new_batch()
+    weights, first, second = new_weights(), new_batch(), new_batch()
     inputs, targets = new_batch()
     spoiled = (inputs, torch.full_like(targets, math.inf))
-    # Its loss is finite, its gradients are not, once they are scaled.
+    what = "the weights after steps some of which overflow"
+    _, right = right_training(weights, [first, second])
+    batches = [spoiled, first, spoiled, second]
+    reports = trained(student, weights, batches, {"init_scale": 16.0})
+    assert_close(entry(reports, -1, "weights"), right[-1], what=what, **BFLOAT16)
+    # The loss of large targets is finite, its gradients are not, once they are scaled.
     large = (inputs, torch.full_like(targets, 1e3))
-    for batches, kept, scale, max_norm in (
-        ([spoiled, good, spoiled, other], [good, other], 16.0, None),
-        ([spoiled, good, spoiled, other], [good, other], 16.0, 0.5),
-        ([large], [], 1e38, None),
-    ):
-        reports = trained(student, weights, batches, {"init_scale": scale}, max_norm)
-        _, right = right_training(weights, kept, max_norm)
-        left = entry(reports, -1, "weights")
-        what = "the weights after steps some of which overflow"
-        assert_close(left, [weights, *right][-1], what=what, **BFLOAT16)
-    (report,) = trained(student, weights, [spoiled], None)
-    left = assert_tensor(entry(report, "weights"), shape=weights.shape)
+    reports = trained(student, weights, [large], {"init_scale": 1e38})
+    assert_close(entry(reports, 0, "weights"), weights, what=what)
+    reports = trained(student, weights, [spoiled], None)
+    left = assert_tensor(entry(reports, 0, "weights"), shape=weights.shape)
     told = "Without a scaler the optimizer steps in any case, with inf and NaN, too."
     assert not left.isfinite().all(), told
 
@@ -367,26 +351,24 @@ def test_train_step_updates(student: Student) -> None:
 @pytest.mark.hint("return loss.item(), of the loss before scaler.scale.")
 def test_train_step_returns_the_loss(student: Student) -> None:
     """The result is the loss itself, a Python float."""
-    for options in (None, {"init_scale": 1024.0}):
-        weights, batch = new_weights(), new_batch()
-        (report,) = trained(student, weights, [batch], options)
-        (right,), _ = right_training(weights, [batch])
-        what = f"the result of train_step (scaler: {options or 'none'})"
-        assert_close(entry(report, "loss"), right, what=what, **BFLOAT16)
+    weights, batch = new_weights(), new_batch()
+    (report,) = trained(student, weights, [batch], {"init_scale": 1024.0})
+    (right,), _ = right_training(weights, [batch])
+    assert_close(entry(report, "loss"), right, what="the result of train_step", **BFLOAT16)
 
 
 # --- underflow, locally --------------------------------------------------------------------------
 
 
-def check_fraction(student: Student, values: Tensor, *scale: float) -> None:
-    """The fraction is right, for a scale of 1 if none is given."""
-    (factor,) = scale or (1.0,)
+def check_fraction(student: Student, values: Tensor, scale: float = 1.0) -> None:
+    """The fraction is right; a scale of 1 is left to the default."""
     nonzero = values != 0
-    lost = nonzero & ((values * factor).half() == 0)
+    lost = nonzero & ((values * scale).half() == 0)
     right = int(lost.sum()) / max(int(nonzero.sum()), 1)
-    what = f"the fraction for a {str(values.dtype)[6:]} tensor of shape {tuple(values.shape)}"
-    fraction = student.function("underflow_fraction")(values, *scale)
-    assert_close(fraction, right, what=f"{what} and scale {factor:g}", rtol=1e-6)
+    what = f"the fraction for a tensor of shape {tuple(values.shape)} and scale {scale:g}"
+    arguments = (values,) if scale == 1.0 else (values, scale)
+    fraction = student.function("underflow_fraction")(*arguments)
+    assert_close(fraction, right, what=what, rtol=1e-6)
 
 
 # --- iterations, locally -------------------------------------------------------------------------
@@ -481,6 +463,18 @@ def trained(
     """What the student's train_step makes of these batches, a report for each."""
     reports = student.run("trained", weights, batches, scaler_options, max_norm)
     return list(entry(reports, kind=list, count=len(batches)))
+
+
+def check_training(
+    student: Student, scaler_options: dict[str, float] | None, max_norm: float | None = None
+) -> None:
+    """Three steps leave the weights of ordinary training."""
+    weights, batches = new_weights(), [new_batch() for _ in range(3)]
+    reports = trained(student, weights, batches, scaler_options, max_norm)
+    _, right = right_training(weights, batches, max_norm)
+    left = [entry(report, "weights") for report in reports]
+    what = f"the list of each step's weights (scaler: {scaler_options or 'none'}, {max_norm=})"
+    assert_close(left, right, what=what, **BFLOAT16)
 
 
 def right_training(

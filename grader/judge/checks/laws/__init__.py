@@ -2,8 +2,8 @@
 
 A target is the name of a function or class of the student's, or what `student.function`, `student.module` or
 `student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a sentence of
-the suite's own before it. The modules are those of what is expected: `calls`, `modules`, `functions`,
-`numerics`, `loaders`, `figures`; `observation` and the `grader_probe` say how a call left what it was given.
+the suite's own before it. The modules are those of what is expected: `calls`, `modules`, `numerics`,
+`figures`; `observation` and the `grader_probe` say how a call left what it was given.
 
     layer = student.module("GatedLinearUnit", 6, 5)
     laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")
@@ -31,28 +31,28 @@ from grader.judge.checks.laws.figures import (
     lines_of,
     points_of,
 )
-from grader.judge.checks.laws.functions import (
-    check_again_differentiable,
-    check_applied,
-    check_declared,
-    check_grad_fn,
-    check_saved,
-)
-from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
 from grader.judge.checks.laws.modules import (
+    check_epochs,
     check_filled,
     check_parameters,
     check_starts_random,
     check_starts_within,
     check_state_dict,
+    dataset_of,
+    epochs_of,
     parameter_named,
 )
 from grader.judge.checks.laws.numerics import (
+    check_again_differentiable,
+    check_applied,
     check_attached,
+    check_declared,
     check_finite,
     check_float64,
+    check_grad_fn,
     check_gradients,
     check_large_inputs,
+    check_saved,
     gradient_at,
 )
 from grader.judge.checks.laws.observation import Observation, kinds_of, observe, same, shipped

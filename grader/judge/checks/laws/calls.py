@@ -6,7 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks.assertions import (
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    entry,
+    must_raise,
+)
 from grader.judge.checks.laws.numerics import check_attached
 from grader.judge.checks.laws.observation import (
     Change,
@@ -17,7 +23,6 @@ from grader.judge.checks.laws.observation import (
     same,
     shipped,
 )
-from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import element, failed, sentence
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
@@ -109,7 +114,6 @@ def check_restores(
     student: Student,
     target: Target,
     *arguments: Any,
-    allow: Sequence[str] = ("grad",),
     **options: Any,
 ) -> Any:
     """A call that trains or evaluates leaves model, optimizer and random states as it found them.
@@ -121,7 +125,7 @@ def check_restores(
         sgd = student.made("momentum", model)
         check_restores(student, "lr_range_test", model, sgd, loss, batches)
     """
-    return check_changes_nothing(student, target, *arguments, allow=allow, **options)
+    return check_changes_nothing(student, target, *arguments, allow=("grad",), **options)
 
 
 def check_shares_no_memory(
@@ -166,7 +170,7 @@ def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords
 # --- what comes out ---------------------------------------------------------------------------------
 
 
-LEADS = ((4, 6), (2, 3, 4), (2, 3, 2, 2), (1,), ())
+_LEADS: tuple[tuple[int, ...], ...] = ((4, 6), (2, 3, 4), (2, 3, 2, 2), (1,), ())
 
 
 def check_leading_dimensions(
@@ -175,29 +179,22 @@ def check_leading_dimensions(
     rows: Tensor,
     *others: Any,
     shape: Sequence[int] | None = None,
-    leads: Iterable[Sequence[int]] = LEADS,
-    look: Callable[[Any, Tensor], None] | None = None,
-    what: str = "the output",
 ) -> None:
     """Any leading dimensions are fine, and each row comes out as it does among `rows` (24, ...).
 
-    `shape` is that of one row's result; `look(output, x)` may name a mistake first.
+    `shape` is that of one row's result.
     """
     call = called(student, target)
     expected = call(rows, *others)
-    if look:
-        look(expected, rows)
     own = None if shape is None else (len(rows), *shape)
-    where = f"{what} for x of shape"
+    where = "the output for x of shape"
     expected = assert_tensor(expected, shape=own, what=f"{where} {tuple(rows.shape)}")
     if expected.shape[:1] != rows.shape[:1]:
         raise failed([sentence(f"{where} {tuple(rows.shape)} has another number of rows.")])
-    for lead in map(tuple, leads):
+    for lead in _LEADS:
         count = math.prod(lead)
         x = rows[:count].reshape(*lead, *rows.shape[1:])
         output = call(x, *others)
-        if look:
-            look(output, x)
         wanted = expected[:count].reshape(*lead, *expected.shape[1:])
         assert_close(output, wanted, what=f"{where} {tuple(x.shape)}")
 
@@ -310,9 +307,8 @@ def check_errors(
     table: Mapping[str, Iterable[Sequence[Any] | Mapping[str, Any]]],
     *,
     fine: Sequence[Any] | Mapping[str, Any] | None = None,
-    error: type[Exception] = ValueError,
 ) -> None:
-    """Bad arguments are an error that names the argument: from its name to calls that are refused.
+    """Bad arguments are a ValueError that names the argument: from its name to calls that are refused.
 
     A call is its positional arguments, or a dict of keywords; `fine` is one that is not refused. A name
     within an identifier of the message counts, in any case of letters. Of several words for one argument
@@ -327,7 +323,7 @@ def check_errors(
         for call in calls:
             shown = [f"{k}={v!r}" for k, v in call.items()] if isinstance(call, Mapping) else call
             words = ", ".join(x if isinstance(call, Mapping) else _shown(x) for x in shown)
-            with must_raise(error, mentions=name, call=f"{name_of(target)}({words})"):
+            with must_raise(ValueError, mentions=name, call=f"{name_of(target)}({words})"):
                 _apply(function, call)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_equal
+from grader.judge.checks.assertions import UNREADABLE, assert_equal, entry
 from grader.judge.checks.comparison import is_ndarray
 from grader.judge.checks.laws.observation import Target, name_of, same, shipped
-from grader.judge.checks.reports import UNREADABLE, entry
 from grader.judge.checks.wording import element, message
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
@@ -32,13 +31,12 @@ def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any
     return seen
 
 
-def axes_of(figure: Any, count: int = 1) -> Any:
-    """The only Axes of a figure (or all `count` of them)."""
+def axes_of(figure: Any) -> Any:
+    """The only Axes of a figure."""
     axes = entry(figure, "axes", kind=list)
-    if len(axes) != count:
-        wanted = "one" if count == 1 else str(count)
-        raise CheckFailed(f"The figure has {len(axes)} Axes; all of it belongs in {wanted}.")
-    return axes[0] if count == 1 else axes
+    if len(axes) != 1:
+        raise CheckFailed(f"The figure has {len(axes)} Axes; all of it belongs in one.")
+    return axes[0]
 
 
 def check_axes(
@@ -48,20 +46,18 @@ def check_axes(
     y_scale: str | None = None,
     labels: bool = True,
     legend: Sequence[str] = (),
-    count: int = 1,
 ) -> None:
     """The Axes have these scales and labels, and a legend on them or the figure names all of `legend`."""
-    axes = axes_of(figure, count)
-    for drawn in [axes] if count == 1 else axes:
-        for axis, scale in (("x", x_scale), ("y", y_scale)):
-            actual = str(entry(drawn, f"{axis} scale"))
-            if scale is not None and actual != scale:
-                how = f'ax.set_{axis}scale("{scale}")'
-                raise CheckFailed(
-                    message([f"The {axis} axis is {element(actual)}, it should be {scale}: {how}."])
-                )
-            if labels and not str(entry(drawn, f"{axis} label")).strip():
-                raise CheckFailed(f"The {axis} axis has no label: ax.set_{axis}label.")
+    axes = axes_of(figure)
+    for axis, scale in (("x", x_scale), ("y", y_scale)):
+        actual = str(entry(axes, f"{axis} scale"))
+        if scale is not None and actual != scale:
+            how = f'ax.set_{axis}scale("{scale}")'
+            raise CheckFailed(
+                message([f"The {axis} axis is {element(actual)}, it should be {scale}: {how}."])
+            )
+        if labels and not str(entry(axes, f"{axis} label")).strip():
+            raise CheckFailed(f"The {axis} axis has no label: ax.set_{axis}label.")
     if not legend:
         return
     if same(entry(figure, "legends"), 0):

@@ -1,13 +1,15 @@
-"""Laws of numbers: the precision of the dtype, finite values, and right gradients."""
+"""Laws of numbers: the precision of the dtype, finite values, right gradients, and autograd Functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import Mistakes, assert_close, assert_tensor
+from grader.judge.checks.assertions import assert_close, assert_tensor, entry, fields
+from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import element, failed, sentence, verb
 from grader.judge.outcomes import CheckFailed
+from grader.judge.student import Student
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +20,6 @@ def check_float64(
     expected: Tensor,
     *,
     what: str = "the output",
-    mistakes: Mistakes | None = None,
     scale: float = 1.0,
 ) -> None:
     """A float64 result has the precision of float64; values are of the magnitude of `scale`."""
@@ -34,28 +35,24 @@ def check_float64(
     if loose and narrow == [True, False]:
         raise failed([line])
     try:
-        assert_close(output, expected, what=what, mistakes=mistakes)
-    except CheckFailed as failure:
-        known = mistakes() if callable(mistakes) else mistakes or {}
-        if not loose or str(failure).startswith(tuple(known)):
+        assert_close(output, expected, what=what)
+    except CheckFailed:
+        if not loose:
             raise
         raise failed([line]) from None
 
 
-def check_finite(
-    values: Any, *, what: str = "the output", at: Tensor | None = None, why: str = ""
-) -> None:
-    """A tensor holds no NaN and no inf; `at` are the inputs it belongs to, `why` the usual reason."""
+def check_finite(values: Any, *, what: str = "the output", why: str = "") -> None:
+    """A tensor holds no NaN and no inf; `why` is the usual reason."""
     tensor = assert_tensor(values, what=what).detach()
     bad = ~tensor.isfinite()
     if bad.any():
         number = element(tensor[bad][0].item())
-        where = "" if at is None or at.shape != bad.shape else f" at x = {at[bad][0].item():g}"
         reason = f": {why}" if why else ": something overflows on the way"
         one = bad.numel() == 1
         count = what if one else f"{int(bad.sum())} of {bad.numel()} entries of {what}"
         are = verb(what, "is", "are") if one else "is" if bad.sum() == 1 else "are"
-        line = f"{count} {are} not finite ({tensor.dtype}): {number}{where}{reason}"
+        line = f"{count} {are} not finite ({tensor.dtype}): {number}{reason}"
         raise failed([sentence(line if line.endswith(("?", ")")) else f"{line}.")])
 
 
@@ -100,13 +97,12 @@ def check_gradients(
     leaves: Mapping[str, Tensor],
     formula: Callable[..., Tensor],
     *,
-    mistakes: Mapping[str, Callable[..., Tensor]] | None = None,
     what: str = "the output",
 ) -> None:
     """Gradients reach every leaf and are those of `formula`, for whatever gradient comes in.
 
-    `leaves` are local tensors that `output` was computed from, by name; `formula` and each mistake get
-    copies of them and compute what `output` should be, or would be.
+    `leaves` are local tensors that `output` was computed from, by name; `formula` gets
+    copies of them and computes what `output` should be.
 
         check_gradients(layer(x), {"x": x}, lambda x: gated(x, weight, bias))
     """
@@ -118,10 +114,10 @@ def check_gradients(
     check_attached(output, what)
     upstream = torch.randn_like(expected)
 
-    def gradients(f: Callable[..., Tensor], incoming: Tensor = upstream) -> list[Tensor]:
-        total = (f(*copies) * incoming).sum()
-        found = torch.autograd.grad(total, copies, allow_unused=True)
-        return [torch.zeros_like(c) if g is None else g for g, c in zip(found, copies, strict=True)]
+    def gradients(incoming: Tensor) -> list[Tensor]:
+        total = (formula(*copies) * incoming).sum()
+        grads = torch.autograd.grad(total, copies, allow_unused=True)
+        return [torch.zeros_like(c) if g is None else g for g, c in zip(grads, copies, strict=True)]
 
     # A sum, not backward(upstream): that imports sympy on its first use, in 0.3 s.
     (output * upstream).sum().backward()
@@ -133,10 +129,168 @@ def check_gradients(
     ones = "The gradient ignores the one that comes in from behind (grad_output)."
     assert_close(
         [leaf.grad for leaf in leaves.values()],
-        gradients(formula),
+        gradients(upstream),
         what=f"the list of {names}" if len(leaves) > 1 else names,
-        mistakes=lambda: {
-            **{told: gradients(wrong) for told, wrong in (mistakes or {}).items()},
-            ones: gradients(formula, torch.ones_like(upstream)),
-        },
+        mistakes=lambda: {ones: gradients(torch.ones_like(upstream))},
     )
+
+
+# --- autograd Functions: that one is used, how it is declared, what it saves ------------------------
+
+
+def check_applied(student: Student, name: str, own: str) -> None:
+    """A function calls `apply` of the Function `own`, so that the backward of `own` runs."""
+    import torch
+
+    for x, mark, report in _nodes(student, name, own):
+        node, marked = fields(report, "node", "marked")
+        what = f"{name} of an x of shape {tuple(x.shape)}"
+        if node is None:
+            line = (
+                f"{what} has no grad_fn although x requires a gradient: return what {own}.apply(x)"
+            )
+            raise failed([f"{line} gives, without detach or no_grad."])
+        if not (isinstance(marked, torch.Tensor) and torch.equal(marked, mark)):
+            line = (
+                f"{what} was not computed by {own}.apply: autograd differentiates it by itself, and"
+            )
+            raise failed([f"{line} never calls your backward. Return {own}.apply(x)."])
+
+
+def check_grad_fn(student: Student, name: str, own: str) -> None:
+    """The result's grad_fn is the backward node of the Function `own`: no operation comes after it."""
+    for x, _, report in _nodes(student, name, own):
+        node, nodes, wanted = fields(report, "node", "nodes", "own")
+        if not isinstance(nodes, list) or not same(nodes[:1], [wanted]):
+            line = (
+                f"The grad_fn of {name} for an x of shape {tuple(x.shape)} is {element(node)}, not"
+            )
+            how = f"return what {own}.apply(x) gives as it is, with no operation on it afterwards"
+            raise failed([f"{line} the node of {own}: {how}."])
+
+
+def check_declared(student: Student, name: str, own: str) -> None:
+    """The class is a torch.autograd.Function with static methods forward and backward of its own."""
+    report = shipped(student, "declaration")(name, own)
+    if entry(report, "function") is not True:
+        raise failed([f"{own} should be a subclass of torch.autograd.Function."])
+    for method in ("forward", "backward"):
+        kind = str(entry(report, method))
+        if kind in ("missing", "NoneType"):
+            raise failed([f"{own} defines no {method} of its own."])
+        if kind != "staticmethod":
+            line = f"{own}.{method} is not a static method (it is a {element(kind)}): autograd calls it"
+            raise failed([f"{line} on the class, so write @staticmethod above it."])
+
+
+def check_saved(
+    student: Student,
+    name: str,
+    x: Tensor,
+    derivative: Callable[[Tensor], Tensor],
+    *,
+    changed: Tensor | None = None,
+    itself: bool = True,
+) -> None:
+    """Where x is changed in place before the backward pass, autograd raises its own error.
+
+    `changed` is what x becomes, random numbers unless given. With `itself=False` it need not be x that is
+    saved: the gradient at the old x is right, too. Neither may a second call at `changed` overwrite it.
+    """
+    import torch
+
+    changed = torch.randn_like(x) if changed is None else changed
+    gradient = shipped(student, "first_of_two")(name, x, changed)
+    if isinstance(gradient, torch.Tensor) and gradient.shape == x.shape:
+        off = [(gradient.double() - derivative(at)).abs().max() for at in (x, changed)]
+        if off[1] < 1e-5 <= off[0]:
+            line = "After a second call the gradient of the first one is that of the second"
+            raise failed([f"{line}: keep what a call saves on its ctx, not on the class."])
+    seen = observe(student, shipped(student, "change_between"), name, x, changed)
+    which = "x" if x.is_contiguous() else "x (transposed, so not contiguous)"
+    what = f"After {which} was changed in place between forward and backward, backward raised"
+    save = "ave x itself, with ctx.save_for_backward(x): autograd then notices."
+    if seen.error is None:
+        gradient, why = assert_tensor(seen.value, shape=x.shape, what="the gradient").double(), ""
+        if (gradient - derivative(changed)).abs().max() < 1e-5:
+            why = (
+                " and gave the gradient at the changed x: x was kept as an attribute, or as x.data"
+            )
+        elif (gradient - derivative(x)).abs().max() < 1e-5:
+            if not itself:
+                return
+            why = ": what you saved is a copy of x, or was computed from x in forward"
+        raise failed([f"{what} nothing{why}. S{save}"])
+    own = "modified by an inplace operation" in str(seen.error)
+    if not (isinstance(seen.error, RuntimeError) and own):
+        line = f"{what} {element(str(seen.error))}, not autograd's own error about the change"
+        raise failed([f"{line}: s{save}"])
+
+
+def check_again_differentiable(
+    f: Callable[[Tensor], Any],
+    x: Tensor,
+    first: Callable[[Tensor], Tensor],
+    second: Callable[[Tensor], Tensor],
+    *,
+    loose: float = 0.0,
+) -> None:
+    """The backward pass of an elementwise function can be differentiated, by x and by grad_output.
+
+    `first` and `second` are its derivatives; `loose` is how far the first may be off, where that is another
+    test's.
+    """
+    import torch
+
+    x, g, v = x.detach().requires_grad_(), torch.randn_like(x).requires_grad_(), torch.randn_like(x)
+    y = assert_tensor(f(x), shape=x.shape)
+    gradient = _differentiable_gradient((y * g.to(y.dtype)).sum(), x)
+    by_x, by_g = torch.autograd.grad((gradient * v).sum(), [x, g], allow_unused=True)
+    if by_x is None and by_g is None:
+        raise failed([_NOT_AGAIN])
+    if by_g is None:
+        line = "The gradient cannot be differentiated with respect to grad_output: is grad_output"
+        raise failed([f"{line} forgotten in backward, or detached (detach(), .data, no_grad())?"])
+    x, g = x.detach(), g.detach()
+    wanted, what = v * g * second(x), "the gradient of the gradient with respect to"
+    if by_x is None and wanted.any():
+        raise failed([_CONSTANT])
+    by_x = torch.zeros_like(x) if by_x is None else by_x
+    by_x = assert_tensor(by_x, shape=x.shape, what=f"{what} x").double()
+    if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
+        constant = {_CONSTANT: torch.zeros_like(x)}
+        assert_close(by_x, wanted, what=f"{what} x, the second derivative,", mistakes=constant)
+    by_g = assert_tensor(by_g, shape=x.shape, what=f"{what} grad_output").double()
+    assert_close(by_g, v * first(x), what=f"{what} grad_output", atol=loose or None)
+
+
+def _differentiable_gradient(total: Tensor, x: Tensor) -> Tensor:
+    """The gradient of `total` at x, which autograd has to be able to follow."""
+    import torch
+
+    (gradient,) = torch.autograd.grad(total, x, create_graph=True, allow_unused=True)
+    gradient = assert_tensor(gradient, shape=x.shape, what="the gradient")
+    if not gradient.requires_grad:
+        raise failed([_NOT_AGAIN])
+    return gradient
+
+
+_NOT_AGAIN = (
+    "The gradient cannot be differentiated again: autograd cannot follow what backward computes. Is "
+    "there a detach(), a .data, a no_grad(), a detour through NumPy or a @once_differentiable?"
+)
+_CONSTANT = (
+    "The second derivative does not depend on x: backward takes for a constant what depends on x. "
+    "Was it computed in forward and saved, or under no_grad(), with detach(), .data or NumPy? "
+    "Compute it in backward from the x in ctx.saved_tensors."
+)
+
+
+def _nodes(student: Student, name: str, own: str) -> list[tuple[Tensor, Tensor, Any]]:
+    """Some x, what backward is made to return, and what the probe says of the nodes of the result."""
+    import torch
+
+    xs = [torch.randn(3), torch.randn(()), torch.randn(0, 2), torch.randn(2, 2).double()]
+    marks = [torch.randn_like(x) for x in xs]
+    reports = shipped(student, "nodes")(name, own, xs, marks)
+    return list(zip(xs, marks, entry(reports, kind=list, count=len(xs)), strict=True))

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from grader.judge.checks.assertions import assert_tensor
+from grader.judge.checks.assertions import assert_tensor, entry
 from grader.judge.checks.comparison import Rule, first_mismatch, is_ndarray, is_tensor
-from grader.judge.checks.reports import entry
 from grader.judge.student import RemoteFunction, Student
 from grader.sandbox.wire.values import Opaque
 from grader.text import clean
@@ -128,9 +127,6 @@ class Observation:
         for mode, setting in modes.items():
             if not same(entry(after, "modes", mode), setting):
                 yield Change(f"PyTorch's {clean(str(mode), 40)}", "modes", frozenset())
-        yield from self._random_changes()
-
-    def _random_changes(self) -> Iterator[Change]:
         for library, numbers in _next_draws(self.seed).items():
             if not same(entry(self._report, "draws", library, default=numbers), numbers):
                 yield Change(f"{library}'s global random state", "random", frozenset())

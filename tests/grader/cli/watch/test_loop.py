@@ -336,8 +336,12 @@ def served(status: Status, score: float) -> ExerciseResult:
 
 @pytest.fixture
 def handing_in(course: Course) -> Iterator[tuple[Running, Server]]:
+    """A loop with a server, in which a right answer was judged."""
     server = Server()
     loop = Running(course, server)
+    loop.write(RIGHT)
+    loop.begin()
+    loop.verdicts(1)
     yield loop, server
     assert loop.end() is None
 
@@ -346,9 +350,6 @@ def test_a_key_hands_in_and_the_verdict_is_shown_when_it_comes(
     handing_in: tuple[Running, Server],
 ) -> None:
     running, server = handing_in
-    running.write(RIGHT)
-    running.begin()
-    running.verdicts(1)
     running.press("ss")
     running.face.wait(lambda: "greeting: place 1 in the queue" in running.face.statuses)
     running.face.wait(lambda: any("handed in already" in text for text in running.face.statuses))
@@ -376,9 +377,6 @@ def test_what_the_server_refuses_is_said_and_can_be_tried_again(
     handing_in: tuple[Running, Server],
 ) -> None:
     running, server = handing_in
-    running.write(RIGHT)
-    running.begin()
-    running.verdicts(1)
     running.press("s")
     server.verdicts.put(GraderError("Nothing was handed in. Again in 2 minutes."))
     view = running.drawn(lambda view: bool(view.notes))

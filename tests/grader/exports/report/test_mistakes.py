@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.exports.report.mistakes import Mistakes
+from grader.exports.report.tally import Mistakes
 from tests.grader.exports.report.classes import an_exercise
 
 

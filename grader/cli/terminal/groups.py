@@ -1,14 +1,15 @@
-"""What `grade similar` prints: groups of alike files, then how each exercise was decided."""
+"""Groups of students: those whose files `grade similar` finds alike, those who make one unnamed mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import called, hang, print_lines
+from grader.cli.terminal.console import called, hang, printed, some_of
+from grader.gradebook.mistakes import UnnamedGroup
 from grader.gradebook.similarity.evidence import LEAST_FILES
 from grader.gradebook.similarity.findings import (
     AlikeGroup,
@@ -21,6 +22,9 @@ from grader.text import clean, counted
 
 # All that are kept are in the file and in the report.
 _SHOWN_GROUPS, _SHOWN_EXERCISES, _SHOWN_STUDENTS, _SHOWN_MATCHES = 20, 8, 12, 40
+# Of an unnamed mistake.
+_SHOWN_MAKERS, _SHOWN_TESTS, _SHOWN_LINES = 6, 3, 40
+_STYLES = {"+": "green", "-": "red", "@": "dim"}
 _ADVICE = (
     "Alike is not copied: short exercises are alike by nature, and so is the work of people "
     "who learn together. It is a reason to read the code, and proves nothing: `grade report` shows each "
@@ -28,40 +32,40 @@ _ADVICE = (
 )
 
 
+@printed
 def show_similarity(
     console: Console, similarity: Similarity, path: Path, names: Mapping[str, str]
-) -> None:
+) -> Iterator[Text]:
     """Print the groups, the strongest first, and how each exercise was decided; `names` are by id."""
     for group in similarity.groups[:_SHOWN_GROUPS]:
-        print_lines(console, _group(console, group, names))
+        yield from _alike(console, group, names)
     if (more := len(similarity.groups) - _SHOWN_GROUPS) > 0:
         text = f"and {counted(more, 'more group')}; the file and the report have them all."
-        print_lines(console, iter([Text(text, "dim")]))
+        yield Text(text, "dim")
     if not similarity.groups:
-        print_lines(console, iter([Text("No pair stands out.")]))
-    print_lines(console, iter([Text("")]))
+        yield Text("No pair stands out.")
+    yield Text()
     compared = [survey for survey in similarity.exercises if survey.files > 1]
     for survey in compared:
         prefix = Text.assemble((survey.exercise, "bold"), "  ")
-        print_lines(console, hang(console, prefix, Text(_survey(survey))))
+        yield from hang(console, prefix, _survey(survey))
     if (rest := len(similarity.exercises) - len(compared)) > 0:
         text = f"{counted(rest, 'exercise')} with fewer than two files: nothing to compare."
-        print_lines(console, iter([Text(text, "dim")]))
+        yield Text(text, "dim")
     if similarity.corpus_surveys:
-        print_lines(console, _corpus(similarity, names))
+        yield from _corpus(similarity, names)
     if similarity.groups or similarity.corpus:
-        print_lines(console, hang(console, Text(), Text(_ADVICE, "dim")))
-    print_lines(console, iter([Text(clean(str(path), 1000), "dim")]))
+        yield from hang(console, "", _ADVICE, "dim")
+    yield Text(clean(str(path), 1000), "dim")
 
 
-def _group(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Iterator[Text]:
-    students = "  ".join(called(student, names) for student in group.students[:_SHOWN_STUDENTS])
-    if (more := len(group.students) - _SHOWN_STUDENTS) > 0:
-        students += f"  and {more} more"
+def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Iterator[Text]:
+    students = [called(student, names) for student in group.students]
     alike = f"alike in {counted(len(group.exercises), 'exercise')}"
     if not any(exercise.alone for exercise in group.exercises):
         alike += ", in none of them enough by itself"
-    yield from hang(console, Text(), Text.assemble((students, "bold"), f": {alike}"))
+    head = some_of(students, _SHOWN_STUDENTS, "  ")
+    yield from hang(console, "", Text.assemble((head, "bold"), f": {alike}"))
     for exercise in group.exercises[:_SHOWN_EXERCISES]:
         yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
     if (more := len(group.exercises) - _SHOWN_EXERCISES) > 0:
@@ -120,3 +124,44 @@ def _decided(survey: ExerciseSurvey) -> str:
         return "files are ordinarily alike here: told where all is in common, and not with a third of the class"
     end = f"{survey.bulk_end or 0:.0%}".replace("%", " %")
     return f"the class's own bulk ends at {end}, {words}"
+
+
+# --- failures without a sentence ----------------------------------------------------------------------
+
+
+@printed
+def show_groups(
+    console: Console,
+    groups: Sequence[UnnamedGroup],
+    shown: Sequence[tuple[UnnamedGroup, Sequence[str]]],
+) -> Iterator[Text]:
+    """Print these groups, each with its difference to a right answer, and how many there are in all."""
+    if not groups:
+        yield Text("Every failure has a sentence that explains it.")
+        return
+    for group, difference in shown:
+        yield from _unnamed(console, group, difference)
+    students = len({student for group in groups for student in group.students})
+    total = f"{counted(len(groups), 'group')} of {counted(students, 'student')}"
+    left = len(groups) - len(shown)
+    yield Text(f"{total}{f', {left} of them not shown (--most)' if left else ''}.")
+    advice = f'`grade mistakes RESULTS --name {groups[0].id} "What is wrong, and what to do."`'
+    yield from hang(console, "", f"Name one: {advice}", "dim")
+
+
+def _unnamed(console: Console, group: UnnamedGroup, difference: Sequence[str]) -> Iterator[Text]:
+    where = f"{group.exercise}, {group.function}" if group.function else group.exercise
+    students = some_of([clean(student, 40) for student in group.students], _SHOWN_MAKERS)
+    count = counted(len(group.students), "student")
+    yield from hang(console, "", Text.assemble((group.id, "bold"), f"  {count}: {students}"))
+    yield from hang(console, "  ", clean(where, 200), "dim")
+    for test in group.tests[:_SHOWN_TESTS]:
+        yield from hang(console, "  x ", clean(test.title, 300))
+        yield from hang(console, "    ", clean(test.message.partition("\n")[0], 300))
+    if (more := len(group.tests) - _SHOWN_TESTS) > 0:
+        yield Text(f"    and {counted(more, 'more test')}", "dim")
+    for line in difference[:_SHOWN_LINES]:
+        yield Text(f"    {clean(line, 200)}", _STYLES.get(line[:1], ""))
+    if (more := len(difference) - _SHOWN_LINES) > 0:
+        yield Text(f"    and {counted(more, 'more line')}", "dim")
+    yield Text()

@@ -1,0 +1,87 @@
+"""What RESULTS and STUDENT stand for in instructors' commands: a gradebook, a student, an exercise in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from grader.cli.border import tell_unfinished
+from grader.cli.terminal.console import some_of
+from grader.course.manifest import Course
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook
+from grader.gradebook.intake import refuse_other_course
+from grader.results import StudentInfo
+from grader.text import counted, nearest
+
+_SHOWN_STUDENTS = 5
+
+
+@contextlib.contextmanager
+def open_book(
+    results: Path, assignment: str | None = None, *, course: Course | None = None
+) -> Iterator[Gradebook]:
+    """The gradebook in RESULTS; says on stderr that its last grading is not at its end, if so.
+
+    Raises SubmissionError where there is none, and, where one is given, for that of another course.
+    """
+    with Gradebook.open(results, assignment) as book:
+        if course is not None:
+            refuse_other_course(book, course)
+        tell_unfinished(book)
+        yield book
+
+
+def refuse_ungraded(names: Iterable[str], book: Gradebook) -> None:
+    """Raise SubmissionError for an exercise that was not graded in this gradebook."""
+    for name in names:
+        if name not in book.exercises:
+            raise SubmissionError(f"{name!r} was not graded here. {nearest(name, book.exercises)}")
+
+
+def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
+    """The student of this id; else the one whose id, name or email has `wanted` in it.
+
+    Raises SubmissionError if there is none, or more than one.
+    """
+    for student in students:
+        if student.id == wanted:
+            return student
+    matches = [s for s in students if any(wanted.casefold() in t.casefold() for t in _texts(s))]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise SubmissionError(
+            f"No student here has {wanted!r} in the id, the name or the email. {_near(students, wanted)}"
+        )
+    names = some_of([student.id for student in matches], _SHOWN_STUDENTS)
+    raise SubmissionError(
+        f"{wanted!r} may be {counted(len(matches), 'student')}: {names}. Name the id."
+    )
+
+
+def named_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
+    """The student of this very id, name or email: what changes points is not for one who only may be meant.
+
+    Raises SubmissionError with those that are near.
+    """
+    matches = [student for student in students if student.id == wanted] or [
+        s for s in students if wanted.casefold() in [text.casefold() for text in _texts(s)]
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(student.id for student in matches[:_SHOWN_STUDENTS])
+        raise SubmissionError(f"{wanted!r} is the name of more than one: {names}. Name the id.")
+    raise SubmissionError(f"There is no student {wanted!r} here. {_near(students, wanted)}")
+
+
+def _near(students: Sequence[StudentInfo], wanted: str) -> str:
+    also = {text: s.id for s in students for text in (s.name, s.email) if text}
+    also |= {part: s.id for s in students for part in s.name.split()}
+    return nearest(wanted, [student.id for student in students], also)
+
+
+def _texts(student: StudentInfo) -> tuple[str, ...]:
+    return student.id, student.name, student.email, *student.ids.values()
