@@ -1,24 +1,46 @@
-"""Runs attacks through the ordinary grader, with its walls, and looks for evidence of a success."""
+"""Runs attacks through the ordinary grader, with its walls, and looks for evidence of a success.
+
+An attack is graded as any submission is, in a `Field`: a judge, a fork server, a neighbor in a sandbox of its
+own, and the canaries. After a success all of it is made anew.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from grader.audit import resident
+from grader.audit.canaries import Canaries
 from grader.audit.catalogue import Attack, Proof, arm, read_catalogue
-from grader.audit.evidence import Evidence, Trial, adopt_orphans, evidence_in
-from grader.audit.field import Field
+from grader.audit.evidence import (
+    Evidence,
+    Leavings,
+    Trial,
+    adopt_orphans,
+    descendants,
+    evidence_in,
+)
 from grader.course.manifest import Course, load_course
+from grader.errors import GraderError, JudgeError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
-from grader.judge.process import judge_source
+from grader.judge.process import Judge, judge_source
 from grader.results import ExerciseResult, Visibility
+from grader.sandbox.client import Sandbox
+from grader.sandbox.forking import ForkServerProcess, ForkServerSandboxes
+from grader.sandbox.walls.wall import Limits
+from grader.sandbox.wire.channel import ChannelClosed
+from grader.sandbox.wire.messages import Call, Load, Returned
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.values import ProtocolError
 from grader.submissions import ExerciseFile
 
 _HIDDEN = re.compile(r"canary:(\w+):\w+")
@@ -27,6 +49,9 @@ _NO_ANSWER = "keep the names of the stub"
 # Submissions that attack nothing: one that is done at once, and one that takes all of its time.
 _HARMLESS = b"def scale(x, factor):\n    return factor * x\n"
 _LOOP = b"def scale(x, factor):\n    while True:\n        pass\n\n\ndoubled = scale\n"
+# A busy machine is slow, too: what takes longer than this is held up, or dead.
+_PATIENCE_SECONDS = 120.0
+_ANSWER_SECONDS = 60.0
 
 
 class AttackResult(msgspec.Struct, frozen=True):
@@ -60,7 +85,7 @@ class Auditor:
         self.walls: tuple[str, ...] = ()
         self._folder = folder
         self._walls, self._bubblewrap = walls, bubblewrap
-        self._range: Field | None = None
+        self._field: Field | None = None
 
     def __enter__(self) -> Auditor:
         adopt_orphans()
@@ -87,11 +112,11 @@ class Auditor:
 
     def _run(self, attack: Attack) -> AttackResult:
         """Grade one attack in the field, which is made anew where the last attack succeeded."""
-        if self._range is None:
-            self._range = Field(walls=self._walls, bubblewrap=self._bubblewrap)
+        if self._field is None:
+            self._field = Field(walls=self._walls, bubblewrap=self._bubblewrap)
             # A new judge imports torch and the suites first: no attack is to pay for that.
-            self._grade(self._range, attack.exercise, _HARMLESS)
-        target = self._range
+            self._grade(self._field, attack.exercise, _HARMLESS)
+        target = self._field
         memory = self._course.exercise(attack.exercise).memory_mb
         armed = arm(attack, target.targets() | {"memory_mb": memory})
         result, trial = self._grade(target, attack.exercise, armed)
@@ -108,9 +133,9 @@ class Auditor:
         return AttackResult(attack, tuple(evidence), _met(result, trial), trial.seconds)
 
     def _close(self) -> None:
-        if self._range is not None:
-            self._range.close()
-            self._range = None
+        if self._field is not None:
+            self._field.close()
+            self._field = None
 
     def _grade(
         self, target: Field, name: str, source: bytes
@@ -186,3 +211,115 @@ def _met(result: ExerciseResult | None, trial: Trial) -> str:
     met = [*(line.removeprefix("met: ") for line in own[-1:]), result.message, *messages, outcome]
     # It did not even try to be a submission: whatever it looked for, it did not find it.
     return next("it came to nothing" if _NO_ANSWER in text else text for text in met if text)
+
+
+# --- where attacks are run ----------------------------------------------------------------------------
+
+
+class Field:
+    """The processes and canaries of an audit."""
+
+    def __init__(self, *, walls: bool, bubblewrap: bool) -> None:
+        self.canaries = Canaries()
+        self.canaries.__enter__()
+        self._server = ForkServerProcess(2, walls=walls, bubblewrap=bubblewrap, preload=("torch",))
+        self.judge = Judge(self._server.controls[0], walls=walls)
+        self._server.controls[0].close()
+        self._sandboxes = ForkServerSandboxes(self._server.controls[1])
+        self._keep_neighbor()
+        self._fresh = self._state_of_next()
+        self._leavings = Leavings(
+            self.canaries.mark, self._key, descendants(), Path(self._neighbor_folder).parent
+        )
+
+    @property
+    def _key(self) -> int:
+        return int(str(self.canaries.targets()["key"]))
+
+    def targets(self) -> dict[str, object]:
+        """All that an attack may aim at."""
+        more = {"neighbor": self._neighbor_pid, "neighbor_address": self._address}
+        return self.canaries.targets() | more
+
+    def evidence(self) -> Iterator[Evidence]:
+        """Evidence outside of the grading."""
+        for name in self.canaries.files_changed():
+            yield Evidence(Proof.FILE, f"{name} is changed")
+        for detail in self.canaries.process_harmed():
+            yield Evidence(Proof.NEIGHBOR, detail)
+        for name in _changes(self._neighbor_state, self._asked(self._neighbor)):
+            yield Evidence(Proof.NEIGHBOR, f"a neighbor's {name} changed")
+        for detail in self._leavings.found():
+            yield Evidence(Proof.REMAINS, detail)
+        try:
+            changes = _changes(self._fresh, self._state_of_next())
+        except GraderError as error:
+            yield Evidence(Proof.FAULT, str(error))
+        else:
+            for name in changes:
+                yield Evidence(Proof.NEXT, f"the next sandbox's {name} changed")
+
+    @contextlib.contextmanager
+    def patience(self, seconds: float) -> Iterator[None]:
+        """End the judge if it is held up for much longer than the exercise may take."""
+        timer = threading.Timer(seconds + _PATIENCE_SECONDS, self.judge.close)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def close(self) -> None:
+        """End the processes, ours and those of an attack; remove its files."""
+        with contextlib.suppress(GraderError, OSError, ValueError):
+            self._neighbor.stop()
+        with contextlib.suppress(OSError, ValueError):
+            self.judge.close()
+        self._server.close()
+        self._leavings.remove()
+        with contextlib.suppress(OSError):
+            # Without walls every process may use the neighbor's shared memory, and the neighbor was killed.
+            Path("/dev/shm", self._address).unlink()  # noqa: S108 (a name of our own)
+        self.canaries.__exit__(None, None, None)
+
+    def _keep_neighbor(self) -> None:
+        """A sandbox with a secret, of an exercise that lets it listen for connections."""
+        self._address = f"neighbor-{secrets.token_hex(4)}"
+        self._neighbor = self._spawn(Limits(processes=True, loopback=True))
+        self._neighbor_pid = self._neighbor._number
+        _ask(self._neighbor, "keep", self.canaries.secrets["neighbor"], self._address)
+        self._neighbor_state = self._asked(self._neighbor)
+        self._neighbor_folder = str(_ask(self._neighbor, "folder"))
+
+    def _state_of_next(self) -> dict[str, str]:
+        sandbox = self._spawn(Limits())
+        try:
+            return self._asked(sandbox)
+        finally:
+            sandbox.stop()
+
+    def _spawn(self, limits: Limits) -> Sandbox:
+        sandbox = self._sandboxes.begin(("torch",), limits)()
+        source = Path(resident.__file__).read_bytes()
+        sandbox.ask(Load("resident", "resident.py", source, ()), Packing(), _ANSWER_SECONDS)
+        return sandbox
+
+    def _asked(self, sandbox: Sandbox) -> dict[str, str]:
+        try:
+            answer = _ask(sandbox, "state")
+        except (ChannelClosed, ProtocolError, TimeoutError, OSError) as error:
+            return {"life": type(error).__name__}
+        return answer if isinstance(answer, dict) else {"life": str(answer)}
+
+
+def _ask(sandbox: Sandbox, function: str, *arguments: object) -> object:
+    packing = Packing()
+    call = Call(function, packing.pack(list(arguments)), packing.pack({}))
+    reply, _ = sandbox.ask(call, packing, _ANSWER_SECONDS)
+    if not isinstance(reply, Returned):
+        raise JudgeError(f"The resident of a sandbox did not answer: {reply}.")
+    return reply.value
+
+
+def _changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    return sorted(name for name in before.keys() | now if before.get(name) != now.get(name))

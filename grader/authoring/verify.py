@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from grader.authoring.caught import write_caught_by
-from grader.authoring.references import dangling
-from grader.authoring.stub import drift
+from grader.authoring.consistency import dangling, drift
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
 from grader.course.sentences import sentences_of

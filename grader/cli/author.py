@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from grader.authoring.consistency import drift, write_stub
 from grader.authoring.scaffold import Scaffolded, is_empty, new_course, new_exercise
 from grader.authoring.scaffold import new_assignment as begin
-from grader.authoring.stub import drift, write_stub
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
 from grader.course.manifest import Course, Exercise, find_course

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.authoring.consistency import drift
 from grader.authoring.scaffold import fill, is_empty, new_course, new_exercise
-from grader.authoring.stub import drift
 from grader.authoring.verify import verify
 from grader.course.manifest import load_course
 from grader.errors import CourseError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.stub import drift, write_stub
+from grader.authoring.consistency import drift, write_stub
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import CourseError
 
