@@ -28,6 +28,7 @@ from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
+from grader.judge.budget import TEST_PART
 from grader.judge.checks.assertions import recorded_sentences
 from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.naming import named_mistake
@@ -173,7 +174,8 @@ def _recorded(
     return tape
 
 
-# A mutant that never ends is not what a student waits for.
+# In a test: a mutant that never ends is not what a student waits for. Processes that start and find each other
+# take half a second.
 _MUTANT_SECONDS = 2.0
 
 
@@ -191,7 +193,8 @@ def _observed(
 
     Left out are tests in which time ran out, or a sandbox did not hold: on a quiet machine they may see more.
     """
-    exercise = msgspec.structs.replace(exercise, seconds=min(exercise.seconds, _MUTANT_SECONDS))
+    seconds = min(exercise.seconds, _MUTANT_SECONDS / TEST_PART)
+    exercise = msgspec.structs.replace(exercise, seconds=seconds)
     visibilities = tuple(dict.fromkeys(visibility for visibility, _ in keys))
     functions = _functions(course, exercise, visibilities, suites)
     declared = declared_tests(course, exercise, visibilities)

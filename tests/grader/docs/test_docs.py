@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from grader.cli import main
 from grader.course.assignments import CourseAssignment, TermRules
 from grader.course.manifest import Exercise, load_course
+from grader.course.mutants import equivalent_mutants, wrong_answers
 from grader.course.suite import MARKS
 from grader.judge import checks
 from grader.results import (
@@ -43,6 +45,42 @@ def test_the_example_of_the_api_runs() -> None:
         [sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "15.0 of 15.0\n"
+
+
+def test_the_output_that_the_readme_begins_with_is_that_of_a_known_mistake(tmp_path: Path) -> None:
+    """Lines with numbers are left out there, and none is made up."""
+    course = load_course(ROOT)
+    glu = course.exercise("glu")
+    sources = {wrong.id: wrong.source for wrong in wrong_answers(course, glu).answers}
+    mine = tmp_path / "exercises" / "modules" / "glu.py"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(sources["gate_first"])
+    command = ["run", "glu", "--course", str(ROOT), "--submission", "."]
+    done = subprocess.run(
+        [sys.executable, "-m", "grader.cli", *command],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "120"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    shown = re.findall(r"(?:    .+\n)+", README)[0]
+    # A terminal has other marks than a pipe.
+    printed = [line.lstrip("~x> ") for line in done.stdout.splitlines()]
+    told = [line.lstrip("◐✗→ ") for line in shown.splitlines()]
+    assert [line for line in told if line not in printed] == []
+
+
+def test_the_figures_of_the_readme_are_those_of_the_course() -> None:
+    course = load_course(ROOT)
+    marked = sum(len(equivalent_mutants(course, exercise)[0]) for exercise in course.exercises)
+    (figures,) = re.findall(
+        r"\(([\d,]+) of ([\d,]+) changes are caught, the other (\d+) are", README
+    )
+    caught, made, other = (int(figure.replace(",", "")) for figure in figures)
+    assert (other, made - caught) == (marked, marked)
+    chapters = {exercise.chapter for exercise in course.exercises}
+    assert f"\n{len(course.exercises)} of them, in {len(chapters)} chapters" in README
 
 
 def test_the_commands_of_the_readme_exist() -> None:

@@ -118,6 +118,23 @@ def test_a_message_that_names_the_mistake_is_left_alone_and_nothing_is_run_for_i
     assert seen.run == set()
 
 
+@pytest.mark.parametrize(
+    ("seconds", "known"), [(60.0, {"same"}), (-1.0, {"same"}), (-1.0, set[str]())]
+)
+def test_what_is_known_comes_first_and_is_all_that_comes_after_the_limit(
+    seconds: float, known: set[str]
+) -> None:
+    seen = Seen(another={FORWARD: "got 2"}, same={FORWARD: "got 1"})
+    mistakes = recognize(
+        [failed(FORWARD, "got 1")],
+        [wrong("another", FORWARD[1]), wrong("same", FORWARD[1])],
+        seen,
+        seconds=seconds,
+        is_known=lambda answer, _: answer.id in known,
+    )
+    assert {mistake.answer.id for mistake in mistakes} == seen.run == known
+
+
 # Of another build than the mutant, with the same mistake.
 SPLIT = '''"""Count the words of a text."""
 

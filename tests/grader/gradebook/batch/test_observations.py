@@ -56,6 +56,17 @@ def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(school
     assert [is_named(completed) for completed in (first, second, third)] == [True] * 3
 
 
+def test_a_mistake_is_recognized_that_takes_a_part_of_a_second(school: School) -> None:
+    wrong = school.course / "tests" / "wrong" / "one" / "task" / "slow.py"
+    slow = "import time\n\n\ndef double(x):\n    time.sleep(0.7)\n    return {}\n"
+    header = HEADER.replace(SENTENCE, "You add 5.")
+    wrong.write_text(header + slow.format("2 * x + 5"), encoding="utf-8")
+    with TaskJudges(load_course(school.course), 1, OPTIONS) as judges:
+        completed = judges.complete(Task(0, "task", slow.format("x + x + 5").encode()))
+    assert completed.result is not None
+    assert completed.result.tests[0].message.startswith("You add 5.")
+
+
 @contextlib.contextmanager
 def connected(results: Path) -> Iterator[sqlite3.Connection]:
     with (
