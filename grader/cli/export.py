@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
@@ -29,7 +31,6 @@ from grader.results import Entry
 from grader.submissions import safe_name
 from grader.text import clean_lines
 
-_STDOUT = Path("-")
 _LONGEST_NOTE = 1000
 _MOST_NAMES = 10
 
@@ -72,7 +73,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--output",
     metavar="PATH",
     type=click.Path(path_type=Path, allow_dash=True),
-    default=_STDOUT,
+    default=shared.STDOUT,
     help="The file to write; for a format of one file a student, the folder. '-' is stdout.",
 )
 @click.option(
@@ -198,7 +199,7 @@ def export(
             raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
         _write_class(chosen, entries, output, options)
     elif source.is_dir():
-        if output == _STDOUT:
+        if output == shared.STDOUT:
             raise click.UsageError(f"{name} is one file a student: name a folder with -o.")
         _write_students(chosen, entries, output, options)
     else:
@@ -238,27 +239,24 @@ def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[
     return ClassSource(source, assignment, anonymous=anonymous)
 
 
+def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
+    """Stdout, or a file that appears whole or not at all."""
+    return contextlib.nullcontext(sys.stdout.buffer) if output == shared.STDOUT else written(output)
+
+
 def _write_class(
     chosen: ClassFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-
-    if output == _STDOUT:
-        notes = chosen.write(entries, _stdout(), options)
-    else:
-        with written(output) as out:
-            notes = chosen.write(entries, out, options)
+    with _opened(output) as out:
+        notes = chosen.write(entries, out, options)
     _tell(notes)
 
 
 def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-
     text = chosen.render(read_result(source), options)
-    if output == _STDOUT:
-        _stdout().write(text)
-        return
-    if output.is_dir():
+    if output != shared.STDOUT and output.is_dir():
         output = output / f"{source.stem}{chosen.suffix}"
-    with written(output) as out:
+    with _opened(output) as out:
         out.write(text)
 
 
@@ -279,10 +277,6 @@ def _write_students(
     if left_out:
         _tell([f"{left_out} of the students have no file, because something was not judged."])
         click.get_current_context().exit(ExitCode.FAULT)
-
-
-def _stdout() -> IO[bytes]:
-    return sys.stdout.buffer
 
 
 def _tell(notes: list[str]) -> None:

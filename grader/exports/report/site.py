@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -130,14 +131,21 @@ class _Site:
         self._renderer = Renderer()
         self._folder, self._sources, self._attempts = folder, sources, attempts
         self._title, self._similarity, self._disclose = title, similarity, disclose
-        self._pairs = _numbered(similarity.pairs if similarity else ())
-        self._pairs_of = _by_student(self._pairs)
+        # Each pair with the name of its page.
+        self._pairs = [
+            (page_name(f"{pair.exercise}-{number}"), pair)
+            for number, pair in enumerate(similarity.pairs if similarity else (), start=1)
+        ]
+        self._pairs_of = defaultdict[str, list[tuple[str, SimilarPair]]](list)
+        for name, pair in self._pairs:
+            self._pairs_of[pair.left].append((name, pair))
+            self._pairs_of[pair.right].append((name, pair))
         self._paired: dict[tuple[str, str], bytes] = {}
         # Faults stand where the verdicts are.
         self._attention = [entry for entry in attention if entry.kind is not Reason.FAULT]
-        self._attention_of: dict[str, list[Attention]] = {}
+        self._attention_of = defaultdict[str, list[Attention]](list)
         for entry in self._attention:
-            self._attention_of.setdefault(entry.student, []).append(entry)
+            self._attention_of[entry.student].append(entry)
         self._course: CourseInfo | None = None
         for name in ("students", "staff/students", "staff/exercises", "staff/alike"):
             (folder / name).mkdir(parents=True)
@@ -245,23 +253,6 @@ class _Site:
                 | {"same": same}
             )
         return {"pair": pair, "sides": sides}
-
-
-def _numbered(pairs: Iterable[SimilarPair]) -> list[tuple[str, SimilarPair]]:
-    """Each pair with the name of its page."""
-    return [
-        (page_name(f"{pair.exercise}-{number}"), pair) for number, pair in enumerate(pairs, start=1)
-    ]
-
-
-def _by_student(
-    pairs: Iterable[tuple[str, SimilarPair]],
-) -> dict[str, list[tuple[str, SimilarPair]]]:
-    pairs_of: dict[str, list[tuple[str, SimilarPair]]] = {}
-    for name, pair in pairs:
-        for student in (pair.left, pair.right):
-            pairs_of.setdefault(student, []).append((name, pair))
-    return pairs_of
 
 
 def _refuse_what_is_no_report(folder: Path) -> None:
