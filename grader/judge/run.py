@@ -28,14 +28,13 @@ from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
-from grader.judge.budget import TEST_PART
 from grader.judge.checks.assertions import recorded_sentences
 from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
 from grader.judge.recognition import Key, KnownMistakes, observation
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
-from grader.judge.session import Session
+from grader.judge.session import TEST_PART, Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
