@@ -100,7 +100,9 @@ _REACHES = frozenset(
         "get_objects",
         "get_referents",
         "get_referrers",
+        "import_submodule",
         "importlib",
+        "load_object",
         "meta_path",
         "path_hooks",
         "setprofile",
@@ -108,6 +110,9 @@ _REACHES = frozenset(
         "sys",
     ]
 )
+
+# What gives a module by its name, in libraries that a course may call ordinary.
+_LOADS = frozenset(["import_submodule", "load_object"])
 
 # Dotted names that are odd, and all below them.
 _ODD = re.compile(
@@ -586,6 +591,8 @@ class _Reader:
             case ast.ImportFrom(module=str(module), names=aliases):
                 for alias in aliases:
                     yield from _odd_module(module, node.lineno, alias.name)
+                    if alias.name in _LOADS:
+                        yield alias.name, f"imports {alias.name}", node.lineno
 
     def _of_name(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
@@ -836,7 +843,7 @@ def _annotations(nodes: Iterable[ast.AST]) -> Iterator[ast.Expression]:
 def _odd_write(path: str, line: int) -> Iterator[_Finding]:
     """What is written; a course that calls a library ordinary does not allow to change it."""
     if not path.startswith(_SWITCHES):
-        yield f"{path} =", f"puts something else in the place of {path}", line
+        yield f"change of {path}", f"puts something else in the place of {path}", line
 
 
 def _is_safe(name: str, value: ast.expr) -> bool:

@@ -118,9 +118,19 @@ def own_builtins(name: str, source: bytes) -> dict[str, Any]:
         _refuse(owner, name)
         delattr(owner, attribute)
 
+    def local(frame: types.FrameType) -> dict[str, Any]:
+        # `functools.cache(vars)` keeps the variables of what calls it first, as of the code beside.
+        if frame.f_globals.get("__name__") != name:
+            raise TypeError("locals and vars are not given to others than the code that is judged")
+        names = frame.f_locals
+        return names if isinstance(names, dict) else dict(names)
+
+    def own_locals() -> dict[str, Any]:
+        return local(sys._getframe(1))
+
     def variables(*owner: Any) -> Any:
         if not owner:
-            return sys._getframe(1).f_locals
+            return local(sys._getframe(1))
         names = vars(*owner)
         if not _is_library(owner[0], name):
             return names
@@ -154,6 +164,7 @@ def own_builtins(name: str, source: bytes) -> dict[str, Any]:
         "getattr": get,
         "setattr": put,
         "delattr": delete,
+        "locals": own_locals,
         "vars": variables,
         "__import__": bring,
     }

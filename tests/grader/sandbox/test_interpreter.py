@@ -43,6 +43,8 @@ FINE = {
     "'sys' in vars(torch)": False,
     "'_' + '_getattribute_' + '_' in vars(object)": False,
     "(lambda inner: vars())(2)": {"inner": 2},
+    "(lambda inner: locals())(2)": {"inner": 2},
+    "locals() is vars()": True,
 }
 MODULE = """
 import torch
@@ -63,6 +65,13 @@ def run(expression: str) -> Any:
 def test_a_way_into_what_runs_beside_is_refused(expression: str) -> None:
     with pytest.raises((AttributeError, TypeError), match="judged"):
         run(expression)
+
+
+@pytest.mark.parametrize("name", ["vars", "locals"])
+def test_the_variables_of_what_calls_it_are_not_kept(name: str) -> None:
+    kept = run(f"__import__('functools').cache({name})")
+    with pytest.raises(TypeError, match="judged"):
+        kept()
 
 
 @pytest.mark.parametrize("expression", FINE)

@@ -288,6 +288,19 @@ def test_what_a_course_calls_ordinary_is_not_odd_and_what_begins_alike_is() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch.profiler\ntorch.profiler.profile = Fake",
+        "from torch import profiler\nprofiler.torch.rand = f",
+        "import torch.profiler\ntorch.profiler.load_object('sys.modules')",
+        "from torch.profiler import load_object",
+    ],
+)
+def test_what_a_course_calls_ordinary_is_not_to_be_changed_or_gone_through(source: str) -> None:
+    assert odd_code(source.encode(), {"torch.profiler"}) != ()
+
+
 def test_a_line_is_told_with_how_many_more_there_are() -> None:
     (oddity,) = odd_code(b"import math\nimport ctypes\n\nfrom ctypes import cast\n")
     assert (oddity.name, oddity.line, oddity.times) == ("ctypes", 2, 2)

@@ -148,15 +148,16 @@ def errors_in_log_operators(module: Any, x: Tensor) -> list[dict[str, Any]]:
 def logged(module: Any, x: Tensor, names: list[str], shift: float) -> dict[str, Any]:
     """What log_operators gives for a function of an argument and a keyword.
 
-    The function runs these operators, and drops their results.
+    The function runs these operators, and drops their results. All are functions of torch: no object but a
+    tensor can stand for x, and write down its methods.
     """
     grad_modes = []
 
     def work(x: Tensor, *, shift: float) -> Tensor:
         grad_modes.append(torch.is_grad_enabled())
         for name in names:
-            getattr(x, name)()
-        return x.t() + shift
+            getattr(torch, name)(x)
+        return torch.add(torch.t(x), shift)
 
     answer = module.log_operators(work, x.requires_grad_(), shift=shift)
     if not isinstance(answer, tuple) or len(answer) != 2:
