@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import hashlib
 import signal
 import time
 from collections import Counter
@@ -28,6 +29,7 @@ from grader.judge.outcomes import (
     raised_error,
 )
 from grader.sandbox.client import ABORTED, Output, Sandbox, SandboxSource, own_frames
+from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
@@ -139,7 +141,9 @@ class Session:
         self._starting: Callable[[], Sandbox] | None = None
         self._probes: dict[str, bytes] = {}
         self._budget = Budget(exercise)
+        self.run_seed = 0
         self._seed: int | None = None
+        self._test_seed = 0
         self._subject = ""
         self._traced = bool(exercise.operators and beyond_guards(self.tree))
         # Whose rules hold for a built module, and for a graph.
@@ -153,7 +157,27 @@ class Session:
         """A new test of this share, about this function or class: its time, and a seed for the next call."""
         self._budget.begin(share)
         self._subject = subject
-        self._seed = seed
+        self._seed = self._test_seed = seed
+
+    @contextlib.contextmanager
+    def shared_draws(self, name: str) -> Iterator[None]:
+        """Draw by this name within, and by the test and the name afterwards, here and in the sandbox.
+
+        Whichever test asks first, it asks the same; and what it draws next is what another one draws.
+        """
+        outer = self._test_seed
+        self._draw_from(derive_seed(self.run_seed, "once", name))
+        try:
+            yield
+        finally:
+            self._draw_from(derive_seed(outer, name))
+            self._test_seed = outer
+
+    def _draw_from(self, seed: int) -> None:
+        seed_all(seed)
+        self._test_seed = seed
+        # Not the judge's, as for a test: see `SuiteRun.begin`.
+        self._seed = derive_seed(seed, "sandbox")
 
     def is_out_of_time(self, share: str) -> bool:
         """Whether further tests of this share have no time."""
@@ -430,6 +454,12 @@ class Session:
                     next(reversed(self._frames(frames)), Frame(0, "")),
                 )
         return reply
+
+
+def derive_seed(seed: int, *names: str) -> int:
+    """The seed of what these names draw: from the seed of a run or a test, the same everywhere."""
+    text = "/".join([str(seed), *names])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
 
 def _running(frame: Frame | None) -> str:

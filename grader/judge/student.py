@@ -122,16 +122,18 @@ class Student:
 
         For what several tests look at and takes long. What the student's code raised and a check that
         failed is kept, too, and raised again; a crash and a time-out are not, so that they cost the
-        other tests nothing. All tests share the result: do not change it.
+        other tests nothing. What `ask` draws hangs on the name, not on the test that came first. All tests
+        share the result: do not change it.
 
         seen = student.once("figure", lambda: student.run("plot", histories))
         """
         kept = self._session.kept
-        if name not in kept:
-            try:
-                kept[name] = ask(), None
-            except (AssertionError, Forbidden, StudentError) as error:
-                kept[name] = None, error
+        with self._session.shared_draws(name):
+            if name not in kept:
+                try:
+                    kept[name] = ask(), None
+                except (AssertionError, Forbidden, StudentError) as error:
+                    kept[name] = None, error
         value, raised = kept[name]
         if raised is not None:
             raise raised

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
 import re
 import traceback
 import types
@@ -23,7 +22,7 @@ from grader.judge.outcomes import (
     StudentError,
     TimedOut,
 )
-from grader.judge.session import Session
+from grader.judge.session import Session, derive_seed
 from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
@@ -59,6 +58,7 @@ class SuiteRun:
 
     def __init__(self, session: Session, tests: list[SuiteTest], seed: int) -> None:
         self.session = session
+        session.run_seed = seed
         self.tests = {(test.visibility, test.name): test for test in tests}
         self.seed = seed
         self.passed: set[tuple[Visibility, str]] = set()
@@ -84,8 +84,9 @@ class SuiteRun:
             )
             raise NoTime(f"{test.share} ran out of its time: {first}.")
         # A program can ask torch for the seed of its generators: that of the judge tells all that is drawn.
-        self.session.begin_test(derive_seed(self.seed, test, "sandbox"), test.share, test.subject)
-        seed_all(derive_seed(self.seed, test))
+        names = self.seed, test.visibility.value, test.name
+        self.session.begin_test(derive_seed(*names, "sandbox"), test.share, test.subject)
+        seed_all(derive_seed(*names))
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
         """What the end of the test means: that of an error, or of none."""
@@ -233,11 +234,3 @@ def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> Suit
     if end.refused or end.cause is Cause.TYPE or of_law:
         return msgspec.structs.replace(test, hint="")
     return test
-
-
-def derive_seed(seed: int, test: SuiteTest, process: str = "judge") -> int:
-    """The seed of one test in a process: from the run's seed and the test's name, the same everywhere."""
-    text = f"{seed}/{test.visibility.value}/{test.name}"
-    if process != "judge":
-        text += f"/{process}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -113,9 +114,44 @@ def test_what_was_raised_once_is_raised_for_all(judged: JudgeSource) -> None:
 
 
 def test_a_crash_is_not_kept(judged: JudgeSource) -> None:
-    # Each test has a seed of its own, so that a second crash has another code.
-    probe = "import os, random\ndef count(module):\n    os._exit(random.randrange(1, 250))\n"
-    first, second = judged(RIGHT, ONCE, probe).result.tests
-    assert "exit code" in first.message
-    assert "exit code" in second.message
-    assert first.message != second.message
+    suite = "import itertools\nCODES = itertools.count(1)\n" + ONCE.replace(
+        'student.run("count")', 'student.run("count", next(CODES))'
+    )
+    probe = "import os\ndef count(module, code):\n    os._exit(code)\n"
+    first, second = judged(RIGHT, suite, probe).result.tests
+    assert "exit code 1" in first.message
+    assert "exit code 2" in second.message
+
+
+DRAWS = '''
+import random
+
+def drawn(student):
+    return student.once("drawn", lambda: [random.random(), student.run("draw")])
+
+def test_first(student):
+    """The first part"""
+    random.random()
+    if ASKS:
+        drawn(student)
+
+def test_second(student):
+    """The second part"""
+    random.random()
+    student.run("tell", drawn(student), random.random())
+'''
+
+
+def test_what_is_asked_once_draws_the_same_whichever_test_asks_first(judged: JudgeSource) -> None:
+    # A wrong answer is run in one test alone, and is recognized by the values that the test saw.
+    probe = (
+        "import random\n"
+        "def draw(module):\n    return random.random()\n"
+        "def tell(module, *drawn):\n    raise ValueError(*drawn, random.random())\n"
+    )
+    texts = [
+        judged(RIGHT, DRAWS.replace("ASKS", asks), probe).result.tests[1].message
+        for asks in ("True", "False")
+    ]
+    assert texts[0] == texts[1]
+    assert len(set(re.findall(r"0\.\d+", texts[0]))) == 4
