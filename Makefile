@@ -11,8 +11,8 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# As many tests side by side as there are processors, each beginning elsewhere: what a module sets up once
-# is rarely set up twice. The thorough ones ask the same of every exercise, attack or moment: `make test-all`.
+# Two tests side by side for each processor (tests/grader/conftest.py), each beginning elsewhere: what a module
+# sets up once is rarely set up twice. The thorough ones ask the same of every exercise, attack or moment: `make test-all`.
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not thorough"
 

@@ -167,7 +167,7 @@ def in_time() -> Iterator[None]:
 def test_a_full_frame_is_read_in_time(name: str) -> None:
     frame = frame_of(Returned(HEAVY[name]()), Packing())
     with in_time(), contextlib.suppress(ProtocolError):
-        read(frame, seconds=60)
+        read(frame)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,9 @@ def test_odd_structures_take_no_longer_than_their_bytes() -> None:
     kinds = {"data": 0, "refused": 0}
     for _ in range(1_500):
         frame = frame_of(Returned(drawn(draw, 0)), Packing())
-        # Once more where it took long: the collector may have come by.
+        # Again where it took long: the collector may have come by, or the machine is busy.
         times: list[float] = []
-        while not times or (times[-1] > _fair(frame) and len(times) < 3):
+        while not times or (times[-1] > _fair(frame) and len(times) < 10):
             begin = time.process_time()
             try:
                 read(frame)
