@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from types import ModuleType
@@ -90,13 +90,7 @@ def launch(worker: Callable[..., Any], world_size: int, *arguments: Any) -> list
                 # Only the rank holds its end now: where it dies, reading ends.
                 its_pipe.close()
                 ranks.append((process, pipe))
-            results = received([pipe for _, pipe in ranks])
-            for process, pipe in ranks:
-                # A rank that has waited long enough has ended by itself.
-                with suppress(OSError):
-                    pipe.send_bytes(b"all are done")
-                process.join(PATIENCE_SECONDS)
-            return results
+            return received([pipe for _, pipe in ranks])
         finally:
             for process, pipe in ranks:
                 process.kill()
@@ -112,7 +106,7 @@ def be_rank(
     world_size: int,
     arguments: tuple[Any, ...],
 ) -> None:
-    """Join the group, work, send what came of it, and stay until all ranks are done."""
+    """Join the group, work, send what came of it, and stay until all ranks are done and this one is ended."""
     try:
         torch.set_num_threads(1)
         os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
@@ -231,13 +225,14 @@ def plain_step(
 
 
 def average(
-    module: ModuleType, gradients: dict[str, Tensor | None], frozen: list[str], like: Tensor
+    module: ModuleType, gradients: dict[str, Tensor | None], frozen: list[str]
 ) -> dict[str, Any]:
     """The gradients that a rank holds after average_gradients; the parameters belong to a submodule."""
-    inner = nn.ParameterDict({name: torch.zeros_like(like) for name in gradients})
+    zeros = torch.zeros(2, 3, dtype=torch.float64)
+    inner = nn.ParameterDict({name: zeros.clone() for name in gradients})
     for name, gradient in gradients.items():
         inner[name].requires_grad_(name not in frozen)
-        inner[name].grad = None if gradient is None else gradient.clone()
+        inner[name].grad = gradient
     module.average_gradients(nn.Sequential(inner))
     return gradients_of(inner)
 
@@ -251,8 +246,8 @@ def group(
 ) -> list[dict[str, Any]]:
     """What each rank of one launch reports, part by part.
 
-    `parameters` and `batches` are those of each rank. A case of average_gradients has each rank's
-    `gradients`, the names of those that are `frozen`, and a tensor that the parameters are `like`.
+    `parameters` and `batches` are those of each rank. A case of average_gradients has the gradients of each
+    rank, and the names of those that are frozen.
     """
 
     def worker(rank: int, world_size: int) -> dict[str, Any]:
@@ -263,9 +258,8 @@ def group(
             "step": attempt(wrapped_step, module, mine, lr, batch),
             "plain": attempt(plain_step, module, mine, lr, batch),
         }
-        for name, case in cases.items():
-            own = case["gradients"][rank]
-            report[name] = attempt(average, module, own, case["frozen"], case["like"])
+        for name, (gradients, frozen) in cases.items():
+            report[name] = attempt(average, module, gradients[rank], frozen)
             if "error" in report[name]:
                 break  # the ranks may wait for each other in vain now
         return report

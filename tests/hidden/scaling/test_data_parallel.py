@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
+randn = functools.partial(torch.randn, dtype=torch.float64)
 Parameters = dict[str, Tensor]
 Batch = tuple[Tensor, Tensor]
 
@@ -43,7 +44,7 @@ OVERHEADS_HEAD = ["| overhead | ms | share (%) |", "| --- | --- | --- |"]
 def test_shard(student: Student) -> None:
     """The parts are consecutive rows, and no two sizes differ by more than one."""
     shard = student.function("shard")
-    for rows, world_size in [(7, 3), (11, 4), (8, 4), (5, 5), (6, 1)]:
+    for rows, world_size in [(10, 4), (8, 4), (5, 5)]:
         batch = torch.randn(rows, 2)
         parts = [shard(batch, rank, world_size) for rank in range(world_size)]
         what = f"the list of the parts of {rows} rows over {world_size} ranks"
@@ -55,7 +56,7 @@ def test_shard(student: Student) -> None:
 def test_shard_shapes(student: Student) -> None:
     """Batches of any dtype and any number of dimensions are cut along the first one."""
     shard = student.function("shard")
-    for batch in (torch.arange(5), torch.randn(5, 2, 3).double(), torch.rand(2, 7).t() > 0.5):
+    for batch in (torch.arange(5), torch.randn(5, 2, 3).double()):
         parts = [shard(batch, rank, 3) for rank in range(3)]
         assert_close(parts, parts_of(batch, 3), what="the list of the parts")
 
@@ -68,7 +69,7 @@ def test_shard_refuses(student: Student) -> None:
     """A rank, a size or a batch that does not fit is a ValueError that names the argument."""
     batch = torch.randn(4, 2)
     table = {
-        "world_size": [(batch, 0, 0), (batch, 0, -2)],
+        "world_size": [(batch, 0, 0)],
         "rank": [(batch, -1, 2), (batch, 2, 2)],
         "batch": [(batch, 0, 5), (batch[:0], 0, 1)],
     }
@@ -173,9 +174,9 @@ def test_train_step_rows(student: Student) -> None:
 @pytest.mark.hint("The caller of train_step decides on train() and eval().")
 def test_train_step_mode(student: Student) -> None:
     """A train step leaves every module in its mode."""
-    for modes in ([False, False, True, False], [True, False, True, False]):
-        left = student.run("modes_after", modes)
-        assert_equal(left, modes, what="the list of the modules' modes after the step")
+    modes = [False, False, True, False]
+    left = student.run("modes_after", modes)
+    assert_equal(left, modes, what="the list of the modules' modes after the step")
 
 
 @pytest.mark.points(2)
@@ -293,9 +294,13 @@ def test_scaling_efficiency(student: Student) -> None:
 @pytest.mark.hint("Look at every value, and ask math.isfinite.")
 def test_scaling_efficiency_refuses(student: Student) -> None:
     """Throughputs without one of 1, or that are not finite and positive, are a ValueError."""
-    bad: list[tuple[dict[int, float]]] = [({2: 10.0, 4: 20.0},)]
-    for rate in (0.0, -5.0, math.inf, math.nan):
-        bad += [({1: 10.0, 2: rate, 4: 30.0},), ({1: rate, 2: 10.0},)]
+    bad = [
+        ({2: 10.0, 4: 20.0},),
+        ({1: 0.0, 2: 10.0},),
+        ({1: 10.0, 2: -5.0, 4: 30.0},),
+        ({1: 10.0, 2: math.inf, 4: 30.0},),
+        ({1: math.nan, 2: 10.0},),
+    ]
     slow = ({1: 0.5, 2: 0.75},)
     laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
 
@@ -558,39 +563,33 @@ def stepped(weights: Parameters, gradients: Parameters, lr: float) -> Parameters
     return {name: value - lr * gradients[name] for name, value in weights.items()}
 
 
-def new_case(
-    *names: str, missing: dict[str, list[int]] | None = None, frozen: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Gradients of each rank by name, of which ranks may be missing one.
+def new_gradients(*names: str) -> list[dict[str, Tensor | None]]:
+    """Gradients of each rank by name. They nearly cancel, so that float32 would lose their mean."""
+    return [{name: large + randn(2, 3) for name in names} for large in (1e4, -1e4, 0.0)]
 
-    They nearly cancel, so that float32 would lose the mean.
-    """
-    gradients: list[dict[str, Tensor | None]] = []
-    for rank, large in zip(range(RANKS), (1e4, -1e4, 0.0), strict=True):
-        own: dict[str, Tensor | None] = {}
-        for name in names:
-            lacks_it = rank in (missing or {}).get(name, [])
-            own[name] = None if lacks_it else large + torch.randn(2, 3).double()
-        gradients.append(own)
-    return {"gradients": gradients, "frozen": list(frozen), "like": torch.zeros(2, 3).double()}
+
+def new_cases() -> dict[str, Any]:
+    """What average_gradients is to do: the gradients of each rank, and the names of frozen ones."""
+    missing = new_gradients("a", "b", "c", "d")
+    # Each rank lacks another gradient, so that one that skips it does not even wait in vain.
+    for own, name in zip(missing, ("a", "b", "c"), strict=True):
+        own[name] = own["d"] = None
+    frozen = new_gradients("weight", "scale", "shift")
+    for own in frozen:
+        own["shift"] = None
+    return {
+        "average": (new_gradients("weight", "bias"), []),
+        "average missing": (missing, []),
+        "average frozen": (frozen, ["scale", "shift"]),
+    }
 
 
 def in_group(student: Student) -> dict[str, Any]:
     """What goes into the one launch that many tests share, and what the probe has seen there."""
 
     def ask() -> dict[str, Any]:
-        # Each rank lacks another gradient, so that one that skips it does not even wait in vain.
-        missing = {"a": [0], "b": [1], "c": [2], "d": [0, 1, 2]}
-        nowhere = {"shift": [0, 1, 2]}
-        cases = {
-            "average": new_case("weight", "bias"),
-            "average missing": new_case("a", "b", "c", "d", missing=missing),
-            "average frozen": new_case(
-                "weight", "scale", "shift", missing=nowhere, frozen=["scale", "shift"]
-            ),
-        }
         parameters = [new_parameters() for _ in range(RANKS)]
-        batches = [new_batch(2) for _ in range(RANKS)]
+        batches, cases = [new_batch(2) for _ in range(RANKS)], new_cases()
         ranks = student.run("group", parameters, LR, batches, cases)
         return {"parameters": parameters, "batches": batches, "cases": cases, "ranks": ranks}
 
@@ -617,12 +616,11 @@ def by_rank(student: Student, part: str) -> list[Any]:
 
 def check_average(student: Student, name: str) -> None:
     """Every rank holds the mean over the ranks, where zeros stand for None; frozen gradients stay."""
-    case = in_group(student)["cases"][name]
-    gradients = case["gradients"]
+    gradients, frozen = in_group(student)["cases"][name]
     averaged = {}
-    for parameter in gradients[0].keys() - case["frozen"]:
+    for parameter in gradients[0].keys() - frozen:
         present = [own[parameter] for own in gradients if own[parameter] is not None]
-        averaged[parameter] = sum(present, case["like"]) / RANKS
+        averaged[parameter] = sum(present, torch.zeros(2, 3, dtype=torch.float64)) / RANKS
     right = [{**own, **averaged} for own in gradients]
     assert_close(by_rank(student, name), right, what="the list of the ranks' gradients")
 

@@ -46,14 +46,8 @@ Case = tuple[list[float], float, list[float]]
 DIVERGING: list[Case] = [
     ([8.0, 4, 2, 1, 2, 4], 5.0, [9, 3, 30, 200]),
     ([16.0, 10, 3, 11, 12, 3], 100.0, [5]),
-    ([2.0], 9.0, [1, 10]),
 ]
-NOT_FINITE: list[Case] = [
-    ([2.0, 1], NAN, [5, 1, 9, 1]),
-    ([2.0], INF, [1]),
-    ([], NAN, [1, 9, 1]),
-    ([], INF, [1]),
-]
+NOT_FINITE: list[Case] = [([2.0, 1], NAN, [5, 1, 9, 1]), ([], INF, [1])]
 STEADY = [1.0, 2, 3, 4, 3, 4]
 
 # How near the points of a figure are to those of the result.
@@ -68,9 +62,9 @@ POINT_RTOL = 1e-5
 @pytest.mark.hint("Space the exponents evenly, from log10(lr_min) to log10(lr_max), in float64.")
 def test_rates(student: Student) -> None:
     """The rates are evenly spaced in log(lr), from lr_min to lr_max."""
-    for span in [(near(1e-6), near(10.0), 12), (near(3e-4), near(0.2), 2)]:
-        rates = student.function("exponential_lrs")(*span)
-        assert_close(rates, geometric(*span), what=f"exponential_lrs{span}", atol=0.0)
+    span = (near(1e-6), near(10.0), 12)
+    rates = student.function("exponential_lrs")(*span)
+    assert_close(rates, geometric(*span), what=f"exponential_lrs{span}", atol=0.0)
 
 
 @pytest.mark.requires("test_rates")
@@ -90,9 +84,9 @@ def test_default_rates(student: Student) -> None:
 def test_refuses_bad_rates(student: Student) -> None:
     """An lr_min not above 0, an lr_max not above lr_min, or fewer than 2 steps are a ValueError."""
     table = {
-        "lr_min": [(0.0, 1.0, 5), (-0.1, 1.0, 5)],
-        "lr_max": [(0.1, 0.1, 5), (0.1, 0.05, 5)],
-        "steps": [(0.1, 1.0, 1), (0.1, 1.0, 0)],
+        "lr_min": [(0.0, 1.0, 5)],
+        "lr_max": [(0.1, 0.1, 5)],
+        "steps": [(0.1, 1.0, 1)],
     }
     laws.check_errors(student, "exponential_lrs", table, fine=(0.1, 1.0, 5))
 
@@ -287,8 +281,7 @@ def test_restores_optimizer_state(student: Student) -> None:
 def test_restores_after_stop(student: Student) -> None:
     """A test that stops early restores the parameters too."""
     told = f"A test that stops early restores, too. {PARAMETERS_BACK}"
-    for third in (NAN, 1e4):
-        check_restores(student, ("0.values",), told, third=third)
+    check_restores(student, ("0.values",), told, third=NAN)
 
 
 @pytest.mark.requires("test_next_batches")
@@ -364,7 +357,6 @@ def test_suggestion(student: Student) -> None:
 def test_suggestion_factor(student: Student) -> None:
     """A loss diverges above factor times the lowest before it, not at exactly that."""
     check_suggestions(student, [([4.0, 2, 1, 1.5, 2], 4.0, [3, 8, 16])], factor=2.0)
-    check_suggestions(student, [([4.0, 2, 1, 3, 5, 8], 9.0, [3, 16, 32])], factor=8.0)
 
 
 @pytest.mark.points(3)
