@@ -94,12 +94,8 @@
   // The page of the class: its parts are fetched anew when something happened.
   if (document.querySelector("[data-live=class]")) {
     const source = new EventSource("/api/staff/events");
-    let first = true;
+    // The first event comes when the stream opens: what came in since the page was written is not missed.
     source.addEventListener("state", async () => {
-      if (first) {
-        first = false;
-        return;
-      }
       const answer = await fetch("/class");
       // Signed out elsewhere, or the token was replaced: the page for signing in says so, once.
       if (answer.status === 401) {
