@@ -95,7 +95,9 @@
   if (document.querySelector("[data-live=class]")) {
     const source = new EventSource("/api/staff/events");
     // The first event comes when the stream opens: what came in since the page was written is not missed.
+    let [asked, shown] = [0, 0];
     source.addEventListener("state", async () => {
+      const number = ++asked;
       const answer = await fetch("/class");
       // Signed out elsewhere, or the token was replaced: the page for signing in says so, once.
       if (answer.status === 401) {
@@ -104,6 +106,9 @@
       }
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      // An answer that comes after that to a later question is older.
+      if (number < shown) return;
+      shown = number;
       // A table that someone reads with the keyboard keeps the focus: its content alone is replaced.
       for (const part of ["header", "#main"]) {
         const [now, then] = [document.querySelector(part), page.querySelector(part)];
