@@ -197,6 +197,7 @@ class Session:
             watch_imports=self._watch_imports,
         )
         session.output, session._budget = self.output, self._budget
+        session.run_seed = self.run_seed
         return session
 
     def count_imports(self, apart: Session) -> None:
