@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.course.caught import read_caught, write_caught
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.gradebook.keeper import Keeper
@@ -190,11 +191,15 @@ def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: st
         raise SubmissionError(
             f"The file of {group.id} is no Python: no wrong answer can be made of it."
         )
+    try:
+        caught = read_caught(course, exercise)
+    except ValueError as error:
+        raise CourseError(f"{course.caught(exercise)}: {error}.") from error
     folder = course.mutants(exercise).with_suffix("")
     path = folder / f"class_{group.id.rpartition('-')[2]}.py"
-    header = f"# wrong: {sentence} | caught by: {', '.join(group.caught_by)} | says: {sentence}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{header}{ast.unparse(tree)}\n", encoding="utf-8")
+    path.write_text(f"# wrong: {sentence}\n{ast.unparse(tree)}\n", encoding="utf-8")
+    write_caught(course, exercise, caught | {path.stem: group.caught_by})
     with keeper.transaction():
         for attempt, result in _verdicts(keeper, group):
             keeper.reword(attempt, _renamed(result, group, sentence))
