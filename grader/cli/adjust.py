@@ -75,7 +75,6 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
       grade adjust results zoe relu --release --reason "ctypes only measures the memory"
       grade adjust results --list
     """
-
     _refuse_mixtures(names, options)
     # A folder without a gradebook must not get one.
     with Gradebook.open(results) as book:
@@ -131,7 +130,6 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _list(book: Gradebook) -> None:
-
     tell_unfinished(book)
     console = open_console()
     show_corrections(console, book.corrections(), book.names(), book.policy.zone)
@@ -142,7 +140,6 @@ def _target(
     book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ExerciseResult]:
     """The student's id, empty for all, and the exercise in a blank result."""
-
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
     blank = book.blank
     exercises = (
@@ -156,7 +153,6 @@ def _target(
 
 
 def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
@@ -182,13 +178,11 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
 
 def _line(text: str) -> str:
     """A text of the command line on one line, harmless to show."""
-
     return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:
     """The digest of the file whose points are held; raises SubmissionError where none are."""
-
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
     if entry is None or not any(e.name == exercise and e.held for e in exercises):
@@ -198,7 +192,6 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     """What the judge gave a student; None for all, and where there is no verdict."""
-
     entry = book.entry_of(student) if student else None
     for result in entry.result.exercises if entry is not None else ():
         if result.name == exercise and result.status is not Status.UNJUDGED:
@@ -207,7 +200,6 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
 
 
 def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-
     made = dict(enumerate(keeper.book.corrections()))
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]
@@ -236,7 +228,6 @@ def _show_change(
     book: Gradebook, correction: Correction, change: Any, *, undone: bool = False
 ) -> Effect:
     """Make a change, and print what it changes: a student's points and total, or those of the class."""
-
     names = book.names()
 
     def entries() -> Any:

@@ -96,7 +96,6 @@ def audit(
 
 
 def _forge(course_path: Path, names: tuple[str, ...]) -> ExitCode:
-
     course = shared.open_course(course_path)
     exercises = shared.known_exercises(course, names)
     with ProgressBar("judgments", timed=True) as bar:
@@ -125,7 +124,6 @@ def doctor(level: str) -> None:
     Example:
       grade doctor
     """
-
     walls = survey()
     standing = [wall.name for wall in walls if wall.stands]
     show_walls(open_console(), walls, reached(standing))

@@ -61,7 +61,6 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
 def _new(
     exercise: str | None, folder: Path | None, chapter: str | None, title: str | None
 ) -> Scaffolded:
-
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
     if exercise is None:
@@ -76,7 +75,6 @@ def _new(
 
 
 def _has_course(folder: Path) -> bool:
-
     with contextlib.suppress(CourseError):
         return find_course(folder).is_file()
     return False
@@ -154,7 +152,6 @@ def new_assignment(
 
 
 def _time(option: str, text: str | None) -> datetime.datetime | None:
-
     if text is None:
         return None
     try:
@@ -198,14 +195,12 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
 
 
 def _is_marked(course: Course, exercise: Exercise) -> bool:
-
     path = course.solution(exercise)
     return path.is_file() and has_markers(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _check(course: Course, exercise: Exercise) -> bool:
     """Print how a stub has drifted, and return whether it has."""
-
     complaints = drift(course, exercise)
     for complaint in complaints:
         click.echo(clean_lines(complaint, 10_000))
@@ -224,5 +219,4 @@ def own_course(path: Path, assignment: str | None = None) -> Course:
 
 def shell_path(path: Path) -> str:
     """A path as a shell takes it."""
-
     return clean(shlex.quote(str(path)), 1000)

@@ -297,7 +297,6 @@ def regrade(
 
 def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
     """The options of a command that has a class judged; without --seed, with the seed of before."""
-
     seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
@@ -341,7 +340,6 @@ def _pool(
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
-
     console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())
@@ -364,6 +362,5 @@ def _show(
 
 
 def _exit(summary: BatchSummary) -> None:
-
     faults = any(entry.kind is Reason.FAULT for entry in summary.attention)
     click.get_current_context().exit(ExitCode.FAULT if faults else ExitCode.FULL_MARKS)

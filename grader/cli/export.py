@@ -50,7 +50,6 @@ def _readers(option: str) -> list[str]:
 
 def _listed() -> tuple[str, list[tuple[str, str]]]:
     """The formats for the help: those of one file about the class first."""
-
     rows = [
         (name, f"{chosen.summary}{', a file a student' * isinstance(chosen, StudentFormat)}")
         for name, chosen in FORMATS.items()
@@ -162,7 +161,6 @@ def export(
       grade export results --format gradescope -o gradescope/
       grade export result.json --format markdown >> "$GITHUB_STEP_SUMMARY"
     """
-
     chosen = FORMATS[name]
     for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
         if shared.was_given(option) and option not in chosen.reads:
@@ -233,7 +231,6 @@ class _Held:
 
 
 def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[Entry]:
-
     if not source.is_dir():
         return (read_result(source),)
     return ClassSource(source, assignment, anonymous=anonymous)
@@ -263,7 +260,6 @@ def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Optio
 def _write_students(
     chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-
     folder, left_out = folder_at(output), 0
     for entry in entries:
         try:
@@ -280,6 +276,5 @@ def _write_students(
 
 
 def _tell(notes: list[str]) -> None:
-
     for note in notes:
         click.echo(clean_lines(note, _LONGEST_NOTE), err=True)

@@ -146,7 +146,6 @@ def _need_extra() -> None:
 
 
 def _back_up(results: Path, target: Path) -> None:
-
     if target.exists():
         raise click.UsageError(f"{target} is there already: name a new file.")
     with Gradebook.open(results):
@@ -235,7 +234,6 @@ def _tell_revoked(name: str, count: int) -> None:
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
-
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as out:

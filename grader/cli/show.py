@@ -36,7 +36,6 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
       grade show results/ ann
       grade show results/ "Ann Lee" glu
     """
-
     with open_book(results) as book:
         students, pseudonyms = book.students(), Pseudonyms.kept_in(book)
         ids = {pseudonyms.of(listed.id): listed.id for listed in students}
@@ -107,7 +106,6 @@ def requests(
 def _show_requests(
     book: Gradebook, number: int | None, *, with_answered: bool, anonymous: bool
 ) -> None:
-
     shown = AnonymousBook(book) if anonymous else book
     every, console, zone = shown.requests(), open_console(), book.policy.zone
     if number is None:
@@ -119,7 +117,6 @@ def _show_requests(
 
 
 def _answer(results: Path, number: int, text: str, author: str) -> None:
-
     with Keeper.open(results) as keeper:
         answered = answer(keeper, numbered(keeper.book.requests(), number), text, author)
     students = listed([request.student for request in answered])
@@ -127,7 +124,6 @@ def _answer(results: Path, number: int, text: str, author: str) -> None:
 
 
 def _ask(results: Path, student: str, exercise: str, text: str) -> None:
-
     with Keeper.open(results) as keeper:
         book = keeper.book
         refuse_ungraded([exercise], book)

@@ -136,7 +136,6 @@ def verify(
 
 
 def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: int) -> ExitCode:
-
     with ProgressBar("mutants", timed=True) as bar:
         reports = mutate(course, exercises, most=most, jobs=jobs, begin=bar.start, done=bar.advance)
 
@@ -145,7 +144,6 @@ def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: in
 
 
 def _count_words(course: Course, exercises: tuple[Exercise, ...], jobs: int) -> ExitCode:
-
     with ProgressBar("exercises", timed=True) as bar:
         bar.start("", len(exercises))
         reports = forge(course, exercises, (Forgery.REPLAY,), jobs=jobs, done=bar.advance)
