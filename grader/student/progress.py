@@ -209,10 +209,8 @@ class Logbook:
 
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
         """The first exercise that is not done, of those that are proposed; None if every one is done."""
-        for exercise in self._course.by_urgency():
-            if not self.standing(exercise, files[exercise.id]).is_done:
-                return exercise
-        return None
+        proposed = self._course.by_urgency()
+        return next((e for e in proposed if not self.standing(e, files[e.id]).is_done), None)
 
     @property
     def is_served(self) -> bool:

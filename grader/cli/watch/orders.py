@@ -5,12 +5,9 @@ A file is judged only if its content changed, and the newest content wins: new o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from grader.course.manifest import Exercise
-from grader.course.suite import tests_of
 from grader.errors import CourseError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
@@ -22,32 +19,18 @@ _OPTIONS = GradingOptions()
 
 
 class Orders:
-    """The orders to one warm judge, which tells of tests and answers from a thread of its own.
+    """What a warm judge was asked, and what it answered: `open` are the orders that wait for an answer."""
 
-    `open` are the orders that wait for an answer, `number` is that of the newest ones.
-    """
-
-    def __init__(self, workspace: Workspace, tell: Callable[[Event], None]) -> None:
-        self._workspace, self._course = workspace, workspace.course
+    def __init__(self, workspace: Workspace, judge: WarmJudge) -> None:
+        self._workspace, self._course, self._judge = workspace, workspace.course, judge
         # By exercise: the source that was judged last, and its result.
         self._known: dict[str, tuple[bytes | None, ExerciseResult]] = {}
-        self.number = 0
+        self._number = 0
         self.open: list[Order] = []
-        self._judge = WarmJudge(
-            self._course,
-            answer=tell,
-            test=lambda order, count: tell(TestProgress(order, count)),
-            crashed=lambda error: tell(Crashed(error)),
-        )
-
-    def close(self) -> None:
-        """End the judge, also in the middle of something."""
-        self._judge.close()
 
     def warm_up(self, exercise: Exercise) -> None:
         """Have the stub judged, unseen, so that a first save finds the judge warm."""
-        stub = self._course.stub(exercise).source
-        self._judge.ask([Order(-1, exercise, stub)])
+        self._judge.ask([Order(-1, exercise, self._course.stub(exercise).source)])
 
     def is_new(self, exercise: Exercise) -> bool:
         """Whether the file is neither what was judged last nor what is being judged."""
@@ -66,7 +49,7 @@ class Orders:
 
         Raises CourseError for an exercise without a suite.
         """
-        self.number += 1
+        self._number += 1
         self.open = []
         for exercise in exercises:
             if not self._course.suites(exercise):
@@ -78,12 +61,8 @@ class Orders:
             if result is not None:
                 self._known[exercise.id] = (handed.source, result)
             elif handed.source is not None:
-                self.open.append(Order(self.number, exercise, handed.source))
+                self.open.append(Order(self._number, exercise, handed.source))
         self._judge.ask(self.open)
-
-    def tests(self, order: Order) -> int:
-        """The number of tests that an order is going to run."""
-        return len(tests_of(self._course, order.exercise, _OPTIONS.suites))
 
     def take(self, answer: Answer) -> bool:
         """Keep an answer of the judge; return False if its order was called off."""
@@ -97,77 +76,3 @@ class Orders:
         if result is not None:
             self._known[order.exercise.id] = (order.source, result)
         return True
-
-
-class Saved(msgspec.Struct, frozen=True):
-    """The files of these exercises changed; the last one last."""
-
-    ids: tuple[str, ...]
-
-
-class Pressed(msgspec.Struct, frozen=True):
-    """A key."""
-
-    key: str
-
-
-class Redraw(msgspec.Struct, frozen=True):
-    """The terminal has another size."""
-
-
-class TestProgress(msgspec.Struct, frozen=True):
-    """The number of tests of an order that ended."""
-
-    __test__ = False
-
-    order: Order
-    count: int
-
-
-class Plotted(msgspec.Struct, frozen=True):
-    """The output of plotting an exercise."""
-
-    exercise: Exercise
-    text: str
-
-
-class HandInProgress(msgspec.Struct, frozen=True):
-    """Where the server is with a file that was handed in, in words."""
-
-    text: str
-
-
-class Served(msgspec.Struct, frozen=True):
-    """The server's verdict on a source."""
-
-    exercise: Exercise
-    source: bytes
-    result: ExerciseResult
-
-
-class NotServed(msgspec.Struct, frozen=True):
-    """Why the server gives no verdict on a source."""
-
-    exercise: Exercise
-    source: bytes
-    fault: str
-
-
-class Crashed(msgspec.Struct, frozen=True):
-    """A thread of the grader ended."""
-
-    error: Exception
-
-
-Event = (
-    Saved
-    | Pressed
-    | Redraw
-    | TestProgress
-    | Answer
-    | Plotted
-    | HandInProgress
-    | Served
-    | NotServed
-    | Crashed
-)
