@@ -41,7 +41,17 @@ class Matching(msgspec.Struct, frozen=True):
 def match(
     people: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]], keys: Sequence[Key]
 ) -> Matching:
-    """Match people to rows, key by key; a missing or empty value matches nothing."""
+    """Match people to rows by each key in turn; a missing or empty value matches nothing.
+
+    By one key a person gets the row with the same value if that row is free, is the only one, is claimed by no
+    other person, and differs from the person in no identity that was compared before. All others are left to
+    the next key; those who are never matched are `missing`, or `ambiguous` where a choice was open.
+
+    Args:
+        people: the properties of each person, by the names in `Key.person`.
+        rows: the cells of each row, by column.
+        keys: from the surest to the weakest.
+    """
     row_of: dict[int, int] = {}
     person_of: dict[int, int] = {}
     ambiguous: set[int] = set()
@@ -115,7 +125,11 @@ def match_notes(
 
 
 class Grades:
-    """The people and the totals of all entries, to be matched with the rows of a template."""
+    """The people and the totals of all entries, to be matched with the rows of a template.
+
+    `identity` gives the properties by which a person is matched. A total is None where an exercise has no
+    verdict; with `out_of` totals are scaled to so many points.
+    """
 
     def __init__(
         self,
