@@ -93,7 +93,8 @@ def lines(exercise: ExerciseResult) -> list[Line]:
 def lines_that_count(exercise: ExerciseResult) -> list[Line]:
     """The tests and the change with the points that count, none of them below 0.
 
-    For formats that allow no negative points: a loss is taken off the tests instead.
+    For formats that allow no negative points: what was taken off is a line that earned nothing of its worth,
+    and the tests that passed are worth so much less.
     """
     return _lines(exercise, *shares_that_count(exercise))
 
