@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.course.caught import read_caught, write_caught
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.gradebook.keeper import Keeper
@@ -184,12 +185,16 @@ def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: st
         raise SubmissionError(
             f"The file of {group.id} is no Python: no wrong answer can be made of it."
         )
+    try:
+        caught = read_caught(course, exercise)
+    except ValueError as error:
+        raise CourseError(f"{course.caught(exercise)}: {error}.") from error
     folder = course.mutants(exercise).with_suffix("")
     path = folder / f"class_{group.id.rpartition('-')[2]}.py"
-    caught_by = ", ".join(test.name for test in group.tests)
-    header = f"# wrong: {sentence} | caught by: {caught_by} | says: {sentence}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{header}{ast.unparse(tree)}\n", encoding="utf-8")
+    path.write_text(f"# wrong: {sentence}\n{ast.unparse(tree)}\n", encoding="utf-8")
+    caught_by = tuple(test.name for test in group.tests)
+    write_caught(course, exercise, caught | {path.stem: caught_by})
     names, book = {(test.visibility, test.name) for test in group.tests}, keeper.book
     with keeper.transaction():
         for student in book.students():
