@@ -23,7 +23,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
 from grader.serve.http import Refusal, answered
 from grader.serve.observing import JsonLines, Observed
-from grader.serve.pages import Pages, RequestPages
+from grader.serve.pages import Pages
 from grader.serve.server import OpenServer, Settings, opened
 
 log = logging.getLogger("grader.serve")
@@ -34,7 +34,7 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages, requests: RequestPages) -> list[Route]:
+def routes(api: Api, pages: Pages) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -52,8 +52,8 @@ def routes(api: Api, pages: Pages, requests: RequestPages) -> list[Route]:
         Route("/metrics", api.metrics),
         Route("/", pages.home),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
-        Route("/class/requests", requests.queue, methods=["GET", "POST"]),
-        Route("/requests", requests.ask, methods=["POST"]),
+        Route("/class/requests", pages.queue, methods=["GET", "POST"]),
+        Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
         Route("/sign-out", pages.sign_out, methods=["POST"]),
         Route("/static/{name}", pages.static),
@@ -82,7 +82,7 @@ def _application(server: OpenServer) -> Starlette:
 
     errors = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, GraderError, Exception)
     return Starlette(
-        routes=routes(api, pages, RequestPages(server)),
+        routes=routes(api, pages),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )

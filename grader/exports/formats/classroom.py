@@ -57,24 +57,19 @@ def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]
 
 
 def _fitting(group: list[Line], most: int) -> bytes:
-    """The tests of a runner in so many bytes: with shorter texts, or all of them as one test."""
-    scores, worths = zip(*((line.share.score, line.share.max_score) for line in group), strict=True)
+    """The tests of a runner, of which all hold or none, in so many bytes: shortened, or as one test."""
+    worth = sum(line.share.max_score for line in group)
     statuses = [_status(line.test.outcome) for line in group]
-    status = "pass" if {*statuses} == {"pass"} else "fail"
+    whole = "pass" if statuses[0] == "pass" else "fail"
 
     def written(limit: int) -> bytes:
-        return _encoded(status, sum(worths), [_test(line, limit) for line in group])
+        return _encoded(whole, worth, [_test(line, limit) for line in group])
 
     if len(written(0)) <= most:
         return fitted(written, most)
-    # All of them hold, or none does.
-    test = {
-        "name": f"{len(group)} tests",
-        "status": statuses[0],
-        "score": sum(scores),
-        "message": "",
-    }
-    return _encoded("pass" if statuses[0] == "pass" else "fail", sum(worths), [test])
+    score, name = sum(line.share.score for line in group), f"{len(group)} tests"
+    test = {"name": name, "status": statuses[0], "score": score, "message": ""}
+    return _encoded(whole, worth, [test])
 
 
 def _encoded(status: str, worth: int, tests: list[dict[str, Any]]) -> bytes:
