@@ -7,7 +7,6 @@ killed at any moment. A verdict that is replaced is set aside.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -28,6 +27,7 @@ from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import total_of
 from grader.gradebook.store import FILE, Store, only_writer, opened
+from grader.gradebook.times import now
 from grader.gradebook.verdict_key import VerdictKey, grader_digest, source_digest
 from grader.gradebook.work import Attempt, Verdict, packed
 from grader.judge.assignment import Observations
@@ -297,7 +297,7 @@ class Keeper:
             score=result.score,
             max_score=result.max_score,
             packed=packed(result),
-            graded_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            graded_at=now(),
             seed=seed,
             environment=environment,
         )

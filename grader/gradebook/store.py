@@ -274,6 +274,7 @@ class Store:
         return self._requests(f"{_REQUEST} WHERE student = ? ORDER BY number", (student,))
 
     def _requests(self, query: str, values: Sequence[str]) -> list[KeptRequest]:
+        """The requests that a query finds, each with its answers."""
         if not self._has_requests:
             # A gradebook that nothing was written to since an earlier grader has no such table.
             known = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"
@@ -452,6 +453,7 @@ class Store:
         return dict(rows.fetchall())
 
     def _verdict(self, row: Any) -> Verdict:
+        """A row of `grades` as a verdict, whose result stays packed."""
         status, score, max_score, result, graded_at, seed, environment = row
         return Verdict(
             status=_read(lambda: Status(status)),
