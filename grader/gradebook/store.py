@@ -170,8 +170,8 @@ class Store:
         """Set some facts; what is no text is kept as JSON."""
         self._facts_changed += 1
         for name, value in facts.items():
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, text))
+            row = name, as_text(value)
+            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
 
     # --- students -------------------------------------------------------------------------------
 
@@ -483,6 +483,11 @@ class Store:
 
 
 # --- values -------------------------------------------------------------------------------------------
+
+
+def as_text(value: Any) -> str:
+    """A fact as the table has it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _student(row: Any) -> StudentInfo:
