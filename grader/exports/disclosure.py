@@ -69,6 +69,7 @@ def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Resu
 
 
 def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
+    """The exercise as its student may read it at this level; public tests alone stay as they are."""
     if exercise.status is Status.UNJUDGED:
         # Its message is about a fault of the grader, as of a hidden suite; every format has words of its own.
         exercise = replace(exercise, message="")

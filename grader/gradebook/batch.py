@@ -177,6 +177,10 @@ class _Batch:
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
     def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
+        """Judge what the students handed in, and end the grading.
+
+        Where the rules changed, the results of all other students are written, too.
+        """
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
         policy = policy_of(self._course, self._book.fact("policy_file"))
         is_other = self._keeper.begin(self._course, blank, policy)
@@ -202,6 +206,7 @@ class _Batch:
         )
 
     def _tasks(self, students: Iterator[ToJudge]) -> Iterator[Task]:
+        """The tasks for the pool, student by student, each with what needs no judge kept before."""
         while True:
             # All verdicts that need no judge are synced to the disk together.
             with self._keeper.transaction():
@@ -263,6 +268,7 @@ class _Batch:
         return True
 
     def _take(self, verdict: Completed) -> None:
+        """Keep a verdict for every file that waited for it; without one the files stay unjudged."""
         key = self._tasks_of.pop(verdict.number)
         waiting = self._open.pop(key)
         self._judged += 1
@@ -284,6 +290,7 @@ class _Batch:
         result: ExerciseResult,
         environment: Environment,
     ) -> None:
+        """Keep a result for one file, with what is odd in that file."""
         held = () if result.untouched else question.held
         result = msgspec.structs.replace(result, held=held)
         self._keeper.keep(attempt, question.key, self._options.seed, result, environment)

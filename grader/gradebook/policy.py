@@ -373,6 +373,7 @@ def _zone(name: str) -> datetime.tzinfo:
 
 
 def _weighed(file: HandedIn, deadline: Deadline | None, is_beyond: bool) -> Weighed:
+    """A file by its deadline; without a time or a due time it is not late."""
     time = submitted(file.submitted_at)
     if deadline is None or time is None:
         return Weighed(file, deadline, None, 0.0, file.judged, False, is_beyond)

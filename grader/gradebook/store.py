@@ -170,8 +170,8 @@ class Store:
         """Set some facts; what is no text is kept as JSON."""
         self._facts_changed += 1
         for name, value in facts.items():
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, text))
+            row = name, as_text(value)
+            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
 
     # --- students -------------------------------------------------------------------------------
 
@@ -274,6 +274,7 @@ class Store:
         return self._requests(f"{_REQUEST} WHERE student = ? ORDER BY number", (student,))
 
     def _requests(self, query: str, values: Sequence[str]) -> list[KeptRequest]:
+        """The requests that a query finds, each with its answers."""
         if not self._has_requests:
             # A gradebook that nothing was written to since an earlier grader has no such table.
             known = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"
@@ -452,6 +453,7 @@ class Store:
         return dict(rows.fetchall())
 
     def _verdict(self, row: Any) -> Verdict:
+        """A row of `grades` as a verdict, whose result stays packed."""
         status, score, max_score, result, graded_at, seed, environment = row
         return Verdict(
             status=_read(lambda: Status(status)),
@@ -481,6 +483,11 @@ class Store:
 
 
 # --- values -------------------------------------------------------------------------------------------
+
+
+def as_text(value: Any) -> str:
+    """A fact as the table has it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _student(row: Any) -> StudentInfo:

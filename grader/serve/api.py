@@ -68,6 +68,7 @@ class Api:
         return answered(answer, 202, Location=f"/api/submissions/{handed.id}")
 
     async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> Handed:
+        """Keep what was handed in, then tell the queue, the class and the judges."""
         handed, places = await self._server.desk.answer(
             lambda desk: (desk.accept(student, read.files, key), desk.places())
         )
@@ -115,6 +116,7 @@ class Api:
         return await self._server.views.answer(lambda views: views.submission(handed, places))
 
     async def _events(self, handed: Handed) -> AsyncIterator[bytes]:
+        """The state of a submission, then what changes of it, until it is judged or the server ends."""
         with self._server.hub.listening(handed.attempt) as events:
             answer = await self._submission(handed)
             yield event("state", answer)
@@ -154,6 +156,7 @@ class Api:
         return stream(self._class_events())
 
     async def _class_events(self) -> AsyncIterator[bytes]:
+        """An event at once, then one for all that came in within a second."""
         with self._server.hub.listening(CLASS) as events:
             yield event("state", {})
             while (news := await _next_of(events)) is not CLOSED:

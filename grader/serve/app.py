@@ -61,6 +61,7 @@ def routes(api: Api, pages: Pages) -> list[Route]:
 
 
 def _application(server: OpenServer) -> Starlette:
+    """The routes, and one answer for each kind of error: JSON for programs, a page for people."""
     api = Api(server)
     pages = Pages(server, api)
 
@@ -167,6 +168,7 @@ def _allow_open_files() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens at the address; raises SubmissionError where it cannot."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -146,6 +146,7 @@ class Desk:
             )
 
     def _refuse_too_often(self, student: StudentInfo, exercises: Iterable[str], now: float) -> None:
+        """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours."""
         rules = self._policy.rules
         most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
         for exercise in exercises:

@@ -80,6 +80,7 @@ class HandInReader:
     def _exercise_files(
         self, student: StudentInfo, files: Mapping[str, bytes]
     ) -> dict[str, ExerciseFile]:
+        """The files of the exercises in what was sent, by the reader that `grade batch` has."""
         if not files:
             raise Refusal(400, "There is no file in it: hand in at least one.")
         if len(files) > _MOST_FILES:
@@ -100,6 +101,7 @@ class HandInReader:
 
 
 def _refuse_strange(name: str) -> None:
+    """Raise Refusal for a name that leads out of the folder, or that no file of an exercise has."""
     parts = name.split("/")
     if (
         not name.isprintable()

@@ -185,6 +185,7 @@ class GitHub:
         return student
 
     def _key(self, name: str) -> jwt.PyJWK:
+        """The key of this name; the issuer is asked at most twice a minute. Raises Refusal."""
         with self._lock:
             if name not in self._keys and time.monotonic() - self._asked_at > _PAUSE_SECONDS:
                 self._asked_at = time.monotonic()
@@ -194,6 +195,7 @@ class GitHub:
             return self._keys[name]
 
     def _fetched(self) -> dict[str, jwt.PyJWK]:
+        """The keys of the issuer now; raises Refusal with a time to try again."""
         try:
             with urllib.request.urlopen(self._issuer + _KEYS, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 (checked)
                 keys = jwt.PyJWKSet.from_dict(json.loads(answer.read(_MOST_BYTES)))

@@ -110,6 +110,7 @@ class Judging:
             thread.join()
 
     def _work(self) -> None:
+        """Take jobs until the server ends: the whole life of one thread."""
         try:
             # Now, and not when the first student waits.
             self._judges.start()
@@ -142,6 +143,7 @@ class Judging:
             self._changed.wait_for(is_over, _IDLE_SECONDS)
 
     def _judge(self, taken: Taken) -> None:
+        """Judge one job, and keep its verdict or let it wait again."""
         job, source, began = taken.job, taken.question.file.source, time.monotonic()
         assert source is not None, "a job is of a file"
         self._hub.tell(job.attempt, CHANGED)
@@ -170,6 +172,7 @@ class Judging:
         self._hub.tell(taken.job.attempt, CHANGED)
 
     def _progress(self, taken: Taken) -> Callable[[TestResult], None]:
+        """What is called at the end of each test, for the stream of the submission."""
         exercise, ended = taken.job.exercise, 0
 
         def done(_: TestResult) -> None:

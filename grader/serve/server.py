@@ -111,6 +111,7 @@ def _views(settings: Settings) -> Iterator[Views]:
 
 
 def _judges(settings: Settings, desk: BookThread[Desk]) -> TaskJudges | ClusterJudges:
+    """The judges of this machine, or of the cluster where one is named."""
     if not settings.scheduler:
         known = desk.ask(Desk.observations).result()
         return TaskJudges(settings.course, settings.judges, settings.options, known)

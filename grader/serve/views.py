@@ -156,6 +156,7 @@ class Views:
         )
 
     def _result(self, handed: Handed) -> Result | None:
+        """The result of what is judged so far, as students may read it; None before the first verdict."""
         verdicts = self.store.verdicts_of(handed.student)
         judged = [
             verdict

@@ -45,6 +45,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 
 def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write the columns that Canvas asks for and one new assignment, worth what the course is."""
     table, nameless, unfinished = Table(out), 0, 0
     first = next(iter(entries), None)
     if first is None:
@@ -109,6 +110,7 @@ class _Template:
         return [*notes, *grades.notes(empty)]
 
     def _score(self, row: tuple[str, ...], whole: float | None, notes: list[str]) -> str:
+        """The cell of a student: the points, or what is there where no score may undo it, with a note."""
         name, score = one_line(row[0]), row[self._assignment]
         if whole is None:
             notes.append(f"{name}: has no score, because a fault of the grader left it unjudged.")
@@ -125,6 +127,7 @@ class _Template:
         return {**cells, "Student": name_key(name), "SIS Login ID": login}
 
     def _find_section(self) -> int:
+        """The last column about the student; raises ExportError where the file is not Canvas's."""
         header = self._sheet.header
         if "ID" not in header[1:3] or "Section" not in header:
             raise ExportError(
@@ -134,6 +137,7 @@ class _Template:
         return header.index("Section")
 
     def _find_assignment(self) -> int:
+        """The column to fill in: by its title or its id, or the only one. Raises ExportError."""
         titles = {at: title for at, title in enumerate(self._sheet.header) if self._is_open(at)}
         places, wanted = list(titles), self._options.column.strip()
         if wanted:
@@ -157,9 +161,11 @@ class _Template:
         return not any("read only" in mark for mark in marks)
 
 
-FORMAT = ClassFormat(
-    "Canvas's gradebook; --template fills in its export",
-    Audience.STAFF,
-    ("template", "column", "out_of"),
-    write,
-)
+FORMATS = {
+    "canvas": ClassFormat(
+        "Canvas's gradebook; --template fills in its export",
+        Audience.STAFF,
+        ("template", "column", "out_of"),
+        write,
+    )
+}

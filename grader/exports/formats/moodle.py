@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import IO
 
 from grader.exports.disclosure import Audience
-from grader.exports.feedback import html_feedback, in_comment
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.formats.csv import exercise_columns, exercise_points
+from grader.exports.formats.feedback import html_feedback, in_comment
+from grader.exports.formats.tables import exercise_columns, exercise_points
 from grader.exports.matching import Grades, Key, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
@@ -38,6 +38,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 
 def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write a row a student, with a dash where there is no grade."""
     columns = exercise_columns(entries)
     table = Table(out)
     comments = [options.feedback] if options.feedback else []
@@ -128,6 +129,7 @@ class _Worksheet:
         return f"{one_line(row[self._identifier])} ({one_line(row[self._identifier + 1])})"
 
     def _find_identifier(self) -> int:
+        """The column of identifiers: words that end in a number, each another. Raises ExportError."""
         for at in range(len(self._sheet.header) - 1):
             cells = [row[at] for row in self._sheet.rows]
             words = all(
@@ -157,6 +159,7 @@ class _Worksheet:
         return maxima[0] - 1, maxima[0]
 
     def _find_comments(self) -> int:
+        """The column for feedback behind the grade, by its title; raises ExportError."""
         wanted, header = self._options.feedback.strip(), self._sheet.header
         places = [at for at, title in enumerate(header) if title.strip() == wanted]
         if len(places) == 1 and places[0] > self._grade:
@@ -183,9 +186,11 @@ class _Worksheet:
         return f"{why} in {self._options.template}: name it with --column. There are: {names}."
 
 
-FORMAT = ClassFormat(
-    "Moodle's grade import; --template fills in its worksheet",
-    Audience.STUDENTS,
-    ("template", "column", "out_of", "feedback"),
-    write,
-)
+FORMATS = {
+    "moodle": ClassFormat(
+        "Moodle's grade import; --template fills in its worksheet",
+        Audience.STUDENTS,
+        ("template", "column", "out_of", "feedback"),
+        write,
+    )
+}
