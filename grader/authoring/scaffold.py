@@ -194,6 +194,10 @@ def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str,
             fill("wrong.toml", id=exercise, chapter=chapter),
             "wrong answers: a right one with mistakes put in",
         ),
+        f"tests/wrong/{chapter}/{exercise}.caught.toml": (
+            fill("caught.toml", id=exercise),
+            "which tests catch each of them: `grade verify --write` writes it",
+        ),
     }
 
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from grader.authoring.caught import write_caught_by
 from grader.authoring.consistency import dangling, drift
+from grader.course.caught import write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
 from grader.course.sentences import sentences_of
@@ -33,13 +33,13 @@ _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENT
 
 
 class CaughtAnswer(msgspec.Struct, frozen=True):
-    """A wrong answer that was judged: its mistake, and the failing tests with what a student reads.
+    """A wrong answer that was judged: what is wrong, and the failing tests with what a student reads.
 
     `kept` is the part of the exercise's points that it earns, 0 to 1.
     """
 
     name: str
-    mistake: str
+    title: str
     messages: tuple[tuple[str, str], ...]
     kept: float
     is_central: bool
@@ -68,8 +68,8 @@ class TestWorth(msgspec.Struct, frozen=True):
 class ExerciseProof(msgspec.Struct, frozen=True):
     """One exercise, proved or not: how much was judged, what was caught, and every complaint.
 
-    `unproved` are the shares that could not be judged, and the packages that they need; `written` are the files
-    whose lists of tests that catch a wrong answer were written.
+    `unproved` are the shares that could not be judged, and the packages that they need; `written` is the file
+    of the tests that catch each wrong answer, if it was written and changed.
     """
 
     exercise: str
@@ -94,8 +94,8 @@ def verify(
 ) -> Iterator[ExerciseProof]:
     """Prove the exercises one after the other; `done` is called for every module that was judged.
 
-    The stub is judged too, although grading recognizes it without. With `write`, each wrong answer's list of
-    the tests that catch it is written before it is checked: those that do so under each of the `seeds`.
+    The stub is judged too, although grading recognizes it without. With `write`, the tests that catch each
+    wrong answer under each of the `seeds` are written (`grader.course.caught`) before they are checked.
     """
     for exercise in exercises:
         if not course.solution(exercise).is_file():
@@ -156,19 +156,20 @@ class _Prover:
         results = judged.results
         declared = declared_tests(course, exercise, tuple(Visibility))
         complaints = drift(course, exercise) + dangling(course, exercise, declared)
+        written: tuple[str, ...] = ()
+        if self._write:
+            written = write_caught(course, exercise, self._lists(all_wrongs, results))
+            wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
         complaints += [*wrongs.complaints, *judged.complaints]
         complaints += self._stub_complaints(stub_name, stub, results[stub_name].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
-        written: tuple[str, ...] = ()
-        if self._write:
-            written = write_caught_by(course, exercise, self._lists(all_wrongs, results))
-            wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
         caught = [
             (wrong, results[wrong.name][0])
             for wrong in wrongs.answers
             if 0 in results.get(wrong.name, {})
         ]
+        complaints += self._unwritten(caught)
         caught = _recognized(caught, self._tests)
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
@@ -237,7 +238,8 @@ class _Prover:
     ) -> dict[str, tuple[str, ...]]:
         """The tests that catch each wrong answer under every seed, by its id, in the order of the suites.
 
-        A test that cannot be run here stays in its list. What no test catches has no list: that is a complaint.
+        A test that cannot be run here stays in its list, as does the list of what could not be judged. What no
+        test catches has no list: that is a complaint.
         """
         left_out = self._left_out()
         declared = declared_tests(self._course, self._exercise, tuple(Visibility))
@@ -246,18 +248,29 @@ class _Prover:
         for wrong in wrongs.answers:
             judged = results.get(wrong.name, {}).values()
             failed = [{t.name for t in r.tests if t.outcome in _CAUGHT} for r in judged]
-            if failed and (names := set[str].intersection(*failed)):
+            names = set[str].intersection(*failed) if failed else set(wrong.caught_by)
+            if names:
                 names |= left_out.intersection(wrong.caught_by)
-                # Where the same tests stand in another order, that is the author's.
-                same = names == set(wrong.caught_by)
-                ordered = tuple(name for name in order if name in names)
-                lists[wrong.id] = wrong.caught_by if same else ordered
+                lists[wrong.id] = tuple(name for name in order if name in names)
         return lists
 
     def _left_out(self) -> set[str]:
         """The names of the tests that need a package which is not installed."""
         tests = declared_tests(self._course, self._exercise, tuple(Visibility))
         return {test.name for test in tests} - {test.name for test in self._tests}
+
+    def _unwritten(self, caught: Sequence[tuple[WrongAnswer, ExerciseResult]]) -> list[str]:
+        """A complaint about the wrong answers of which it is not written which tests catch them."""
+        ids = [
+            wrong.id
+            for wrong, result in caught
+            if not wrong.caught_by and any(test.outcome in _CAUGHT for test in result.tests)
+        ]
+        if not ids:
+            return []
+        file = self._course.name_of(self._course.caught(self._exercise))
+        command = f"`grade verify {self._exercise.id} --write`"
+        return [f"{file}: which tests catch {', '.join(ids)} is not in it: {command} writes it."]
 
     def _judge(self, run: _Run) -> Judgment | str:
         """How a run was judged, or the reason why it could not be."""
@@ -441,11 +454,12 @@ def _recognized(
 def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
     """Tests that should catch a wrong answer and do not, and words that its student does not read."""
     name = wrong.name
-    if not wrong.caught_by and wrong.base:
-        return [f"{name}: it has no caught_by: `grade verify --write` writes which tests catch it."]
+    if not wrong.title:
+        return [f"{name}: its first line must read '# wrong: ' and what its student reads."]
     if not wrong.caught_by:
-        form = "'# wrong: the mistake | caught by: test_a, test_b | told: words'"
-        return [f"{name}: its first line must read {form}."]
+        seen = any(test.outcome in _CAUGHT for test in result.tests)
+        # Where one does, `_unwritten` complains of the file.
+        return [] if seen else [f"{name}: no test catches it."]
     tests = {test.name: test for test in result.tests}
     complaints = [
         f"{name}: there is no test {test!r}." for test in wrong.caught_by if test not in tests
@@ -469,9 +483,7 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
 def _caught(wrong: WrongAnswer, result: ExerciseResult) -> CaughtAnswer:
     failed = [test for test in result.tests if test.outcome in _CAUGHT]
     messages = tuple((test.name, test.message) for test in failed)
-    return CaughtAnswer(
-        wrong.name, wrong.mistake, messages, kept(result.tests), bool(wrong.central)
-    )
+    return CaughtAnswer(wrong.name, wrong.title, messages, kept(result.tests), bool(wrong.central))
 
 
 def _worth(caught: Sequence[ExerciseResult], right: ExerciseResult | None) -> tuple[TestWorth, ...]:

@@ -215,7 +215,7 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
     if not matches:
         raise SubmissionError(f"There is no correction {where}; --list shows all.")
     *others, place = matches
-    _show_change(keeper.book, made[place], lambda: keeper.undo(place), undone=True)
+    _show_change(keeper.book, made[place], lambda: keeper.correct(replacing=(place,)), undone=True)
     if others:
         left = ", ".join(str(other + 1) for other in others)
         click.echo(f"There still holds: {left} of --list.", err=True)

@@ -51,7 +51,7 @@ class _VerifyCommand(Command):
 @click.option(
     "--write",
     is_flag=True,
-    help="Write which tests catch each wrong answer (caught_by) into tests/wrong first.",
+    help="Write which tests catch each wrong answer beside it first.",
 )
 @click.option(
     "--told", is_flag=True, help="Print what the student of each wrong answer would read, too."
@@ -95,12 +95,12 @@ def verify(
 
     Every wrong answer must be caught, by the tests and in the words that it names; and every test
     must catch one. Exits with 1 if there is a complaint. With --write the tests that catch each wrong answer
-    under every seed are written into tests/wrong first, and nothing else there is changed. With --told it
-    prints each wrong answer with the tests that fail and their messages, in the order in which its student
-    reads them. With --points it prints what each one keeps of the points, and marks those where one mistake
-    that is not marked as central costs more than a third. With --worth it prints of each test how many wrong
-    answers fail it, how many of them fail no other, and what it costs, in milliseconds: one that catches
-    nothing of its own and guards no sentence of the stub may go.
+    under every seed are written first, into a file of their own in tests/wrong. With --told it prints each
+    wrong answer with the tests that fail and their messages, in the order in which its student reads them.
+    With --points it prints what each one keeps of the points, and marks those where one mistake that is not
+    marked as central costs more than a third. With --worth it prints of each test how many wrong answers fail
+    it, how many of them fail no other, and what it costs, in milliseconds: one that catches nothing of its own
+    and guards no sentence of the stub may go.
 
     With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
     lists the changes that no test sees. Exits with 1 if there is one that is not marked as equivalent.

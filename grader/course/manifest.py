@@ -16,6 +16,7 @@ tests/plots/<chapter>/plot_<exercise>.py       what `grade plot` draws
 tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
 tests/wrong/<chapter>/<exercise>.toml          wrong answers, each of which must be caught: right ones, changed
 tests/wrong/<chapter>/<exercise>/*.py          wrong answers that are whole files
+tests/wrong/<chapter>/<exercise>.caught.toml   which tests catch each of them
 tests/observed/<chapter>/<exercise>.json       in a package, what tests saw of wrong answers, in their place
 """
 
@@ -365,6 +366,10 @@ class Course(msgspec.Struct, frozen=True):
         """Where the wrong answers stand that are changes of right ones, if there are any."""
         return self.root / "tests" / "wrong" / exercise.chapter / f"{exercise.id}.toml"
 
+    def caught(self, exercise: Exercise) -> Path:
+        """Where it stands which tests catch each wrong answer, once `grade verify --write` wrote it."""
+        return self.mutants(exercise).with_suffix(".caught.toml")
+
     def observed(self, exercise: Exercise) -> Path:
         """The file of what tests saw of wrong answers, for a package, which lacks these; it may be missing."""
         return self.root / "tests" / "observed" / exercise.chapter / f"{exercise.id}.json"
@@ -382,7 +387,8 @@ class Course(msgspec.Struct, frozen=True):
         files = self.judged_files()
         paths = [self.folder / ASSIGNMENTS]
         for exercise in self.exercises:
-            paths += [self.kept_stub(exercise), self.plot(exercise), self.mutants(exercise)]
+            paths += [self.kept_stub(exercise), self.plot(exercise)]
+            paths += [self.mutants(exercise), self.caught(exercise)]
             paths += [*self.rights(exercise), *self.variants(exercise, "wrong")]
         return files | self._read(path for path in paths if path.is_file())
 

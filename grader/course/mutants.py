@@ -1,29 +1,35 @@
 """The wrong answers of an exercise: mutants, which are right answers with a mistake put in, and whole files.
 
-tests/wrong/<chapter>/<exercise>.toml describes mutants, each a few changes of its base:
+tests/wrong/<chapter>/<exercise>.toml describes mutants, each by its id, the sentence that a student reads who
+makes the mistake, and the changes of its base:
 
     base = "tests/right/basics/mean/compact.py"
 
-    [[wrong]]
-    id = "divides_by_all"
-    mistake = "the sum is divided by the number of all elements"
-    caught_by = ["test_mean_of_rows"]
+    [wrong.divides_by_all]
     says = "You divide by the number of all elements: a row has as many as there are columns."
     change = [["x.shape[1]", "x.numel()"]]
 
-`caught_by` is what `grade verify --write` writes: the tests that catch it.
+    [wrong.loses_the_dimension]
+    says = "The dimension of the mean is lost: keep it, with keepdim=True."
+    change = '''
+     def mean(x):
+    -    total = x.sum(1, keepdim=True)
+    +    total = x.sum(1)
+    '''
+
+A change is pairs of an old text and a new one, or a diff: lines that go (`-`), that come (`+`) and that stay
+(a space), with a line `@@` between places that are apart. The old text or lines stand in the base once.
+
+Where a message of the suite or of a law itself names the mistake, an entry has no `says`: `mistake` says it to
+the author, and `told` are words of that message. A mistake may be `central` to a share or function.
 
 tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which says the same in its first line:
 
-    # wrong: the mistake | caught by: test_a, test_b | says: what the student reads
+    # wrong: You divide by the number of all elements.
+    # wrong: takes any shape | central: mean | told: should raise a ValueError
 
-A student who makes the mistake reads `says`, one or two sentences, or else `mistake`
-(`grader.judge.recognition`); `told` are words of the suite's own message, where that names the mistake.
-
-A mistake may be `central` to a function: `central = "forward"` in an entry, `| central: forward` before
-`| says:`.
-
-The file also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
+Which tests catch them stands in a file beside (`grader.course.caught`), which is read here. The file of mutants
+also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
 """
 
 from __future__ import annotations
@@ -35,12 +41,12 @@ from typing import Annotated, Any
 
 import msgspec
 
+from grader.course.caught import read_caught
 from grader.course.manifest import Course, Exercise
 from grader.toml import TomlMistake, read_toml
 
 _HEADER = re.compile(
-    r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|"
-    r"(\s*central:(?P<central>.+?)\|)?\s*(told:(?P<told>.*)|says:(?P<says>.*))"
+    r"#\s*wrong:(?P<sentence>[^|]+)(\|\s*central:(?P<central>[^|]+))?(\|\s*told:(?P<told>.+))?$"
 )
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -49,9 +55,9 @@ _Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
 class WrongAnswer(msgspec.Struct, frozen=True):
     """A wrong answer: its mistake, the tests that must catch it, and words that a student must read.
 
-    `name` says where it stands; `base` names the right answer that a mutant was made of. A file whose first
-    line says nothing has no `caught_by`, nor has an entry before `grade verify --write` wrote it. A mistake
-    that is `central` to a share or function may not keep most of its points.
+    `name` says where it stands; `base` names the right answer that a mutant was made of. It has no `caught_by`
+    before `grade verify --write` wrote which tests do. A mistake that is `central` to a share or function may
+    not keep most of its points.
     """
 
     id: str
@@ -68,6 +74,11 @@ class WrongAnswer(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         """What a student reads who makes this mistake."""
         return self.says or f"Known mistake: {self.mistake.rstrip('.')}."
+
+    @property
+    def title(self) -> str:
+        """What is wrong, for the author; empty for a whole file whose first line does not say it."""
+        return self.says or self.mistake
 
 
 class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,22 +98,20 @@ class WrongAnswers(msgspec.Struct, frozen=True):
 
 
 class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry of a mutants file: each change is a text of the base and what replaces it."""
+    """An entry of a mutants file; a change is a text of the base and what replaces it, or a diff."""
 
-    id: _Identifier
-    mistake: _Text
-    change: Annotated[tuple[tuple[_Text, str], ...], msgspec.Meta(min_length=1)]
-    caught_by: tuple[_Text, ...] = ()
+    change: Annotated[tuple[tuple[_Text, str], ...], msgspec.Meta(min_length=1)] | _Text
+    says: str = ""
+    mistake: str = ""
     told: str = ""
     central: str = ""
     base: str = ""
-    says: str = ""
 
 
 class _MutantsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mutants file, whose entries are read one by one: a mistake in one does not hide the others."""
 
-    wrong: tuple[dict[str, Any], ...] = ()
+    wrong: dict[str, dict[str, Any]] = {}
     equivalent: tuple[dict[str, Any], ...] = ()
     base: str = ""
 
@@ -112,16 +121,29 @@ class _MutantError(Exception):
 
 
 def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
-    """Read the wrong answers of an exercise, and make its mutants."""
-    answers = {path.stem: _whole(course, path) for path in course.variants(exercise, "wrong")}
+    """Read the wrong answers of an exercise and which tests catch them, and make its mutants."""
     complaints = equivalent_mutants(course, exercise)[1]
-    for outcome in _mutants(course, exercise):
+    try:
+        caught = read_caught(course, exercise)
+    except (TomlMistake, UnicodeDecodeError) as error:
+        complaints.append(f"{course.name_of(course.caught(exercise))}: {_reason(error)}.")
+        caught = {}
+    wholes = course.variants(exercise, "wrong")
+    answers = {path.stem: _whole(course, path, caught) for path in wholes}
+    for outcome in _mutants(course, exercise, caught):
         if isinstance(outcome, str):
             complaints.append(outcome)
         elif outcome.id in answers:
             complaints.append(f"{outcome.name}: another wrong answer has this id.")
         else:
             answers[outcome.id] = outcome
+    if not complaints:
+        file = course.name_of(course.caught(exercise))
+        command = f"`grade verify {exercise.id} --write`"
+        complaints += [
+            f"{file}: there is no wrong answer {id_!r}: {command} removes it."
+            for id_ in sorted(caught.keys() - answers.keys())
+        ]
     return WrongAnswers(tuple(answers[id_] for id_ in sorted(answers)), tuple(complaints))
 
 
@@ -155,29 +177,36 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
         return _MutantsFile()
     try:
         file = read_toml(path.read_text(encoding="utf-8"), _MutantsFile)
-    except UnicodeDecodeError as error:
-        raise _MutantError(str(error)) from error
-    except TomlMistake as error:
-        key = f" (`{error.path}`)" if error.path else ""
-        raise _MutantError(f"{error.reason}{key}{error.place}") from error
+    except (TomlMistake, UnicodeDecodeError) as error:
+        raise _MutantError(_reason(error)) from error
     if not file.wrong and not file.equivalent:
         raise _MutantError("Object missing required field `wrong`")
     return file
 
 
-def _whole(course: Course, path: Path) -> WrongAnswer:
-    source, name = path.read_bytes(), course.name_of(path)
-    header = _HEADER.match(source.partition(b"\n")[0].decode("utf-8", "replace"))
+def _reason(error: TomlMistake | UnicodeDecodeError) -> str:
+    """Why a file cannot be read, as the end of a complaint."""
+    if isinstance(error, UnicodeDecodeError):
+        return str(error)
+    key = f" (`{error.path}`)" if error.path else ""
+    return f"{error.reason}{key}{error.place}"
+
+
+def _whole(course: Course, path: Path, caught: Mapping[str, tuple[str, ...]]) -> WrongAnswer:
+    source, name, tests = path.read_bytes(), course.name_of(path), caught.get(path.stem, ())
+    header = _HEADER.match(source.partition(b"\n")[0].decode("utf-8", "replace").strip())
     if header is None:
-        return WrongAnswer(path.stem, name, source)
-    tests = tuple(test.strip() for test in header["tests"].split(","))
-    mistake, told, central, says = (
-        (header[part] or "").strip() for part in ("mistake", "told", "central", "says")
+        return WrongAnswer(path.stem, name, source, caught_by=tests)
+    sentence, central, told = (
+        (header[part] or "").strip() for part in ("sentence", "central", "told")
     )
+    mistake, says = (sentence, "") if told else ("", sentence)
     return WrongAnswer(path.stem, name, source, mistake, tests, told, central, says=says)
 
 
-def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
+def _mutants(
+    course: Course, exercise: Exercise, caught: Mapping[str, tuple[str, ...]]
+) -> Iterator[WrongAnswer | str]:
     """The mutants of an exercise, and a complaint for each that cannot be made."""
     name = course.name_of(course.mutants(exercise))
     try:
@@ -185,21 +214,24 @@ def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
     except _MutantError:
         return  # as `equivalent_mutants` complains
     rights = {course.name_of(right): right for right in course.rights(exercise)}
-    for number, entry in enumerate(file.wrong, 1):
-        label = f"{name}: {entry.get('id', f'entry {number}')}"
+    for id_, entry in file.wrong.items():
+        label = f"{name}: {id_}"
         try:
+            msgspec.convert(id_, _Identifier)
             mutant = msgspec.convert(entry, _Mutant)
+            if bool(mutant.says) == bool(mutant.mistake and mutant.told):
+                raise _MutantError("it needs either `says`, or `mistake` and `told`")
             base = mutant.base or file.base
             source = _mutate(base, rights, mutant.change).encode()
         except (msgspec.ValidationError, UnicodeDecodeError, _MutantError) as error:
             yield f"{label}: {str(error).rstrip('.')}."
             continue
         yield WrongAnswer(
-            mutant.id,
+            id_,
             label,
             source,
             mutant.mistake,
-            mutant.caught_by,
+            caught.get(id_, ()),
             mutant.told.strip(),
             mutant.central,
             base,
@@ -207,17 +239,17 @@ def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
         )
 
 
-def _mutate(base: str, rights: Mapping[str, Path], changes: Sequence[tuple[str, str]]) -> str:
+def _mutate(base: str, rights: Mapping[str, Path], change: Sequence[tuple[str, str]] | str) -> str:
     if base not in rights:
         raise _MutantError(f"its base {base!r} is neither the solution nor a right answer")
     # Not the bytes: where lines end in CR LF, those of the mutants file end in LF all the same.
     text = rights[base].read_text(encoding="utf-8")
-    for old, _ in changes:
-        if (count := text.count(old)) != 1:
-            raise _MutantError(f"{old!r} stands {count} times in {base}, and must stand there once")
-    places = sorted((text.index(old), old, new) for old, new in changes)
+    if isinstance(change, str):
+        places = [_of_hunk(hunk, text, base) for hunk in _hunks(change)]
+    else:
+        places = [_of_pair(old, new, text, base) for old, new in change]
     mutated, end = "", 0
-    for start, old, new in places:
+    for start, old, new in sorted(places):
         if start < end:
             raise _MutantError(f"two changes overlap at {old!r}")
         mutated += text[end:start] + new
@@ -226,3 +258,45 @@ def _mutate(base: str, rights: Mapping[str, Path], changes: Sequence[tuple[str, 
     if mutated == text:
         raise _MutantError(f"it is the same as {base}")
     return mutated
+
+
+def _of_pair(old: str, new: str, text: str, base: str) -> tuple[int, str, str]:
+    """Where the old text begins, with both texts."""
+    if (count := text.count(old)) != 1:
+        raise _MutantError(f"{old!r} stands {count} times in {base}, and must stand there once")
+    return text.index(old), old, new
+
+
+def _hunks(diff: str) -> list[list[str]]:
+    """The lines of each place of a diff; an empty line stands for one that stays, as editors leave it."""
+    hunks: list[list[str]] = [[]]
+    for line in diff.removesuffix("\n").split("\n"):
+        if line == "@@":
+            hunks.append([])
+        elif line[:1] in ("", " ", "-", "+"):
+            hunks[-1].append(line or " ")
+        else:
+            raise _MutantError(
+                f"a line of a diff begins with '-', '+' or a space, and not so: {line!r}"
+            )
+    return hunks
+
+
+def _of_hunk(hunk: Sequence[str], text: str, base: str) -> tuple[int, str, str]:
+    """Where the old lines begin in the text, with the old lines and the new ones."""
+    old = [line[1:] for line in hunk if line[0] != "+"]
+    new = [line[1:] for line in hunk if line[0] != "-"]
+    if not old:
+        shown = repr("\n".join(hunk))
+        raise _MutantError(f"no line says where {shown} goes: begin one that stays with a space")
+    lines = text.split("\n")[:-1]
+    starts = [n for n in range(len(lines) - len(old) + 1) if lines[n : n + len(old)] == old]
+    if len(starts) != 1:
+        shown = repr("\n".join(old))
+        raise _MutantError(
+            f"{shown} stands as whole lines {len(starts)} times in {base}, and must stand there once"
+        )
+    before, gone, come = (
+        "".join(f"{line}\n" for line in part) for part in (lines[: starts[0]], old, new)
+    )
+    return len(before), gone, come

@@ -106,10 +106,13 @@ def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:
 
 def _named(test: TestResult) -> TestResult:
     """The title and the mistake by its name, with the author's hint and the line in the student's file."""
-    if test.outcome in (Outcome.PASSED, Outcome.SKIPPED):
-        return replace(test, printed="", place=None, duration_seconds=0.0)
+    is_well = test.outcome in (Outcome.PASSED, Outcome.SKIPPED)
     return replace(
-        test, message=test.named, place=_line(test.place), printed="", duration_seconds=0.0
+        test,
+        message=test.message if is_well else test.named,
+        place=None if is_well else _line(test.place),
+        printed="",
+        duration_seconds=0.0,
     )
 
 

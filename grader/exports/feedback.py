@@ -32,7 +32,7 @@ def plain_feedback(entry: Entry, assignment: str = "") -> str:
         lines += ["", f"{one_line(exercise.title)}: {_points(exercise)}"]
         lines += [f"  {note}" for note in _notes(exercise)]
         for section in _sections(exercise):
-            lines += [f"  * {_title(section)}"] if section.title else []
+            lines += [f"  * {one_line(section.title)}"] if section.title else []
             lines += [f"      {line}" for line in _said(section).splitlines()]
     return "\n".join(lines) + "\n"
 
@@ -56,7 +56,7 @@ def markdown_feedback(entry: Entry, assignment: str = "") -> str:
         lines += [line for note in _notes(exercise) for line in (_literal(note), "")]
         for section in _sections(exercise):
             if section.title:
-                lines += [f"**{_literal(_title(section))}**", ""]
+                lines += [f"**{_literal(one_line(section.title))}**", ""]
             if text := _said(section):
                 lines += ["```text", *_FENCE.sub("'''", text).splitlines(), "```", ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"
@@ -98,17 +98,13 @@ def _sections(exercise: ExerciseResult) -> list[blocks.Section]:
     if not is_judged(exercise):
         return []
     summary = blocks.summarized(exercise)
-    sections = [s for s in summary.sections if s.test is not None or not _is_remark(s)]
+    sections = [
+        section
+        for section in summary.sections
+        if section.test is not None or not all(isinstance(b, blocks.Note) for b in section.blocks)
+    ]
     waiting = [blocks.Section((blocks.Note(summary.waiting),))] if summary.waiting else []
     return [*sections, *waiting]
-
-
-def _is_remark(section: blocks.Section) -> bool:
-    return all(isinstance(block, blocks.Note) for block in section.blocks)
-
-
-def _title(section: blocks.Section) -> str:
-    return one_line(section.title)
 
 
 def _said(section: blocks.Section) -> str:

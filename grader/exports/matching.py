@@ -48,14 +48,22 @@ def match(
     for place, key in enumerate(keys):
         stronger = [key for key in keys[:place] if not key.alias]
         wanted: dict[int, list[int]] = defaultdict(list)
-        by_value = _index(rows, key.column)
+        by_value: dict[str, list[int]] = defaultdict(list)
+        for at, cells in enumerate(rows):
+            by_value[cells.get(key.column, "")].append(at)
         for person, values in enumerate(people):
             if person in row_of or not values.get(key.person):
                 continue
             fitting = [
                 row
                 for row in by_value.get(values[key.person], ())
-                if row not in person_of and not _differ(values, rows[row], stronger)
+                if row not in person_of
+                and not any(
+                    (mine := values.get(key.person))
+                    and (theirs := rows[row].get(key.column))
+                    and mine != theirs
+                    for key in stronger
+                )
             ]
             if len(fitting) == 1:
                 wanted[fitting[0]].append(person)
@@ -72,19 +80,6 @@ def match(
         tuple(person for person in left if person not in ambiguous),
         tuple(person for person in left if person in ambiguous),
     )
-
-
-def _index(rows: Sequence[Mapping[str, str]], column: str) -> dict[str, list[int]]:
-    index: dict[str, list[int]] = defaultdict(list)
-    for at, row in enumerate(rows):
-        if value := row.get(column):
-            index[value].append(at)
-    return index
-
-
-def _differ(person: Mapping[str, str], row: Mapping[str, str], keys: Sequence[Key]) -> bool:
-    pairs = ((person.get(key.person), row.get(key.column)) for key in keys)
-    return any(left and right and left != right for left, right in pairs)
 
 
 def name_key(name: str) -> str:
@@ -136,8 +131,15 @@ class Grades:
             self.totals.append(total(entry, out_of))
             self._worth = max(self._worth, entry.result.max_score)
 
-    def scale_note(self, text: str, worth: float) -> list[str]:
-        """A note if a column is worth other points, which `text` has room for, than the scores."""
+    def scale_note(self, text: str, cell: str) -> list[str]:
+        """A note if a column is worth other points than the scores, by the cell of a template that says so.
+
+        `text` has room for these points.
+        """
+        try:
+            worth = float(cell.strip().replace(",", "."))
+        except ValueError:
+            return []
         out_of = self._worth if self._out_of is None else self._out_of
         if not self._worth or worth == out_of:
             return []

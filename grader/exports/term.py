@@ -33,7 +33,11 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
         ids = [assignment.id for assignment in term.assignments]
         table.row(["student", "name", "email", *ids, "total", "letter", "explanation"])
         for row in term.rows:
-            table.row([*_person(row), *_percents(row), *_total(row), one_line(row.words)])
+            student = row.student
+            percents = ["" if p.percent is None else number(p.percent) for p in row.parts]
+            total = "" if row.total is None else number(row.total)
+            cells = [*percents, total, row.letter, one_line(row.words)]
+            table.row([student.id, student.name, student.email, *cells])
     with written(folder / EXPLAINED) as out:
         for row in term.rows:
             out.write(f"{one_line(row.student.id)}: {one_line(row.words)}\n".encode())
@@ -48,18 +52,6 @@ def write_upload(
     entries = [_entry(row, course) for row in term.rows]
     with written(path) as out:
         return chosen.write(entries, out, options)
-
-
-def _person(row: TermRow) -> tuple[str, str, str]:
-    return row.student.id, row.student.name, row.student.email
-
-
-def _percents(row: TermRow) -> list[str]:
-    return ["" if part.percent is None else number(part.percent) for part in row.parts]
-
-
-def _total(row: TermRow) -> tuple[str, str]:
-    return "" if row.total is None else number(row.total), row.letter
 
 
 def _write_page(term: Term, path: Path, title: str) -> None:

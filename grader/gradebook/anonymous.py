@@ -13,7 +13,7 @@ import contextlib
 import hmac
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,7 @@ from grader.gradebook.review import Attention
 from grader.gradebook.similarity.findings import Similarity, SimilarPair, source_digest
 from grader.gradebook.store import PSEUDONYMS
 from grader.gradebook.work import KeptRequest
-from grader.results import Entry, ExerciseResult, StudentInfo, StudentRequest, TestResult
+from grader.results import Entry, ExerciseResult, StudentInfo
 
 # Shorter names are words of every text.
 _SHORTEST = 3
@@ -199,14 +199,12 @@ class AnonymousBook:
 
     def _digest(self, student: str, exercise: str, digest: str) -> str:
         """The digest of a compared file after its student's names are out of it."""
-        source = self._plain_sources(student).get(exercise, b"")
-        hidden = self._hiding(student).source(source)
-        return source_digest(hidden) if source_digest(source) == digest else digest
-
-    def _plain_sources(self, student: str) -> dict[str, bytes]:
         real = self._real.get(student)
         entry = self.book.entry_of(real.id) if real is not None else None
-        return self.book.sources(entry) if entry is not None else {}
+        source = self.book.sources(entry).get(exercise, b"") if entry is not None else b""
+        if source_digest(source) != digest:
+            return digest
+        return source_digest(self._hiding(student).source(source))
 
     def _hiding(self, student: str) -> _Hiding:
         real = self._real[student]
@@ -214,9 +212,10 @@ class AnonymousBook:
         return _Hiding(student, real, origins)
 
 
-def _is_telling(name: str) -> bool:
-    """Whether a name in a text is surely somebody's: `max` and `list` are Python's."""
-    return len(name) >= _SHORTEST and name not in dir(builtins) and not keyword.iskeyword(name)
+def _telling(names: Iterable[str]) -> set[str]:
+    """The names that are surely somebody's in a text: `max` and `list` are Python's."""
+    pythons = {*dir(builtins), *keyword.kwlist}
+    return {name for name in names if len(name) >= _SHORTEST and name not in pythons}
 
 
 class _Hiding:
@@ -232,7 +231,7 @@ class _Hiding:
         self._patterns = [
             re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest))})(?![^\W_])", flags)
             for group, flags in ((names, re.IGNORECASE), (words, re.NOFLAG))
-            if (longest := sorted(filter(_is_telling, group), key=lambda n: (-len(n), n)))
+            if (longest := sorted(_telling(group), key=lambda name: (-len(name), name)))
         ]
 
     def text(self, text: str) -> str:
@@ -260,17 +259,15 @@ class _Hiding:
             held=tuple(map(self.text, result.held)),
             message=self.text(result.message),
             output=self.text(result.output),
-            tests=tuple(map(self._test, result.tests)),
+            tests=tuple(
+                msgspec.structs.replace(
+                    t, message=self.text(t.message), printed=self.text(t.printed)
+                )
+                for t in result.tests
+            ),
             mark=mark,
-            requests=tuple(map(self._request, result.requests)),
-        )
-
-    def _request(self, request: StudentRequest) -> StudentRequest:
-        return msgspec.structs.replace(
-            request, message=self.text(request.message), answer=self.text(request.answer)
-        )
-
-    def _test(self, test: TestResult) -> TestResult:
-        return msgspec.structs.replace(
-            test, message=self.text(test.message), printed=self.text(test.printed)
+            requests=tuple(
+                msgspec.structs.replace(r, message=self.text(r.message), answer=self.text(r.answer))
+                for r in result.requests
+            ),
         )

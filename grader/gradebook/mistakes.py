@@ -10,11 +10,12 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from grader.course.caught import read_caught, write_caught
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.gradebook.keeper import Keeper
@@ -41,11 +42,6 @@ class UnnamedGroup(msgspec.Struct, frozen=True, kw_only=True):
     students: tuple[str, ...]
     tests: tuple[TestResult, ...]
     source: bytes
-
-    @property
-    def caught_by(self) -> tuple[str, ...]:
-        """The names of its tests."""
-        return tuple(test.name for test in self.tests)
 
 
 class _Failure(msgspec.Struct, frozen=True):
@@ -143,8 +139,7 @@ def difference(course: Course, exercise: Exercise, group: UnnamedGroup) -> list[
         key=lambda pair: difflib.SequenceMatcher(None, *pair).ratio(),
     )
     names = "right answer", "these students"
-    diff = difflib.unified_diff(right, own, *names, lineterm="", n=_CONTEXT_LINES)
-    return list(diff)
+    return [*difflib.unified_diff(right, own, *names, lineterm="", n=_CONTEXT_LINES)]
 
 
 def _plain(source: bytes) -> ast.Module | None:
@@ -190,37 +185,34 @@ def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: st
         raise SubmissionError(
             f"The file of {group.id} is no Python: no wrong answer can be made of it."
         )
+    try:
+        caught = read_caught(course, exercise)
+    except ValueError as error:
+        raise CourseError(f"{course.caught(exercise)}: {error}.") from error
     folder = course.mutants(exercise).with_suffix("")
     path = folder / f"class_{group.id.rpartition('-')[2]}.py"
-    header = f"# wrong: {sentence} | caught by: {', '.join(group.caught_by)} | says: {sentence}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{header}{ast.unparse(tree)}\n", encoding="utf-8")
+    path.write_text(f"# wrong: {sentence}\n{ast.unparse(tree)}\n", encoding="utf-8")
+    caught_by = tuple(test.name for test in group.tests)
+    write_caught(course, exercise, caught | {path.stem: caught_by})
+    names, book = {(test.visibility, test.name) for test in group.tests}, keeper.book
     with keeper.transaction():
-        for attempt, result in _verdicts(keeper, group):
-            keeper.reword(attempt, _renamed(result, group, sentence))
-    for student in group.students:
-        keeper.write_result(student)
-    return path
-
-
-def _verdicts(keeper: Keeper, group: UnnamedGroup) -> Iterator[tuple[int, ExerciseResult]]:
-    """The verdicts of the group's students that count, with their attempts."""
-    book = keeper.book
-    for student in book.students():
-        if student.id in group.students:
+        for student in book.students():
+            if student.id not in group.students:
+                continue
             work = book.work(student)
+            # The verdict that counts.
             attempt = choices(work, book.rules)[group.exercise].judged_as
             if attempt is not None:
-                yield attempt, work.verdicts[group.exercise][attempt].result
-
-
-def _renamed(result: ExerciseResult, group: UnnamedGroup, sentence: str) -> ExerciseResult:
-    names = {(test.visibility, test.name) for test in group.tests}
-    tests = tuple(
-        with_sentence(test, sentence) if (test.visibility, test.name) in names else test
-        for test in result.tests
-    )
-    return msgspec.structs.replace(result, tests=tests)
+                result = work.verdicts[group.exercise][attempt].result
+                tests = (
+                    with_sentence(t, sentence) if (t.visibility, t.name) in names else t
+                    for t in result.tests
+                )
+                book.store.reword(attempt, msgspec.structs.replace(result, tests=tuple(tests)))
+    for name in group.students:
+        keeper.write_result(name)
+    return path
 
 
 def of_group(groups: Iterable[UnnamedGroup], wanted: str) -> UnnamedGroup:

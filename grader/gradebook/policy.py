@@ -201,22 +201,31 @@ class Deadline(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """One file by the rules: how late, the per cent that it loses, why it cannot count, and its points.
+    """One file by the rules: how late it is, the per cent that it loses by that, and the points that are left.
 
-    `late` is None where the time or the due time is not known. Without a verdict there are no points.
+    `late` is None where the time or the due time is not known, `points` without a verdict. One that
+    `is_closed` came too late to count, and before one that `is_beyond` all attempts were used up.
     """
 
     file: HandedIn
+    deadline: Deadline | None
     late: datetime.timedelta | None
     lost: float
+    points: float | None
     is_closed: bool
     is_beyond: bool
-    points: float | None
 
     @property
     def may_count(self) -> bool:
         """Whether it is within the attempts and the time that are allowed."""
         return not self.is_closed and not self.is_beyond
+
+    @property
+    def is_late(self) -> bool | None:
+        """Whether it came after the due time, the extension and the grace; None where a time is not known."""
+        if self.deadline is None or self.late is None:
+            return None
+        return self.late > self.deadline.rules.grace
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -233,34 +242,32 @@ class Policy(msgspec.Struct, frozen=True):
     ) -> Counted:
         """What counts of these files, at least one, in the order in which they were handed in.
 
-        `worth` are the points that there are for the exercise. Where that hangs on a file without a
-        verdict, it is the attempt of that file.
+        `worth` are the points that there are for the exercise. Where the points hang on a file without a
+        verdict, it is the attempt of that file, and there are none yet.
         """
         weighed = self.weighed(student, exercise, files)
-        deadline = self.deadline(student, exercise)
-        open_ones = [attempt for attempt in weighed if attempt.may_count]
+        open_ones = [each for each in weighed if each.may_count]
         if not open_ones:
             newest = weighed[-1]
-            why = (self._why_none(newest, deadline),)
-            lost = newest.file.judged or 0.0
-            return Counted(newest.file.attempt, 0.0, why, _is_late(newest, deadline), lost)
-        missing = self._missing(open_ones, worth)
-        chosen = missing or self._chosen(open_ones)
+            why, lost = self._why_none(newest), newest.file.judged or 0.0
+            return Counted(newest.file.attempt, 0.0, (why,), newest.is_late, lost)
+        if (missing := self._missing(open_ones, worth)) is not None:
+            return Counted(missing.file.attempt, 0.0, late=missing.is_late)
+        rule, chosen = self.rules.attempts, open_ones[-1]
+        if rule is CountedAttempt.BEST:
+            # Of equally good ones the newest.
+            chosen = max(reversed(open_ones), key=lambda each: each.points or 0.0)
         points = chosen.points or 0.0
+        lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
         reasons = self._passed_over(weighed, chosen)
-        if self.rules.attempts is CountedAttempt.AVERAGE and len(open_ones) > 1:
-            points = average_of([attempt.points or 0.0 for attempt in open_ones])
+        if rule is CountedAttempt.AVERAGE and len(open_ones) > 1:
+            points = average_of([each.points or 0.0 for each in open_ones])
             reasons.append(_average_words(open_ones))
         else:
-            reasons += _lateness_words(chosen, deadline, self.zone)
-        if self.rules.attempts is CountedAttempt.BEST and len(open_ones) > 1:
+            reasons += _lateness_words(chosen, self.zone)
+        if rule is CountedAttempt.BEST and len(open_ones) > 1:
             reasons.insert(0, f"The best of {len(open_ones)} attempts counts.")
-        words = tuple(reasons) if missing is None else ()
-        is_average = self.rules.attempts is CountedAttempt.AVERAGE
-        lost = 0.0 if is_average else (chosen.file.judged or 0.0) - (chosen.points or 0.0)
-        return Counted(
-            chosen.file.attempt, points, words, _is_late(chosen, deadline), rounded(lost)
-        )
+        return Counted(chosen.file.attempt, points, tuple(reasons), chosen.is_late, rounded(lost))
 
     def needed(
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
@@ -269,8 +276,8 @@ class Policy(msgspec.Struct, frozen=True):
         if self.rules.attempts is CountedAttempt.NEWEST:
             return {self.counted(student, exercise, worth, files).attempt}
         weighed = self.weighed(student, exercise, files)
-        open_ones = [attempt for attempt in weighed if attempt.may_count] or weighed[-1:]
-        return {attempt.file.attempt for attempt in open_ones}
+        open_ones = [each for each in weighed if each.may_count] or weighed[-1:]
+        return {each.file.attempt for each in open_ones}
 
     def weighed(
         self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]
@@ -286,11 +293,8 @@ class Policy(msgspec.Struct, frozen=True):
             last.pop(source, None)
             last[source] = file
         deadline = self.deadline(student, exercise)
-        most = self.rules.max_attempts
-        return [
-            _weighed(file, deadline, is_beyond=most is not None and turns[source] > most)
-            for source, file in last.items()
-        ]
+        most = self.rules.max_attempts or len(turns)
+        return [_weighed(file, deadline, turns[source] > most) for source, file in last.items()]
 
     def deadline(self, student: StudentInfo, exercise: str) -> Deadline | None:
         """When an exercise is due for a student; None if it never is. The latest extension holds."""
@@ -300,66 +304,63 @@ class Policy(msgspec.Struct, frozen=True):
         until, extension = due, None
         for more in self.rules.extension:
             if more.is_for(student) and is_about(more, exercise, self.chapters.get(exercise, "")):
-                end = self._end(more, due)
+                end = (
+                    extended(due, more.by or _NONE, self.zone)
+                    if more.until is None
+                    else instant(more.until, self.zone)
+                )
                 if end > until:
                     until, extension = end, more
         return Deadline(due, until, extension, self.rules.late if set_.late is None else set_.late)
 
     def due(self, exercise: str) -> Due | None:
-        """The set that an exercise is due with: by its name, else its chapter's, else that of all."""
+        """The set that an exercise is due with."""
+        return next(iter(self.sets(exercise)), None)
+
+    def sets(self, exercise: str) -> list[Due]:
+        """The sets that name an exercise, else those of its chapter, else those of all; one, in order."""
         chapter = self.chapters.get(exercise, "")
-        sets = [due for due in self.rules.due if is_about(due, exercise, chapter)]
-        by_name = [due for due in sets if exercise in due.exercises]
-        by_chapter = [due for due in sets if chapter in due.chapters]
-        return next(iter(by_name or by_chapter or sets), None)
+        by_name = [due for due in self.rules.due if exercise in due.exercises]
+        by_chapter = [due for due in self.rules.due if chapter in due.chapters]
+        of_all = [due for due in self.rules.due if not due.exercises and not due.chapters]
+        return by_name or by_chapter or of_all
 
     @property
     def zone(self) -> datetime.tzinfo | None:
         """The time zone of the class; None where no time needs one."""
         return _zone(self.rules.timezone) if self.rules.timezone else None
 
-    def _end(self, extension: Extension, due: datetime.datetime) -> datetime.datetime:
-        if extension.until is not None:
-            return instant(extension.until, self.zone)
-        return extended(due, extension.by or _NONE, self.zone)
-
-    def _chosen(self, open_ones: Sequence[Weighed]) -> Weighed:
-        """The newest, or of the best the newest."""
-        if self.rules.attempts is not CountedAttempt.BEST:
-            return open_ones[-1]
-        return max(reversed(open_ones), key=lambda attempt: attempt.points or 0.0)
-
     def _missing(self, open_ones: Sequence[Weighed], worth: float) -> Weighed | None:
         """A file without a verdict on which the points hang."""
-        unjudged = [attempt for attempt in open_ones if attempt.points is None]
+        unjudged = [each for each in open_ones if each.points is None]
         if self.rules.attempts is CountedAttempt.NEWEST:
-            unjudged = [attempt for attempt in unjudged if attempt is open_ones[-1]]
+            unjudged = [each for each in unjudged if each is open_ones[-1]]
         elif self.rules.attempts is CountedAttempt.BEST:
-            best = max((a.points for a in open_ones if a.points is not None), default=-1.0)
-            unjudged = [attempt for attempt in unjudged if lessened(worth, attempt.lost) > best]
+            best = max((each.points for each in open_ones if each.points is not None), default=-1.0)
+            unjudged = [each for each in unjudged if lessened(worth, each.lost) > best]
         return unjudged[-1] if unjudged else None
 
     def _passed_over(self, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
         """Sentences about later files that cannot count."""
         later = weighed[weighed.index(chosen) + 1 :]
         reasons = []
-        if beyond := sum(attempt.is_beyond for attempt in later):
+        if beyond := sum(each.is_beyond for each in later):
             most = counted(self.rules.max_attempts or 0, "attempt")
             reasons.append(f"Only the first {most} may count: {beyond} later not.")
-        if closed := [attempt for attempt in later if attempt.is_closed and not attempt.is_beyond]:
+        if closed := [each for each in later if each.is_closed and not each.is_beyond]:
             late = span_words(closed[-1].late or _NONE)
             reasons.append(f"A newer file was handed in {late} late, too late to count.")
         return reasons
 
-    def _why_none(self, newest: Weighed, deadline: Deadline | None) -> str:
+    def _why_none(self, newest: Weighed) -> str:
         """A sentence on why none of a student's files counts."""
-        if deadline is None or not newest.is_closed:
+        if newest.deadline is None or newest.late is None or not newest.is_closed:
             # The first attempts are never beyond their number: they came too late.
             return "Nothing was handed in on time."
-        closes = span_words(max(deadline.rules.closes or _NONE, deadline.rules.grace))
+        rules = newest.deadline.rules
         return (
-            f"Handed in {span_words(newest.late or _NONE)} late ({due_words(deadline, self.zone)}): "
-            f"what is more than {closes} late counts for nothing."
+            f"Handed in {span_words(newest.late)} late ({due_words(newest.deadline, self.zone)}): what is "
+            f"more than {span_words(max(rules.closes or _NONE, rules.grace))} late counts for nothing."
         )
 
 
@@ -368,21 +369,14 @@ def _zone(name: str) -> datetime.tzinfo:
     return read_zone(name)
 
 
-def _weighed(file: HandedIn, deadline: Deadline | None, *, is_beyond: bool) -> Weighed:
-    """A file by its deadline: how late it is, what that costs, and whether it is closed."""
+def _weighed(file: HandedIn, deadline: Deadline | None, is_beyond: bool) -> Weighed:
     time = submitted(file.submitted_at)
     if deadline is None or time is None:
-        return Weighed(file, None, 0.0, False, is_beyond, file.judged)
+        return Weighed(file, deadline, None, 0.0, file.judged, False, is_beyond)
     late = max(time - deadline.until, _NONE)
     lost = deadline.rules.lost(late)
     points = None if file.judged is None else lessened(file.judged, lost)
-    return Weighed(file, late, lost, deadline.rules.is_closed(late), is_beyond, points)
-
-
-def _is_late(weighed: Weighed, deadline: Deadline | None) -> bool | None:
-    if deadline is None or weighed.late is None:
-        return None
-    return weighed.late > deadline.rules.grace
+    return Weighed(file, deadline, late, lost, points, deadline.rules.is_closed(late), is_beyond)
 
 
 def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
@@ -394,11 +388,9 @@ def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
     return f"{words}; extension until {local(deadline.until, zone)}{reason}"
 
 
-def _lateness_words(
-    chosen: Weighed, deadline: Deadline | None, zone: datetime.tzinfo | None
-) -> list[str]:
+def _lateness_words(chosen: Weighed, zone: datetime.tzinfo | None) -> list[str]:
     """A sentence on the lateness of what counts; none where it was handed in before the due time."""
-    time = submitted(chosen.file.submitted_at)
+    time, deadline = submitted(chosen.file.submitted_at), chosen.deadline
     # Of no points nothing is lost.
     if deadline is None or time is None or time <= deadline.due or not chosen.file.judged:
         return []
@@ -406,7 +398,7 @@ def _lateness_words(
     if not chosen.late:
         return [f"Handed in on time ({due})."]
     late = f"Handed in {span_words(chosen.late)} late ({due})"
-    if chosen.late <= deadline.rules.grace:
+    if not chosen.is_late:
         return [f"{late}, within {span_words(deadline.rules.grace)} of grace."]
     cost = f"{number(chosen.lost)} % of the points are lost" if chosen.lost else "nothing is lost"
     return [f"{late}: {cost}."]
@@ -414,8 +406,8 @@ def _lateness_words(
 
 def _average_words(open_ones: Sequence[Weighed]) -> str:
     parts = []
-    for attempt in open_ones:
-        loss = f" after {number(attempt.lost)} % for {span_words(attempt.late or _NONE)} late"
-        parts.append(number(attempt.points or 0.0) + (loss if attempt.lost else ""))
+    for each in open_ones:
+        loss = f" after {number(each.lost)} % for {span_words(each.late or _NONE)} late"
+        parts.append(number(each.points or 0.0) + (loss if each.lost else ""))
     *first, last = parts
     return f"The average of {len(parts)} attempts counts: {', '.join(first)} and {last} points."

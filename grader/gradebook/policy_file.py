@@ -155,48 +155,46 @@ def check_names(
 
     Or where one that is in `policy.chapters` is due twice.
     """
-    tables: list[tuple[str, Due | Extension]] = [
-        *((f"[[due]] {number}", due) for number, due in enumerate(policy.rules.due, 1)),
-        *(
-            (f"[[extension]] {number}", extension)
-            for number, extension in enumerate(policy.rules.extension, 1)
-        ),
-    ]
-    for where, table in tables:
+    tables: dict[str, Due | Extension] = {
+        f"[[{key}]] {number}": table
+        for key in ("due", "extension")
+        for number, table in enumerate(getattr(policy.rules, key), 1)
+    }
+    for where, table in tables.items():
         for kind, names, existing in (
             ("exercise", table.exercises, exercises),
             ("chapter", table.chapters, chapters),
         ):
-            for name in names:
-                if name not in existing:
-                    raise PolicyError(
-                        f"{file}: `{kind}s` of {where} names {name!r}, which is no {kind} of this course. "
-                        f"{nearest(name, existing)}"
-                    )
-    for exercise, chapter in policy.chapters.items():
-        if twice := _due_twice(policy.rules.due, exercise, chapter):
-            raise PolicyError(f"{file}: {twice}")
+            if unknown := [name for name in names if name not in existing]:
+                raise PolicyError(
+                    f"{file}: `{kind}s` of {where} names {unknown[0]!r}, which is no {kind} of this course. "
+                    f"{nearest(unknown[0], existing)}"
+                )
+    for exercise in policy.chapters:
+        if len(sets := policy.sets(exercise)) > 1:
+            twice = [where for where, table in tables.items() if any(table is s for s in sets)]
+            raise PolicyError(
+                f"{file}: {exercise!r} is due twice, by {' and '.join(twice[:2])}. Name its `exercises` or "
+                "`chapters` in one of them."
+            )
 
 
 def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
     """A sentence about each student, section and team that an extension names and the class lacks."""
     people = list(students)
     ids = [student.id for student in people]
-    groups = {
-        kind: sorted({s.ids[kind] for s in people if s.ids.get(kind)})
-        for kind in ("section", "team")
-    }
+    known_as = {text: s.id for s in people for text in (s.name, s.email) if text}
     for number, extension in enumerate(policy.rules.extension, 1):
         for name in filter(None, (extension.student, *extension.students)):
             if name not in ids:
                 key = "student" if name == extension.student else "students"
                 yield (
                     f"`{key}` of [[extension]] {number} names {name!r}, and no student here has that id. "
-                    f"{nearest(name, ids, also=_known_as(people))}"
+                    f"{nearest(name, ids, also=known_as)}"
                 )
         for kind, name in (("section", extension.section), ("team", extension.team)):
-            if name and name not in groups[kind]:
-                names = groups[kind]
+            names = sorted({s.ids[kind] for s in people if s.ids.get(kind)})
+            if name and name not in names:
                 advice = nearest(name, names) if names else f"A --roster has {kind}s."
                 yield (
                     f"`{kind}` of [[extension]] {number} is {name!r}, and no student here is in it. {advice}"
@@ -208,12 +206,6 @@ def odd_times(policy: Policy) -> list[str]:
     times = [due.at for due in policy.rules.due]
     times += [more.until for more in policy.rules.extension if more.until is not None]
     return [text for text in (oddity(time, policy.zone) for time in times) if text]
-
-
-def _known_as(students: Sequence[StudentInfo]) -> dict[str, str]:
-    """Names and addresses of students, with their ids."""
-    texts = ((text, s.id) for s in students for text in (s.name, s.email) if text)
-    return {text: f"{student}" for text, student in texts}
 
 
 def _decoded(kind: type, value: Any) -> Any:
@@ -248,7 +240,18 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
             yield from _late_complaints(f"[due.late] of {where}", due.late)
     for number, extension in enumerate(rules.extension, 1):
         where = f"[[extension]] {number}"
-        yield from _extension_complaints(rules, where, extension)
+        if not (extension.student or extension.students or extension.section or extension.team):
+            yield (
+                f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']}, "
+                f"{EXAMPLES['section']} or {EXAMPLES['team']}."
+            )
+        if (extension.until is None) == (extension.by is None):
+            both = "neither" if extension.until is None else "both"
+            yield (
+                f"{where} has {both} of `until` and `by`. Write {EXAMPLES['until']} or {EXAMPLES['by']}."
+            )
+        if extension.until is not None:
+            yield from _time_complaints(rules, where, "until", extension.until)
         if not is_due:
             yield f"{where} extends nothing, for nothing is due. Write {EXAMPLES['due']}."
 
@@ -279,33 +282,3 @@ def _late_complaints(where: str, late: Late) -> Iterator[str]:
         yield f"`steps` of {where} are not in order. Write {EXAMPLES['steps']}."
     if late.closes is not None and late.closes < late.grace:
         yield f"{where} `closes` before the `grace` is over; make `closes` longer."
-
-
-def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
-    """An extension for no student, or with no time or two."""
-    if not (extension.student or extension.students or extension.section or extension.team):
-        yield (
-            f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']}, "
-            f"{EXAMPLES['section']} or {EXAMPLES['team']}."
-        )
-    if (extension.until is None) == (extension.by is None):
-        both = "neither" if extension.until is None else "both"
-        yield (
-            f"{where} has {both} of `until` and `by`. Write {EXAMPLES['until']} or {EXAMPLES['by']}."
-        )
-    if extension.until is not None:
-        yield from _time_complaints(rules, where, "until", extension.until)
-
-
-def _due_twice(sets: Sequence[Due], exercise: str, chapter: str) -> str:
-    """Two sets that name an exercise in the same way: by its name, its chapter, or as one of all."""
-    by_name = [number for number, due in enumerate(sets, 1) if exercise in due.exercises]
-    by_chapter = [number for number, due in enumerate(sets, 1) if chapter in due.chapters]
-    of_all = [n for n, due in enumerate(sets, 1) if not due.exercises and not due.chapters]
-    named = by_name or by_chapter or of_all
-    if len(named) < 2:
-        return ""
-    which = " and ".join(f"[[due]] {number}" for number in named[:2])
-    return (
-        f"{exercise!r} is due twice, by {which}. Name its `exercises` or `chapters` in one of them."
-    )

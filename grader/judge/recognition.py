@@ -337,9 +337,11 @@ def _text(key: Key) -> str:
 
 def _files(course: Course, exercise: Exercise) -> list[Path]:
     """The files of an exercise's wrong answers, and those that they are made of."""
-    mutants = [path for path in [course.mutants(exercise)] if path.is_file()]
-    wrong = [*mutants, *course.variants(exercise, "wrong")]
-    return [*wrong, *course.rights(exercise)] if wrong else []
+    wrong = [course.mutants(exercise), *course.variants(exercise, "wrong")]
+    if not any(map(Path.is_file, wrong)):
+        return []
+    files = [*wrong, course.caught(exercise), *course.rights(exercise)]
+    return [path for path in files if path.is_file()]
 
 
 def _read(path: Path) -> ObservedMistakes | None:

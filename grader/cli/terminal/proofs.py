@@ -69,8 +69,8 @@ def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
 
 def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     for wrong in proof.caught:
-        mistake = f": {wrong.mistake}" if wrong.mistake else ""
-        yield from hang(console, "  ", clean(f"{wrong.name}{mistake}", 2000), "bold")
+        title = f": {wrong.title}" if wrong.title else ""
+        yield from hang(console, "  ", clean(f"{wrong.name}{title}", 2000), "bold")
         for test, message in wrong.messages:
             yield from hang(console, "    ", test)
             for line in message.splitlines() or ["(no message)"]:
@@ -87,7 +87,7 @@ def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
 def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
         mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
-        line = clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.mistake}", 2000)
+        line = clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.title}", 2000)
         yield from hang(console, "  ", line)
     if dear := sum(wrong.is_dear for wrong in proof.caught):
         count = counted(dear, "wrong answer")

@@ -83,5 +83,5 @@ def _in_repository(place: Place, submission: Path) -> str:
 
 
 FORMAT = StudentFormat(
-    "GitHub annotations at the student's lines", Audience.STUDENTS, ".txt", render, ("submission",)
+    "GitHub annotations at the student's lines", Audience.STUDENTS, ("submission",), ".txt", render
 )

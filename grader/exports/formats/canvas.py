@@ -41,8 +41,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     """Fill in the template, or without one write a file from which Canvas makes a new assignment."""
     if options.template is None:
         return _new(entries, out, options)
-    sheet = read_sheet(options.template)
-    return _Template(sheet, options).fill(entries, out)
+    return _Template(read_sheet(options.template), options).fill(entries, out)
 
 
 def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
@@ -60,7 +59,8 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
         unfinished += whole is None
         table.row(
             [
-                _no_points_row(student.name or student.id),
+                # Canvas would take a name with these words for the row of the points.
+                one_line(student.name or student.id).replace(_POINTS, _POINTS.replace(" ", "_")),
                 *ids,
                 student.ids.get("section", ""),
                 "" if whole is None else number(whole),
@@ -75,11 +75,6 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     return notes
 
 
-def _no_points_row(name: str) -> str:
-    """A name that Canvas does not take for the row of the points, wherever in it the words stand."""
-    return one_line(name).replace(_POINTS, _POINTS.replace(" ", "_"))
-
-
 class _Template:
     """Canvas's own file: which column is the assignment, which rows are students."""
 
@@ -91,19 +86,25 @@ class _Template:
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write the columns up to Section and the assignment; every row is kept, in its order."""
-        rows = self._sheet.rows
-        students = [at for at, row in enumerate(rows) if self._is_student(row)]
+        rows, mine = self._sheet.rows, self._assignment
+        students = [
+            at for at, row in enumerate(rows) if row[self._id].strip() and _POINTS not in row[0]
+        ]
         grades = Grades(entries, lambda entry: person_of(entry.student), self._options.out_of)
         matching = match(grades.people, [self._identity(rows[at]) for at in students], _KEYS)
         person_at = {students[row]: person for row, person in matching.person_of.items()}
-        notes = self._scale_note(grades)
+        marks = [row[mine] for row in rows if _POINTS in row[0]]
+        notes = grades.scale_note(
+            "The assignment has {} points in Canvas", marks[0] if marks else ""
+        )
         table = self._sheet.start(out)
-        table.kept(self._cells(self._sheet.header, self._sheet.header[self._assignment]))
+        about, header = slice(self._section + 1), self._sheet.header
+        table.kept([*header[about], header[mine]])
         for at, row in enumerate(rows):
-            score = row[self._assignment]
+            score = row[mine]
             if at in person_at:
                 score = self._score(row, grades.totals[person_at[at]], notes)
-            table.kept(self._cells(row, score))
+            table.kept([*row[about], score])
         empty = [one_line(rows[at][0]) for at in students if at not in person_at]
         return [*notes, *match_notes(grades.people, matching, empty)]
 
@@ -116,12 +117,6 @@ class _Template:
         else:
             return number(whole)
         return score
-
-    def _cells(self, row: tuple[str, ...], score: str) -> list[str]:
-        return [*row[: self._section + 1], score]
-
-    def _is_student(self, row: tuple[str, ...]) -> bool:
-        return bool(row[self._id].strip()) and _POINTS not in row[0]
 
     def _identity(self, row: tuple[str, ...]) -> dict[str, str]:
         cells = dict(zip(self._sheet.header, (cell.strip() for cell in row), strict=False))
@@ -143,7 +138,10 @@ class _Template:
         places, wanted = list(titles), self._options.column.strip()
         if wanted:
             places = [at for at, title in titles.items() if title.strip() == wanted] or [
-                at for at, title in titles.items() if wanted in _title_and_id(title)
+                at
+                for at, title in titles.items()
+                if (parts := _WITH_ID.fullmatch(title))
+                and wanted in (parts["name"].strip(), parts["id"])
             ]
         if len(places) == 1:
             return places[0]
@@ -158,23 +156,10 @@ class _Template:
         marks = [row[at] for row in self._sheet.rows if _POINTS in row[0]]
         return not any("read only" in mark for mark in marks)
 
-    def _scale_note(self, grades: Grades) -> list[str]:
-        marks = [row[self._assignment] for row in self._sheet.rows if _POINTS in row[0]]
-        try:
-            worth = float(marks[0].strip().replace(",", "."))
-        except (IndexError, ValueError):
-            return []
-        return grades.scale_note("The assignment has {} points in Canvas", worth)
-
-
-def _title_and_id(title: str) -> tuple[str, ...]:
-    parts = _WITH_ID.fullmatch(title)
-    return (parts["name"].strip(), parts["id"]) if parts else ()
-
 
 FORMAT = ClassFormat(
     "Canvas's gradebook; --template fills in its export",
     Audience.STAFF,
-    write,
     ("template", "column", "out_of"),
+    write,
 )

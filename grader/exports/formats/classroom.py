@@ -27,8 +27,6 @@ _MOST_BYTES = 90_000
 # And none whose variables and arguments are 2 MiB together.
 _MOST_IN_ALL = 900_000
 
-_Group = list[Line]
-
 
 def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """Lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
@@ -44,7 +42,9 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
 
 def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]:
     if not is_judged(exercise) or not exercise.tests:
-        yield exercise.name, msgspec.json.encode(_without_verdict())
+        # Neither a point nor the loss of one: worth nothing, and an error that makes the step red.
+        test = {"name": "verdict", "status": "error", "score": 0, "message": NOT_JUDGED}
+        yield exercise.name, _encoded("error", 0, [test])
         return
     group = lines_that_count(exercise)
     passed = [line for line in group if line.test.outcome is Outcome.PASSED]
@@ -56,58 +56,46 @@ def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]
         yield exercise.name, _fitting(group, most)
 
 
-def _without_verdict() -> dict[str, Any]:
-    """Neither a point nor the loss of one: worth nothing, and an error that makes the step red."""
-    test = {"name": "verdict", "status": "error", "score": 0, "message": NOT_JUDGED}
-    return {"version": 1, "status": "error", "max_score": 0, "tests": [_filled(test)]}
+def _fitting(group: list[Line], most: int) -> bytes:
+    """The tests of a runner in so many bytes: with shorter texts, or all of them as one test."""
+    scores, worths = zip(*((line.share.score, line.share.max_score) for line in group), strict=True)
+    statuses = [_status(line.test.outcome) for line in group]
+    status = "pass" if {*statuses} == {"pass"} else "fail"
+
+    def written(limit: int) -> bytes:
+        return _encoded(status, sum(worths), [_test(line, limit) for line in group])
+
+    if len(written(0)) <= most:
+        return fitted(written, most)
+    # All of them hold, or none does.
+    test = {
+        "name": f"{len(group)} tests",
+        "status": statuses[0],
+        "score": sum(scores),
+        "message": "",
+    }
+    return _encoded("pass" if statuses[0] == "pass" else "fail", sum(worths), [test])
 
 
-def _fitting(group: _Group, most: int) -> bytes:
-    if len(_written(group, 0)) > most:
-        return msgspec.json.encode(_summed(group))
-    return fitted(lambda limit: _written(group, limit), most)
-
-
-def _summed(group: _Group) -> dict[str, Any]:
-    """A group of too many tests as one: all of them hold, or none does."""
-    first = _status(group[0].test.outcome)
-    score = sum(line.share.score for line in group)
-    test = {"name": f"{len(group)} tests", "status": first, "score": score, "message": ""}
-    worth = sum(line.share.max_score for line in group)
-    status = "pass" if first == "pass" else "fail"
-    return {"version": 1, "status": status, "max_score": worth, "tests": [_filled(test)]}
-
-
-def _written(group: _Group, limit: int) -> bytes:
-    passed = all(line.test.outcome is Outcome.PASSED for line in group)
-    return msgspec.json.encode(
-        {
-            "version": 1,
-            "status": "pass" if passed else "fail",
-            "max_score": sum(line.share.max_score for line in group),
-            "tests": [_test(line, limit) for line in group],
-        }
-    )
+def _encoded(status: str, worth: int, tests: list[dict[str, Any]]) -> bytes:
+    """The results of a runner; each test gets the keys that it lacks."""
+    empty = {"test_code": "", "line_no": 0, "filename": "", "duration": 0}
+    tests = [{**empty, **test} for test in tests]
+    return msgspec.json.encode({"version": 1, "status": status, "max_score": worth, "tests": tests})
 
 
 def _test(line: Line, limit: int) -> dict[str, Any]:
     test, place = line.test, line.test.place
-    return _filled(
-        {
-            "name": no_commands(one_line(test.title)),
-            "status": _status(test.outcome),
-            "score": line.share.score,
-            # The reporter prints that of an error to the log as it is.
-            "message": no_commands(shortened(line.text, limit)),
-            "line_no": place.line if place else 0,
-            "filename": place.file if place else "",
-            "duration": test.duration_seconds,
-        }
-    )
-
-
-def _filled(test: dict[str, Any]) -> dict[str, Any]:
-    return {"test_code": "", "line_no": 0, "filename": "", "duration": 0, **test}
+    return {
+        "name": no_commands(one_line(test.title)),
+        "status": _status(test.outcome),
+        "score": line.share.score,
+        # The reporter prints that of an error to the log as it is.
+        "message": no_commands(shortened(line.text, limit)),
+        "line_no": place.line if place else 0,
+        "filename": place.file if place else "",
+        "duration": test.duration_seconds,
+    }
 
 
 def _status(outcome: Outcome) -> str:
@@ -117,5 +105,9 @@ def _status(outcome: Outcome) -> str:
 
 
 FORMAT = StudentFormat(
-    "GitHub Classroom's grading reporter, lines for GITHUB_ENV", Audience.STUDENTS, ".env", render
+    "GitHub Classroom's grading reporter, lines for GITHUB_ENV",
+    Audience.STUDENTS,
+    (),
+    ".env",
+    render,
 )

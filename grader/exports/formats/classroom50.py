@@ -90,4 +90,4 @@ def _written(identity: dict[str, Any], entry: Entry, limit: int) -> bytes:
     return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
 
 
-FORMAT = StudentFormat("Classroom 50's result.json", Audience.STUDENTS, ".json", render)
+FORMAT = StudentFormat("Classroom 50's result.json", Audience.STUDENTS, (), ".json", render)

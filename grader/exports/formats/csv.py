@@ -53,6 +53,8 @@ def _column(exercise: ExerciseResult) -> str:
 
 def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
     student, earned, whole = entry.student, exercise_points(entry), total(entry, out_of)
+    remarks = ["Nothing was handed in."] if entry.absent else []
+    remarks += map(_remark, entry.result.exercises)
     return [
         student.id,
         student.name,
@@ -66,7 +68,7 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
         "" if whole is None else number(_judged(entry, out_of)),
         standing(entry),
         entry.origin,
-        _remarks(entry),
+        " ".join(filter(None, remarks)),
     ]
 
 
@@ -78,11 +80,6 @@ def _judged(entry: Entry, out_of: float | None) -> float:
     ]
     result = msgspec.structs.replace(entry.result, score=sum_of(exercises)[0])
     return result.score if out_of is None else scaled(result, out_of)
-
-
-def _remarks(entry: Entry) -> str:
-    remarks = ["Nothing was handed in."] if entry.absent else []
-    return " ".join(filter(None, [*remarks, *map(_remark, entry.result.exercises)]))
 
 
 def _remark(exercise: ExerciseResult) -> str:
@@ -97,5 +94,5 @@ def _remark(exercise: ExerciseResult) -> str:
 
 
 FORMAT = ClassFormat(
-    "a row a student, a column an exercise", Audience.STAFF, write, ("out_of", "excel")
+    "a row a student, a column an exercise", Audience.STAFF, ("out_of", "excel"), write
 )

@@ -14,5 +14,5 @@ def render(entry: Entry, options: Options) -> bytes:
 
 
 FORMAT = StudentFormat(
-    "a page of Markdown to give back", Audience.STUDENTS, ".md", render, ("column",)
+    "a page of Markdown to give back", Audience.STUDENTS, ("column",), ".md", render
 )

@@ -78,6 +78,6 @@ _WHY_NOT = {
 FORMAT = ClassFormat(
     "the pages of feedback in a zip; --layout for an upload",
     Audience.STUDENTS,
-    write,
     ("column", "layout"),
+    write,
 )

@@ -94,4 +94,4 @@ def _test(place: str, exercise: ExerciseResult, line: Line, limit: int) -> dict[
     }
 
 
-FORMAT = StudentFormat("Gradescope's results.json", Audience.STUDENTS, ".json", render)
+FORMAT = StudentFormat("Gradescope's results.json", Audience.STUDENTS, (), ".json", render)

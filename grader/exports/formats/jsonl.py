@@ -24,4 +24,4 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     return []
 
 
-FORMAT = ClassFormat("everything, an entry a line", Audience.STAFF, write)
+FORMAT = ClassFormat("everything, an entry a line", Audience.STAFF, (), write)

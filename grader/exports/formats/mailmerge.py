@@ -35,5 +35,5 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 
 FORMAT = ClassFormat(
-    "a row a student: address, name, subject, text", Audience.STUDENTS, write, ("column",)
+    "a row a student: address, name, subject, text", Audience.STUDENTS, ("column",), write
 )

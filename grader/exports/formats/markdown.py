@@ -24,11 +24,7 @@ _MARKS = {"good": "✅", "part": "🟡", "bad": "❌", "quiet": "⬜", "look": "
 
 def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """The summary of one result."""
-
-    def written(limit: int) -> bytes:
-        return "".join(f"{line}\n" for line in _lines(entry, limit)).encode()
-
-    return fitted(written, _MOST_BYTES)
+    return fitted(lambda limit: "\n".join([*_lines(entry, limit), ""]).encode(), _MOST_BYTES)
 
 
 def _lines(entry: Entry, limit: int) -> Iterator[str]:
@@ -87,19 +83,15 @@ def _section(section: Section, limit: int) -> Iterator[str]:
     notes = [block.text for block in section.blocks if isinstance(block, Note)]
     about = [block for block in section.blocks if not isinstance(block, Note)]
     if text := plain(about):
-        yield from _literal(text, limit)
+        # As a line that begins so, it ends at its end tag alone: no blank line and no fence opens it.
+        yield f"<pre>{html.escape(shortened(text, limit), quote=False)}</pre>"
         yield ""
     for note in notes:
         yield from (_text(note), "")
-
-
-def _literal(text: str, limit: int) -> Iterator[str]:
-    # As a line that begins so, it ends at its end tag alone: no blank line and no fence opens it.
-    yield f"<pre>{html.escape(shortened(text, limit), quote=False)}</pre>"
 
 
 def _text(text: str) -> str:
     return in_html(one_line(text))
 
 
-FORMAT = StudentFormat("a GitHub job summary", Audience.STUDENTS, ".md", render)
+FORMAT = StudentFormat("a GitHub job summary", Audience.STUDENTS, (), ".md", render)

@@ -53,13 +53,6 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
     return left_open(unfinished)
 
 
-def _feedback(entries: Iterable[Entry]) -> list[tuple[str, str]]:
-    """The feedback of all students, and how feedback of this grader begins."""
-    return [
-        (html_feedback(entry), in_comment(f"{entry.result.course.name}: ")) for entry in entries
-    ]
-
-
 class _Worksheet:
     """Moodle's own file: the row of each student, and the column for the grade."""
 
@@ -69,6 +62,7 @@ class _Worksheet:
             raise ExportError(f"The worksheet {options.template} has no rows.")
         self._identifier = self._find_identifier()
         self._grade, self._maximum = self._find_grade()
+        self._about_the_person = range(self._identifier + 1, self._grade)
         self._comments = self._find_comments() if options.feedback else None
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
@@ -76,8 +70,13 @@ class _Worksheet:
         grades = Grades(entries, self._person, self._options.out_of)
         rows = self._sheet.rows
         matching = match(grades.people, [self._identity(row) for row in rows], self._keys())
-        feedback = [] if self._comments is None else _feedback(entries)
-        notes, empty = self._scale_note(grades), []
+        # Of each student, and how feedback of this grader begins.
+        feedback = [
+            (html_feedback(entry), in_comment(f"{entry.result.course.name}: "))
+            for entry in (entries if self._comments is not None else ())
+        ]
+        maximum = "" if self._maximum is None else rows[0][self._maximum]
+        notes, empty = grades.scale_note("The maximum grade in Moodle is {}", maximum), []
         table = self._sheet.start(out)
         table.kept(self._sheet.header)
         for at, row in enumerate(rows):
@@ -85,7 +84,8 @@ class _Worksheet:
             if at not in matching.person_of:
                 empty.append(self._name(row))
             elif (whole := grades.totals[matching.person_of[at]]) is not None:
-                cells[self._grade] = self._written(whole)
+                # With a comma where the worksheet writes one.
+                cells[self._grade] = number(whole).replace(".", "," if "," in maximum else ".")
                 if feedback and not self._comment(cells, feedback[matching.person_of[at]]):
                     notes.append(f"{self._name(row)}: has a comment of somebody's, which stays.")
             else:
@@ -115,17 +115,12 @@ class _Worksheet:
         return {
             "identifier": identifier[1] if identifier else "",
             "name": name_key(row[self._identifier + 1]),
-            **{str(at): row[at].strip().casefold() for at in self._about_the_person()},
+            **{str(at): row[at].strip().casefold() for at in self._about_the_person},
         }
-
-    def _about_the_person(self) -> range:
-        return range(self._identifier + 1, self._grade)
 
     def _keys(self) -> list[Key]:
         extras = [
-            Key(str(at), person, alias=True)
-            for at in self._about_the_person()
-            for person in _EXTRAS
+            Key(str(at), person, alias=True) for at in self._about_the_person for person in _EXTRAS
         ]
         return [Key("identifier", "moodle_identifier"), *extras, Key("name", "name", alias=True)]
 
@@ -187,21 +182,10 @@ class _Worksheet:
         names = "; ".join(one_line(title) for title in self._sheet.header)
         return f"{why} in {self._options.template}: name it with --column. There are: {names}."
 
-    def _written(self, whole: float) -> str:
-        """With a comma where the worksheet writes one."""
-        sample = "" if self._maximum is None else self._sheet.rows[0][self._maximum]
-        return number(whole).replace(".", "," if "," in sample else ".")
-
-    def _scale_note(self, grades: Grades) -> list[str]:
-        if self._maximum is None:
-            return []
-        worth = float(self._sheet.rows[0][self._maximum].strip().replace(",", "."))
-        return grades.scale_note("The maximum grade in Moodle is {}", worth)
-
 
 FORMAT = ClassFormat(
     "Moodle's grade import; --template fills in its worksheet",
     Audience.STUDENTS,
-    write,
     ("template", "column", "out_of", "feedback"),
+    write,
 )

@@ -75,5 +75,5 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 FORMAT = ClassFormat(
-    "the columns of `nbgrader export`", Audience.STAFF, write, ("column", "out_of")
+    "the columns of `nbgrader export`", Audience.STAFF, ("column", "out_of"), write
 )

@@ -34,11 +34,13 @@ def _written(result: Result, limit: int) -> bytes:
         for exercise in result.exercises
         if exercise.output.strip()
     ]
+    score, worth = hundredths(result.score), hundredths(result.max_score)
     points = f"{number(result.score)} of {number(result.max_score)} points."
     text = msgspec.json.encode(
         {
             "gradable": True,
-            "score": _share(result),
+            # From 0 to 1; 1 only for everything.
+            "score": min(max(score / worth, 0.0), 1.0) if worth else 0.0,
             "message": "\n".join([points, *_messages(result, limit)]),
             "output": shortened("\n\n".join(printed), limit * 10),
             "tests": [
@@ -49,12 +51,6 @@ def _written(result: Result, limit: int) -> bytes:
         }
     )
     return msgspec.json.format(text, indent=2) + b"\n"
-
-
-def _share(result: Result) -> float:
-    """From 0 to 1; 1 only for everything."""
-    score, worth = hundredths(result.score), hundredths(result.max_score)
-    return min(max(score / worth, 0.0), 1.0) if worth else 0.0
 
 
 def _messages(result: Result, limit: int) -> list[str]:
@@ -75,4 +71,4 @@ def _test(exercise: ExerciseResult, line: Line, limit: int) -> dict[str, Any]:
     }
 
 
-FORMAT = StudentFormat("PrairieLearn's results.json", Audience.STUDENTS, ".json", render)
+FORMAT = StudentFormat("PrairieLearn's results.json", Audience.STUDENTS, (), ".json", render)

@@ -31,10 +31,8 @@ def write(course: Course, exercise: Exercise, text: str) -> None:
 
 
 ENTRY = """
-[[wrong]]
-id = "{id}"
+[wrong.{id}]
 mistake = "a mistake"
-caught_by = ["test_a", "test_b"]
 told = " words "
 change = {change}
 """
@@ -76,7 +74,52 @@ def test_every_change_is_made_in_the_base_and_nowhere_else(
     solution = course.solution(exercise).read_text("utf-8")
     expected = solution.replace("text.lower()", "text").replace("n < 1", "text.lower() < n")
     assert mutant.source.decode() == expected.replace("Count the words", "Count")
-    assert (mutant.caught_by, mutant.told) == (("test_a", "test_b"), "words")
+    assert (mutant.caught_by, mutant.told) == ((), "words")
+
+
+BASE = "one\ntwo\n\ntwo\n    three\n"
+
+
+@pytest.mark.parametrize(
+    ("diff", "mutated"),
+    [
+        ("-one\n+ONE\n", "ONE\ntwo\n\ntwo\n    three\n"),
+        (" one\n-two\n", "one\n\ntwo\n    three\n"),
+        ("\n-two\n+zwei", "one\ntwo\n\nzwei\n    three\n"),
+        ("+zero\n one\n@@\n-    three\n+\n+    3\n", "zero\none\ntwo\n\ntwo\n\n    3\n"),
+        ("-    three\n@@\n-one\n", "two\n\ntwo\n"),
+    ],
+    ids=["replaced", "removed", "after an empty line", "two places", "in any order"],
+)
+def test_a_diff(course: Course, exercise: Exercise, diff: str, mutated: str) -> None:
+    right = course.variants(exercise, "right")[0]
+    right.write_text(BASE, encoding="utf-8")
+    head = f'base = "{course.name_of(right)}"\n[wrong.a]\nsays = "No."\n'
+    write(course, exercise, f"{head}change = '''\n{diff}'''\n")
+    (mutant,) = [wrong for wrong in wrong_answers(course, exercise).answers if wrong.base]
+    assert mutant.source.decode() == mutated
+
+
+@pytest.mark.parametrize(
+    ("diff", "complaint"),
+    [
+        ("-two\n", "'two' stands as whole lines 2 times in "),
+        ("-thr\n+3\n", "'thr' stands as whole lines 0 times in "),
+        ("+zero\n", "no line says where '+zero' goes: begin one that stays with a space"),
+        ("one\n", "a line of a diff begins with '-', '+' or a space, and not so: 'one'"),
+        (" one\n-two\n@@\n-one\n", "two changes overlap at "),
+        (" one\n", "it is the same as "),
+    ],
+)
+def test_a_diff_that_cannot_be_applied(
+    course: Course, exercise: Exercise, diff: str, complaint: str
+) -> None:
+    right = course.variants(exercise, "right")[0]
+    right.write_text(BASE, encoding="utf-8")
+    head = f'base = "{course.name_of(right)}"\n[wrong.a]\nsays = "No."\n'
+    write(course, exercise, f"{head}change = '''\n{diff}'''\n")
+    (told,) = wrong_answers(course, exercise).complaints
+    assert told.startswith(f"tests/wrong/text/word_count.toml: a: {complaint}")
 
 
 def test_line_ends_of_another_system_make_the_same_mutant(
@@ -91,18 +134,27 @@ def test_line_ends_of_another_system_make_the_same_mutant(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[[wrong]\n", ", line 1."),
-        ("wrong = []\nright = []\n", "Object contains unknown field `right`, line 2."),
-        ("base = 1\nwrong = []\n", "Expected `str`, got `int` (`base`), line 1."),
+        ("[wrong\n", ", line 1."),
+        ("wrong = {}\nright = []\n", "Object contains unknown field `right`, line 2."),
+        ("base = 1\nwrong = {}\n", "Expected `str`, got `int` (`base`), line 1."),
         ("base = 'solutions/text/word_count.py'\n", "Object missing required field `wrong`."),
-        (ENTRY.format(id="Bias", change='[["a", "b"]]'), "at `$.id`."),
+        (ENTRY.format(id="Bias", change='[["a", "b"]]'), "matching regex '^[a-z][a-z0-9_]*$'."),
         (ENTRY.format(id="a", change='[["a", "b"]]') + "line = 3\n", "unknown field `line`."),
         (ENTRY.format(id="a", change='[["", "b"]]'), "length >= 1 - at `$.change[0][0]`."),
         (
             ENTRY.format(id="a", change='[["a", "b"]]'),
             "its base '' is neither the solution nor a right answer.",
         ),
-        ("[[wrong]]\n", "entry 1: Object missing required field `id`."),
+        ("[wrong.a]\n", "a: Object missing required field `change`."),
+        ("[wrong.a]\nchange = ''\n", "a: Expected `str` of length >= 1 - at `$.change`."),
+        (
+            "[wrong.a]\nmistake = 'm'\nchange = '-a'\n",
+            "a: it needs either `says`, or `mistake` and `told`.",
+        ),
+        (
+            ENTRY.format(id="a", change="'-a'") + "says = 'No.'\n",
+            "a: it needs either `says`, or `mistake` and `told`.",
+        ),
     ],
 )
 def test_a_file_that_is_not_in_order_is_one_complaint(
@@ -114,6 +166,12 @@ def test_a_file_that_is_not_in_order_is_one_complaint(
     (told,) = read.complaints
     assert told.startswith("tests/wrong/text/word_count.toml: ")
     assert told.endswith(complaint)
+
+
+def test_a_file_of_tests_that_cannot_be_read(course: Course, exercise: Exercise) -> None:
+    course.caught(exercise).write_text("case_kept = 1\n", encoding="utf-8")
+    (told,) = wrong_answers(course, exercise).complaints
+    assert told.startswith("tests/wrong/text/word_count.caught.toml: Expected `array`, got `int`")
 
 
 def test_bytes_that_are_no_text(course: Course, exercise: Exercise) -> None:
@@ -136,7 +194,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
     for exercise in course.exercises:
         read = wrong_answers(course, exercise)
         assert read.complaints == ()
-        assert all(wrong.mistake and wrong.caught_by for wrong in read.answers)
+        assert all(wrong.title and wrong.caught_by for wrong in read.answers)
         assert len(read.answers) >= 25
 
 

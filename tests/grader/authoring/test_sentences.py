@@ -106,8 +106,8 @@ def test_a_hint_that_is_never_shown(suite: Path) -> None:
         "import collections\\n\\ndef word_count(text):\\n    return collections.Counter(text)\\n"
     )
     (wrong / "word_count.toml").write_text(
-        'base = "solutions/text/word_count.py"\n[[wrong]]\nid = "counter"\nmistake = "m"\n'
-        'caught_by = ["test_case"]\ntold = "not allowed"\nchange = [["'
+        'base = "solutions/text/word_count.py"\n[wrong.counter]\nmistake = "m"\n'
+        'told = "not allowed"\nchange = [["'
         f'def word_count(", "{counter}\\ndef unused("]]\n',
         encoding="utf-8",
     )

@@ -105,12 +105,21 @@ def test_an_answer_that_is_no_python(grade: Grade, clone: Path) -> None:
 
 def test_a_wrong_answer_about_which_nothing_is_said(grade: Grade, clone: Path) -> None:
     solution = (clone / "solutions/text/greeting.py").read_text("utf-8")
-    header = "# wrong: nothing | caught by: test_greeting | told: hello\n"
+    header = "# wrong: nothing | told: hello\n"
     wrong = clone / "tests/wrong/text/greeting/nothing.py"
     wrong.write_text(header + solution, encoding="utf-8")
+    name = "tests/wrong/text/greeting/nothing.py"
+    assert verified(grade, clone, "greeting") == [f"{name}: no test catches it."]
+    with (clone / "tests/wrong/text/greeting.caught.toml").open("a", encoding="utf-8") as file:
+        file.write('nothing = ["test_greeting", "test_nothing"]\n')
     assert verified(grade, clone, "greeting") == [
-        "tests/wrong/text/greeting/nothing.py: test_greeting does not catch it (passed).",
-        "tests/wrong/text/greeting/nothing.py: no message has the words 'hello'; the student reads: nothing",
+        f"{name}: there is no test 'test_nothing'.",
+        f"{name}: test_greeting does not catch it (passed).",
+        f"{name}: no message has the words 'hello'; the student reads: nothing",
+    ]
+    wrong.write_text(solution, encoding="utf-8")
+    assert verified(grade, clone, "greeting") == [
+        f"{name}: its first line must read '# wrong: ' and what its student reads."
     ]
 
 
@@ -154,23 +163,22 @@ def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
 
 
 def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Path) -> None:
-    file = clone / "tests/wrong/text/word_count.toml"
+    name = "tests/wrong/text/word_count.caught.toml"
+    file = clone / name
     before = file.read_text("utf-8")
-    replace(file, 'caught_by = ["test_most_common", "test_no_words_wanted"]\n', "")
+    replace(file, 'alphabetical = ["test_most_common", "test_no_words_wanted"]\n', "gone = []\n")
     replace(file, '"test_case", "test_random_texts"', '"test_counts", "test_random_texts"')
-    missing, wrong = verified(grade, clone, "word_count")
-    assert missing.endswith(
-        "alphabetical: it has no caught_by: `grade verify --write` writes which tests catch it."
-    )
+    stale, missing, wrong = verified(grade, clone, "word_count")
+    command = "`grade verify word_count --write`"
+    assert stale == f"{name}: there is no wrong answer 'gone': {command} removes it."
+    assert missing == f"{name}: which tests catch alphabetical is not in it: {command} writes it."
     assert wrong.endswith("case_kept: test_counts does not catch it (skipped).")
     done = grade("verify", "word_count", "--jobs", "1", "--seeds", "2", "--write", cwd=clone)
-    assert "tests/wrong/text/word_count.toml: written" in done.stdout
+    assert f"{name}: written" in done.stdout
     assert done.returncode == 0, done.stdout
-    entries = {wrong["id"]: wrong for wrong in tomllib.loads(file.read_text("utf-8"))["wrong"]}
-    by_hand = {wrong["id"]: wrong for wrong in tomllib.loads(before)["wrong"]}
-    for name, entry in entries.items():
-        assert set(entry["caught_by"]) >= set(by_hand[name]["caught_by"])
-        assert entry["change"] == by_hand[name]["change"]
+    caught, by_hand = (tomllib.loads(text) for text in (file.read_text("utf-8"), before))
+    assert caught.keys() == by_hand.keys()
+    assert all(set(caught[id_]) >= set(by_hand[id_]) for id_ in by_hand)
     again = grade("verify", "word_count", "--write", "--seeds", "2", cwd=clone)
     assert (again.returncode, "written" in again.stdout) == (0, False)
 
@@ -213,7 +221,7 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
     grade: Grade, clone: Path
 ) -> None:
     mutants = clone / "tests/wrong/text/word_count.toml"
-    entry = 'mistake = "m"\ncaught_by = ["test_counts"]\ntold = "counted"\n'
+    entry = 'mistake = "m"\ntold = "counted"\n'
     further = {
         "twice": 'change = [["counts", "count"]]',
         "never": 'change = [["counter", "count"]]',
@@ -226,7 +234,7 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
         "half": 'change = [["n < 1"]]',
         "still": "change = []",
     }
-    entries = "".join(f'\n[[wrong]]\nid = "{i}"\n{entry}{text}\n' for i, text in further.items())
+    entries = "".join(f"\n[wrong.{i}]\n{entry}{text}\n" for i, text in further.items())
     mutants.write_text(mutants.read_text("utf-8") + entries, encoding="utf-8")
     base = "solutions/text/word_count.py"
     stranger = "is neither the solution nor a right answer"
@@ -257,10 +265,11 @@ def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> 
 def test_without_words_a_student_reads_the_sentence(grade: Grade, clone: Path) -> None:
     says = "You add: divide by the width of the window."
     file = clone / "tests/wrong/arrays/running_mean.toml"
-    replace(file, 'told = "divide by the width"', f'says = "{says}"')
+    replace(file, 'told = "divide by the width"\n', "")
+    replace(file, 'mistake = "adds instead of averaging"', f'says = "{says}"')
     done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count(says) == 1, "the public example names it in its own words"
+    assert done.stdout.count(f"      {says}\n") == 1, "the public example names it in its own words"
 
 
 def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> None:
@@ -318,8 +327,8 @@ def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone
 
 def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clone: Path) -> None:
     wrongs = clone / "tests/wrong/text/word_count.toml"
-    replace(wrongs, 'id = "case_kept"', 'id = "case_kept"\ncentral = "most_common"')
-    replace(wrongs, 'id = "alphabetical"', 'id = "alphabetical"\ncentral = "most_common"')
+    replace(wrongs, "[wrong.case_kept]", '[wrong.case_kept]\ncentral = "most_common"')
+    replace(wrongs, "[wrong.alphabetical]", '[wrong.alphabetical]\ncentral = "most_common"')
     whole = clone / "tests/wrong/text/word_count/characters.py"
     replace(whole, "| told:", "| central: word_counts | told:")
     assert verified(grade, clone) == [

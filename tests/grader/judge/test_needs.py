@@ -113,12 +113,13 @@ def test_what_could_not_be_proved_is_said(
     solution.write_text(SOURCE.format(one=1, two=2))
     mutants = course.mutants(exercise)
     mutants.parent.mkdir(parents=True, exist_ok=True)
-    entry = "[[wrong]]\nid = '{0}'\nmistake = '{0}'\ncaught_by = ['test_{1}']\n"
-    entry += "told = 'hold'\nchange = [['{2}', '{3}']]\n"
+    course.caught(exercise).write_text("first = ['test_one']\nsecond = ['test_two']\n")
+    entry = "[wrong.{0}]\nmistake = '{0}'\n"
+    entry += "told = 'hold'\nchange = [['{1}', '{2}']]\n"
     mutants.write_text(
         f"base = '{course.name_of(solution)}'\n"
-        + entry.format("first", "one", "return 1", "return 3")
-        + entry.format("second", "two", "return 2", "return 3")
+        + entry.format("first", "return 1", "return 3")
+        + entry.format("second", "return 2", "return 3")
     )
     (proof,) = verify(course, [exercise], seeds=1)
     assert proof.unproved == "two (needs no_such_package)"

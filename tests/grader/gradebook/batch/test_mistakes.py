@@ -82,9 +82,12 @@ def test_a_sentence_reaches_the_group_at_once_and_changes_no_points(judged: Scho
 
 def test_it_becomes_a_wrong_answer_without_names_that_explains_later_files(judged: School) -> None:
     grade(judged, "--name", first_group(judged), SENTENCE)
-    (file,) = (judged.course / "tests" / "wrong" / "one" / "task").iterdir()
+    folder = judged.course / "tests" / "wrong" / "one"
+    (file,) = (folder / "task").iterdir()
     text = file.read_text(encoding="utf-8")
-    assert text.startswith(f"# wrong: {SENTENCE} | caught by: test_double | says: {SENTENCE}\n")
+    assert text.startswith(f"# wrong: {SENTENCE}\n")
+    caught = (folder / "task.caught.toml").read_text(encoding="utf-8").splitlines()
+    assert caught[1:] == [f'{file.stem} = ["test_double"]']
     assert "Cat" not in text
     judged.hand_in("gus", "def double(x):\n    return sum([x, x, x])\n")
     judged.batch()

@@ -17,7 +17,7 @@ from grader.judge.pool import Completed, Task, TaskJudges
 from .conftest import RIGHT, School
 
 SENTENCE = "You triple: multiply by 2."
-HEADER = f"# wrong: triples | caught by: test_double | says: {SENTENCE}\n"
+HEADER = f"# wrong: {SENTENCE}\n"
 # The same mistake, each time in another way.
 TRIPLED = [f"def double(x):\n    return {text}\n" for text in ("x * 3", "x + x + x", "3.0 * x")]
 OPTIONS = GradingOptions(recognize=True)
@@ -31,6 +31,8 @@ def school(school: School) -> School:
     folder = school.course / "tests" / "wrong" / "one" / "task"
     folder.mkdir(parents=True)
     (folder / "triple.py").write_text(f"{HEADER}def double(x):\n    return x * 6 / 2\n")
+    caught = 'triple = ["test_double"]\nadd = ["test_double"]\n'
+    (folder.parent / "task.caught.toml").write_text(caught, encoding="utf-8")
     other = HEADER.replace(SENTENCE, "You add 17.")
     (folder / "add.py").write_text(f"{other}def double(x):\n    return 2 * x + 17\n")
     return school

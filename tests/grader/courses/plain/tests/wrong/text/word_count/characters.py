@@ -1,4 +1,4 @@
-# wrong: counts characters | caught by: test_counts | told: counted characters
+# wrong: counts characters | told: counted characters
 
 
 def word_count(text: str) -> dict[str, int]:

@@ -1,0 +1,59 @@
+"""Which tests catch each wrong answer is written into a file of its own, a line for each."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from grader.course.caught import read_caught, write_caught
+from grader.course.manifest import Course, load_course
+from grader.course.mutants import wrong_answers
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+NAME = "tests/wrong/text/word_count.caught.toml"
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    return load_course(tmp_path / "course")
+
+
+def test_a_line_for_each_wrong_answer_sorted_by_its_id(course: Course) -> None:
+    exercise = course.exercise("word_count")
+    caught = {"zeros": ["test_b", "test_a"], "an id of a file": ["test_c"]}
+    assert write_caught(course, exercise, caught) == (NAME,)
+    assert (course.root / NAME).read_text(encoding="utf-8").splitlines() == [
+        (
+            "# Written by `grade verify word_count --write`: the tests that catch each wrong answer under "
+            "every seed."
+        ),
+        '"an id of a file" = ["test_c"]',
+        'zeros = ["test_b", "test_a"]',
+    ]
+    assert read_caught(course, exercise) == {id_: tuple(tests) for id_, tests in caught.items()}
+    assert write_caught(course, exercise, caught) == ()
+
+
+def test_a_file_that_cannot_be_read_is_written_anew(course: Course) -> None:
+    exercise = course.exercise("word_count")
+    (course.root / NAME).write_bytes(b"zeros = \xff\n")
+    assert write_caught(course, exercise, {"zeros": ["test_a"]}) == (NAME,)
+    assert read_caught(course, exercise) == {"zeros": ("test_a",)}
+
+
+def test_mutants_and_whole_files_have_their_tests(course: Course) -> None:
+    exercise = course.exercise("word_count")
+    write_caught(course, exercise, {"characters": ["test_case"], "case_kept": ["test_counts"]})
+    caught = {wrong.id: wrong.caught_by for wrong in wrong_answers(course, exercise).answers}
+    assert caught == {
+        "alphabetical": (),
+        "case_kept": ("test_counts",),
+        "characters": ("test_case",),
+    }
+
+
+def test_a_pack_has_the_file(course: Course) -> None:
+    assert NAME in course.files()
