@@ -12,7 +12,7 @@ import click
 from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
 from grader.gradebook import Gradebook, Keeper, marking
-from grader.gradebook.anonymous import Pseudonyms
+from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.intake import refuse_other_course
 from grader.text import clean, counted, number
 
@@ -70,7 +70,7 @@ def mark(
     with Keeper.open(results) as keeper:
         book = keeper.book
         tell_unfinished(book)
-        shown = Pseudonyms.kept_in(book).of if anonymous else str
+        shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
         corrections, begun = book.corrections(), marking.drafts(book)
         waiting = [

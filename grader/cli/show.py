@@ -13,7 +13,7 @@ from grader.cli.terminal.console import open_console
 from grader.cli.terminal.student_result import show_request, show_requests, show_scorecard
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, Keeper
-from grader.gradebook.anonymous import AnonymousBook, Pseudonyms
+from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 from grader.gradebook.requests import answer as answer_all
 from grader.gradebook.requests import ask, numbered, open_requests
 from grader.text import clean, listed
@@ -38,8 +38,8 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
       grade show results/ "Ann Lee" glu
     """
     with open_book(results) as book:
-        students, pseudonyms = book.students(), Pseudonyms.kept_in(book)
-        ids = {pseudonyms.of(listed.id): listed.id for listed in students}
+        students, pseudonym = book.students(), pseudonyms_of(book)
+        ids = {pseudonym(listed.id): listed.id for listed in students}
         owner = find_student(students, ids.get(student, student))
         entry = book.entry_of(owner.id)
     if entry is None:

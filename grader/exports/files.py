@@ -18,7 +18,12 @@ from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInf
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose bytes stand at `path` once all of them are there, with the usual permissions."""
+    """A stream whose bytes replace the file at `path` when all of them are written, with the usual permissions.
+
+    They go into a draft in the same folder, which is renamed: a reader never sees half a file, and an export
+    that fails leaves the earlier one. Raises ExportError where the folder is missing, GraderError where it
+    cannot be written.
+    """
     if path.exists() and not path.is_file():
         # A pipe or a device, as /dev/null, is written to and not replaced.
         with _explained(path), path.open("wb") as out:
@@ -43,7 +48,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
 
 
 def folder_at(path: Path) -> Path:
-    """The folder, made if it is not there."""
+    """The folder, made if it is not there; raises GraderError where it cannot be."""
     with _explained(path):
         path.mkdir(parents=True, exist_ok=True)
     return path

@@ -24,7 +24,11 @@ _LARGEST_TEMPLATE = 50_000_000
 
 
 class Table:
-    """Writes rows as UTF-8 to a binary stream, one at a time."""
+    """Writes rows as UTF-8 to a binary stream, one at a time.
+
+    A student chooses names and file contents; opened in a spreadsheet, a cell `=HYPERLINK(...)` would run. So
+    every cell is guarded by an apostrophe where it begins like a formula.
+    """
 
     def __init__(self, out: IO[bytes], separator: str = ",") -> None:
         # As in RFC 4180; a lone return inside a cell is quoted only where it belongs to the line end.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 
 from grader.exports.files import ClassFormat, Options, folder_at, written
@@ -11,6 +10,7 @@ from grader.exports.report.render import Renderer
 from grader.exports.table import Table
 from grader.exports.texts import one_line
 from grader.gradebook.term import Term, TermRow
+from grader.gradebook.times import now
 from grader.results import (
     CourseInfo,
     Entry,
@@ -55,6 +55,7 @@ def write_upload(
 
 
 def _write_page(term: Term, path: Path, title: str) -> None:
+    """Write the page of the term: the figures, a chart of the totals, and a row a student."""
     totals = [row.total / 100 for row in term.rows if row.total is not None]
     letters: dict[str, int] = {}
     for row in term.rows:
@@ -97,7 +98,7 @@ def _entry(row: TermRow, course: CourseInfo) -> Entry:
         max_score=whole.max_score,
         seed=0,
         exercises=(whole,),
-        started_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started_at=now(),
         duration_seconds=0.0,
         environment=Environment("", "", "", "", ()),
     )

@@ -67,7 +67,8 @@ def no_commands(text: str) -> str:
 def fitted(write: Callable[[int], bytes], most: int) -> bytes:
     """The file with the longest texts for which it fits into `most` bytes.
 
-    `write` makes the file; it gets the most characters that one text may have.
+    `write` makes the file; it gets the most characters that one text may have. The limits are tried from the
+    longest to none at all. Raises GraderError where the file is too large even without texts.
     """
     for limit in (10_000, 1500, 500, 150, 40, 0):
         written = write(limit)

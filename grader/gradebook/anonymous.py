@@ -2,7 +2,7 @@
 
 A pseudonym is drawn from the student's id and a secret of the gradebook, so that a list of ids does
 not tell whose it is; the gradebook does (`grade show RESULTS PSEUDONYM`). What a student wrote
-is searched for that student's ids, names and addresses, and may give somebody away in other words.
+is searched for that student's ids, names and addresses, and may give a student away in other words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import hmac
 import keyword
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -31,21 +31,18 @@ _SHORTEST = 3
 _WORDS = re.compile(r"[^\W_]+")
 
 
-class Pseudonyms:
-    """The pseudonym of each student id, by the secret of one gradebook."""
+def pseudonyms_of(book: Gradebook) -> Callable[[str], str]:
+    """The function from a student's id to the pseudonym, by the secret that was drawn with the gradebook.
 
-    def __init__(self, secret: str) -> None:
-        self._secret = secret.encode()
+    A pseudonym is `anon-` and eight letters and digits, so that two of a class are never alike in practice.
+    """
+    secret = book.fact(PSEUDONYMS).encode()
 
-    def of(self, student: str) -> str:
-        """The pseudonym of a student: eight letters and digits; two of a class are never alike in practice."""
-        digest = hmac.digest(self._secret, student.encode("utf-8", "surrogatepass"), "sha256")
+    def pseudonym(student: str) -> str:
+        digest = hmac.digest(secret, student.encode("utf-8", "surrogatepass"), "sha256")
         return "anon-" + base64.b32encode(digest[:5]).decode().lower()
 
-    @classmethod
-    def kept_in(cls, book: Gradebook) -> Pseudonyms:
-        """Those of a gradebook, whose secret was drawn when it was made."""
-        return cls(book.fact(PSEUDONYMS))
+    return pseudonym
 
 
 class AnonymousBook:
@@ -56,7 +53,7 @@ class AnonymousBook:
 
     def __init__(self, book: Gradebook) -> None:
         self.book = book
-        self._of = Pseudonyms.kept_in(book).of
+        self._of = pseudonyms_of(book)
         self._real = {self._of(student.id): student for student in book.students()}
 
     @classmethod
@@ -75,28 +72,27 @@ class AnonymousBook:
         return {}
 
     def requests(self) -> list[KeptRequest]:
-        """The regrade requests, of pseudonyms."""
-        return [*map(self._request, self.book.requests())]
-
-    def _request(self, request: KeptRequest) -> KeptRequest:
-        """A request and its answers, without the names in their texts."""
-        name = self._of(request.student)
-        hide = self._hiding(name)
-        return msgspec.structs.replace(
-            request,
-            student=name,
-            message=hide.text(request.message),
-            answers=tuple(
-                msgspec.structs.replace(a, text=hide.text(a.text)) for a in request.answers
-            ),
-        )
+        """The regrade requests and their answers, of pseudonyms, without the names in their texts."""
+        hidden = []
+        for request in self.book.requests():
+            name = self._of(request.student)
+            hide = self._hiding(name)
+            answers = (
+                msgspec.structs.replace(answer, text=hide.text(answer.text))
+                for answer in request.answers
+            )
+            message = hide.text(request.message)
+            hidden.append(
+                msgspec.structs.replace(
+                    request, student=name, message=message, answers=tuple(answers)
+                )
+            )
+        return hidden
 
     def absent(self) -> list[StudentInfo]:
         """The students of the roster who handed in nothing."""
-        return sorted(
-            (StudentInfo(id=self._of(student.id)) for student in self.book.absent()),
-            key=lambda student: student.id,
-        )
+        names = sorted(self._of(student.id) for student in self.book.absent())
+        return [StudentInfo(id=name) for name in names]
 
     def attempt_counts(self) -> dict[str, int]:
         """The number of attempts of each student."""

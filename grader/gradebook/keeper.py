@@ -7,7 +7,6 @@ killed at any moment. A verdict that is replaced is set aside.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -27,7 +26,8 @@ from grader.gradebook.corrections_file import (
 from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import total_of
-from grader.gradebook.store import FILE, Store, only_writer, opened
+from grader.gradebook.store import FILE, Store, as_text, only_writer, opened
+from grader.gradebook.times import now
 from grader.gradebook.verdict_key import VerdictKey, grader_digest, source_digest
 from grader.gradebook.work import Attempt, Verdict, packed
 from grader.judge.assignment import Observations
@@ -75,29 +75,28 @@ class Keeper:
         """
         book = self.book
         facts: dict[str, Any] = {
-            "course": msgspec.json.encode(course.info()).decode(),
+            "course": course.info(),
             "title": course.title,
             "corrections": self._digest_of_corrections(),
             "exercises": ",".join(exercise.id for exercise in course.exercises),
-            "stubs": msgspec.json.encode(
-                {e.id: hashlib.sha256(course.stub(e).source).hexdigest() for e in course.exercises}
-            ).decode(),
+            "stubs": {
+                e.id: hashlib.sha256(course.stub(e).source).hexdigest() for e in course.exercises
+            },
             "extra credit": ",".join(sorted(course.extra_credit)),
         }
         if course.assignments:
-            parts = {
+            facts["assignments"] = {
                 part.id: AssignmentPart(part.title, part.exercises) for part in course.assignments
             }
-            facts["assignments"] = msgspec.json.encode(parts).decode()
         before = book.blank
         # Equal but for its time it is the one that is there.
         if blank is not None and (
             before is None or blank != msgspec.structs.replace(before, started_at=blank.started_at)
         ):
-            facts["blank"] = msgspec.json.encode(blank).decode()
+            facts["blank"] = blank
         if policy is not None:
             facts["policy"] = policy
-        is_other = any(book.fact(name) != value for name, value in facts.items())
+        is_other = any(book.fact(name) != as_text(value) for name, value in facts.items())
         is_other |= book.fact("finished") != "yes" or bool(book.fact("stale"))
         if is_other:
             # Until `settled`, also where a kill comes between the end of a grading and the last result.
@@ -297,7 +296,7 @@ class Keeper:
             score=result.score,
             max_score=result.max_score,
             packed=packed(result),
-            graded_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            graded_at=now(),
             seed=seed,
             environment=environment,
         )

@@ -106,6 +106,7 @@ def _seen(test: TestResult) -> str:
 
 
 def _group(exercise: str, function: str, failures: Sequence[_Failure]) -> UnnamedGroup:
+    """A group of alike failures, named by the exercise and a digest of what their tests saw."""
     shown = min(failures, key=lambda each: (each.failed, len(each.source), each.student))
     tests = tuple(shown.tests.values())
     seen = "\0".join(

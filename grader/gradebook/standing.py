@@ -211,7 +211,11 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
 def _exercise(
     work: Work, rules: ClassRules, exercise: str, choice: Choice | None, verdict: Verdict | None
 ) -> ExerciseResult | None:
-    """The result of an exercise as it counts: the verdict, then the policy, then what a person corrected."""
+    """The result of an exercise as it counts; None where nothing is known of it.
+
+    The verdict comes first, without dropped tests and with given ones; then the points that the policy leaves
+    of it; then what a person added, or set. `mark` says what the judge gave, and why the points differ.
+    """
     result = verdict.result if verdict is not None else _nothing(rules, exercise, choice)
     made = holding(rules.corrections_of(exercise), work.student.id, exercise, result)
     if result is not None and choice is not None and released(made, choice.source):
@@ -246,7 +250,7 @@ def _exercise(
         due=deadline.due.isoformat().replace("+00:00", "Z") if deadline is not None else "",
         lost=counted.lost if counted is not None and not after.final else 0.0,
     )
-    # Who set the points has looked at the file.
+    # A person who set the points has looked at the file.
     held = () if after.final else result.held
     return msgspec.structs.replace(judged, score=after.points, mark=mark, held=held)
 

@@ -20,7 +20,7 @@ from grader.gradebook.intake import refuse_other_course
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number
 
-# Of people who are told in one note.
+# The most people that one note names.
 _MOST_NAMES = 10
 
 

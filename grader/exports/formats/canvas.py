@@ -13,7 +13,7 @@ from typing import IO
 
 from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
+from grader.exports.matching import Grades, Key, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
@@ -45,6 +45,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 
 def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write the columns that Canvas asks for and one new assignment, worth what the course is."""
     table, nameless, unfinished = Table(out), 0, 0
     first = next(iter(entries), None)
     if first is None:
@@ -91,24 +92,25 @@ class _Template:
             at for at, row in enumerate(rows) if row[self._id].strip() and _POINTS not in row[0]
         ]
         grades = Grades(entries, lambda entry: person_of(entry.student), self._options.out_of)
-        matching = match(grades.people, [self._identity(rows[at]) for at in students], _KEYS)
-        person_at = {students[row]: person for row, person in matching.person_of.items()}
+        matched = grades.match([self._identity(rows[at]) for at in students], _KEYS)
+        person_at = {students[row]: person for row, person in matched.items()}
         marks = [row[mine] for row in rows if _POINTS in row[0]]
         notes = grades.scale_note(
             "The assignment has {} points in Canvas", marks[0] if marks else ""
         )
         table = self._sheet.start(out)
-        about, header = slice(self._section + 1), self._sheet.header
-        table.kept([*header[about], header[mine]])
+        header, end = self._sheet.header, self._section + 1
+        table.kept([*header[:end], header[mine]])
         for at, row in enumerate(rows):
             score = row[mine]
             if at in person_at:
                 score = self._score(row, grades.totals[person_at[at]], notes)
-            table.kept([*row[about], score])
+            table.kept([*row[:end], score])
         empty = [one_line(rows[at][0]) for at in students if at not in person_at]
-        return [*notes, *match_notes(grades.people, matching, empty)]
+        return [*notes, *grades.notes(empty)]
 
     def _score(self, row: tuple[str, ...], whole: float | None, notes: list[str]) -> str:
+        """The cell of a student: the points, or what is there where no score may undo it, with a note."""
         name, score = one_line(row[0]), row[self._assignment]
         if whole is None:
             notes.append(f"{name}: has no score, because a fault of the grader left it unjudged.")
@@ -125,6 +127,7 @@ class _Template:
         return {**cells, "Student": name_key(name), "SIS Login ID": login}
 
     def _find_section(self) -> int:
+        """The last column about the student; raises ExportError where the file is not Canvas's."""
         header = self._sheet.header
         if "ID" not in header[1:3] or "Section" not in header:
             raise ExportError(
@@ -134,6 +137,7 @@ class _Template:
         return header.index("Section")
 
     def _find_assignment(self) -> int:
+        """The column to fill in: by its title or its id, or the only one. Raises ExportError."""
         titles = {at: title for at, title in enumerate(self._sheet.header) if self._is_open(at)}
         places, wanted = list(titles), self._options.column.strip()
         if wanted:
@@ -157,9 +161,11 @@ class _Template:
         return not any("read only" in mark for mark in marks)
 
 
-FORMAT = ClassFormat(
-    "Canvas's gradebook; --template fills in its export",
-    Audience.STAFF,
-    ("template", "column", "out_of"),
-    write,
-)
+FORMATS = {
+    "canvas": ClassFormat(
+        "Canvas's gradebook; --template fills in its export",
+        Audience.STAFF,
+        ("template", "column", "out_of"),
+        write,
+    )
+}

@@ -43,6 +43,7 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
 
 
 def _suite(exercise: ExerciseResult) -> Tree.Element:
+    """The suite of an exercise: its points as properties, a case for each test, and what was printed."""
     # The schema knows no file of a case, and no line: they stand in the text of its failure.
     suite = Tree.Element(
         "testsuite",
@@ -86,6 +87,7 @@ def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
 
 
 def _case(exercise: ExerciseResult, test: TestResult, name: str) -> Tree.Element:
+    """The case of a test; one that did not pass has a child that says why."""
     case = Tree.Element(
         "testcase",
         classname=f"{exercise.chapter}.{exercise.name}",
@@ -104,4 +106,4 @@ def _legal(text: str) -> str:
     return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-FORMAT = StudentFormat("JUnit XML", Audience.STUDENTS, (), ".xml", render)
+FORMATS = {"junit": StudentFormat("JUnit XML", Audience.STUDENTS, (), ".xml", render)}

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import IO
 
 from grader.exports.disclosure import Audience
-from grader.exports.feedback import html_feedback, in_comment
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.formats.csv import exercise_columns, exercise_points
-from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
+from grader.exports.formats.feedback import html_feedback, in_comment
+from grader.exports.formats.tables import exercise_columns, exercise_points
+from grader.exports.matching import Grades, Key, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
@@ -38,6 +38,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 
 def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write a row a student, with a dash where there is no grade."""
     columns = exercise_columns(entries)
     table = Table(out)
     comments = [options.feedback] if options.feedback else []
@@ -69,7 +70,7 @@ class _Worksheet:
         """Write every row with its grade; all else stays, and with it Moodle's dates of change."""
         grades = Grades(entries, self._person, self._options.out_of)
         rows = self._sheet.rows
-        matching = match(grades.people, [self._identity(row) for row in rows], self._keys())
+        person_at = grades.match([self._identity(row) for row in rows], self._keys())
         # Of each student, and how feedback of this grader begins.
         feedback = [
             (html_feedback(entry), in_comment(f"{entry.result.course.name}: "))
@@ -81,19 +82,19 @@ class _Worksheet:
         table.kept(self._sheet.header)
         for at, row in enumerate(rows):
             cells = list(row)
-            if at not in matching.person_of:
+            if at not in person_at:
                 empty.append(self._name(row))
-            elif (whole := grades.totals[matching.person_of[at]]) is not None:
+            elif (whole := grades.totals[person_at[at]]) is not None:
                 # With a comma where the worksheet writes one.
                 cells[self._grade] = number(whole).replace(".", "," if "," in maximum else ".")
-                if feedback and not self._comment(cells, feedback[matching.person_of[at]]):
+                if feedback and not self._comment(cells, feedback[person_at[at]]):
                     notes.append(f"{self._name(row)}: has a comment of somebody's, which stays.")
             else:
                 notes.append(
                     f"{self._name(row)}: has no grade, because a fault of the grader left it unjudged."
                 )
             table.kept(cells)
-        return [*notes, *match_notes(grades.people, matching, empty)]
+        return [*notes, *grades.notes(empty)]
 
     def _comment(self, cells: list[str], feedback: tuple[str, str]) -> bool:
         """Write the comment, if none is there but an earlier one of the grader's, which begins alike."""
@@ -128,6 +129,7 @@ class _Worksheet:
         return f"{one_line(row[self._identifier])} ({one_line(row[self._identifier + 1])})"
 
     def _find_identifier(self) -> int:
+        """The column of identifiers: words that end in a number, each another. Raises ExportError."""
         for at in range(len(self._sheet.header) - 1):
             cells = [row[at] for row in self._sheet.rows]
             words = all(
@@ -157,6 +159,7 @@ class _Worksheet:
         return maxima[0] - 1, maxima[0]
 
     def _find_comments(self) -> int:
+        """The column for feedback behind the grade, by its title; raises ExportError."""
         wanted, header = self._options.feedback.strip(), self._sheet.header
         places = [at for at, title in enumerate(header) if title.strip() == wanted]
         if len(places) == 1 and places[0] > self._grade:
@@ -183,9 +186,11 @@ class _Worksheet:
         return f"{why} in {self._options.template}: name it with --column. There are: {names}."
 
 
-FORMAT = ClassFormat(
-    "Moodle's grade import; --template fills in its worksheet",
-    Audience.STUDENTS,
-    ("template", "column", "out_of", "feedback"),
-    write,
-)
+FORMATS = {
+    "moodle": ClassFormat(
+        "Moodle's grade import; --template fills in its worksheet",
+        Audience.STUDENTS,
+        ("template", "column", "out_of", "feedback"),
+        write,
+    )
+}

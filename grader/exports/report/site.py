@@ -51,7 +51,6 @@ def write_report(
     history: Callable[[Entry], History] = lambda _: {},
     before: Mapping[str, float] | None = None,
     disclose: Disclosure | None = None,
-    done: Callable[[int], None] = lambda _: None,
 ) -> Written:
     """Write the report of a class into `folder`, in the place of an earlier one.
 
@@ -66,7 +65,6 @@ def write_report(
         history: gives of an entry's exercises the verdicts on different files, oldest first.
         before: the totals of the last grading, by student id.
         disclose: what students may read of hidden tests; by default what the course says.
-        done: is called with the number of students that are written.
 
     Raises:
         SubmissionError: the folder holds something else, which stays as it is.
@@ -75,7 +73,7 @@ def write_report(
     _refuse_what_is_no_report(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Beside what stands there: until the last page is written, the old report is whole.
+        # In the same folder: until the last page is written, the old report is whole.
         for old in folder.glob(f"{_DRAFT}*"):  # of one that was killed
             shutil.rmtree(old)
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
@@ -83,9 +81,8 @@ def write_report(
             site = _Site(
                 draft, title, sources, similarity, attempts or {}, attention, before or {}, disclose
             )
-            for count, entry in enumerate(entries, start=1):
+            for entry in entries:
                 site.add(entry, history(entry))
-                done(count)
             site.finish()
             for part in _PARTS:
                 old = folder / part
