@@ -150,6 +150,7 @@ def _target(
 
 
 def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Make one correction, of a student or of the class, and print what it changes."""
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
@@ -197,6 +198,7 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
 
 
 def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Take the newest correction back of those that are named, and print what that changes."""
     made = dict(enumerate(keeper.book.corrections()))
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]

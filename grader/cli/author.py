@@ -60,6 +60,7 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
 def _new(
     exercise: str | None, folder: Path | None, chapter: str | None, title: str | None
 ) -> Scaffolded:
+    """Begin a course in a folder that has none, else an exercise of the course that is there."""
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
     if exercise is None:
@@ -151,6 +152,7 @@ def new_assignment(
 
 
 def _time(option: str, text: str | None) -> datetime.datetime | None:
+    """A time of the command line; a usage error for what is none."""
     if text is None:
         return None
     try:

@@ -317,6 +317,7 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
 def _pool(
     course: Course, grading: GradingOptions, options: dict[str, Any], keeper: Keeper
 ) -> AbstractContextManager[Pool]:
+    """The judges of this machine, or those of a cluster."""
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
@@ -331,6 +332,7 @@ def _pool(
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
+    """Print the class, what was done, and what its policy, requests and corrections ask for."""
     console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())

@@ -240,6 +240,7 @@ def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
 def _write_students(
     chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
+    """Write a file for each student; exit with a fault where one has no verdict."""
     folder, left_out = folder_at(output), 0
     for entry in entries:
         try:

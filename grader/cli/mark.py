@@ -102,6 +102,7 @@ class _End(enum.Enum):
 
 
 def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricItem]) -> None:
+    """Print a file with its line numbers, and the items of the rubric below it."""
     result = answer.result
     click.echo(
         f"\n{clean(head, _LONGEST_LINE)}  {number(result.score)} / {number(result.max_score)}"

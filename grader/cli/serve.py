@@ -225,6 +225,7 @@ def _tell_revoked(name: str, count: int) -> None:
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
+    """Write the tokens of a class to a new CSV that its owner alone can read."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as out:

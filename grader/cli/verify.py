@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -33,13 +32,7 @@ class _VerifyCommand(Command):
 @click.command(cls=_VerifyCommand)
 @shared.exercises_argument
 @shared.course_option
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    help="How many modules to judge at a time; by default as many as there are processors.",
-)
+@shared.jobs_option
 @click.option(
     "--seeds",
     metavar="N",

@@ -78,6 +78,7 @@ def check(
 def _judge(
     course: Course, exercise: Exercise, composed: Composed, options: GradingOptions
 ) -> CheckResult:
+    """Settle a file or have it judged; SubmissionError where the course has none of these suites."""
     if not set(options.suites) & set(course.suites(exercise)):
         names = " or ".join(suite.value for suite in options.suites)
         raise SubmissionError(f"There is no {names} suite here for {exercise.id}.")
@@ -122,6 +123,7 @@ def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
 
 
 def _checked(part: object, exercise: Exercise, names: Sequence[str]) -> type | types.FunctionType:
+    """A part that is a class or function of the exercise; TypeError and ValueError for others."""
     if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
         raise TypeError(
             "Give the class or the function itself, without calling it, not an object of type "

@@ -109,6 +109,7 @@ class Gathering:
         self.pieces.append(piece)
 
     def _add_name(self, name: str, user: SourcePiece) -> None:
+        """Bring what a name stands for, or note why it did not come along."""
         value: Any = self._namespace.get(name)
         if getattr(value, "__name__", None) == name and _is_definition(value, self._namespace):
             if not self.add_definition(value):

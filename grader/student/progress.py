@@ -272,6 +272,7 @@ class Logbook:
             self._change(exercise, seen)
 
     def _change(self, exercise: Exercise, change: Callable[[Page], Page]) -> None:
+        """Change a page of the book, and write the book whole or not at all."""
         # Read again: a `grade watch` in another window may have written meanwhile.
         if self._writable:
             self._book = self._read()
@@ -300,6 +301,7 @@ class Logbook:
         return self._digests[exercise.id]
 
     def _read(self) -> _Book:
+        """The book as it is on the disk; an empty one where it cannot be read."""
         try:
             with self._file.open("rb") as file:
                 content = file.read(_MAX_BYTES + 1)

@@ -206,6 +206,7 @@ def _decoded(answer: bytes) -> ServerAnswer:
 
 
 def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The server's events about a submission, by name and data, for as long as it sends them."""
     with _opened(server, "GET", f"/api/submissions/{id_}/events") as answer:
         name = ""
         for line in answer:
@@ -219,6 +220,7 @@ def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _asked(
     server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
 ) -> bytes:
+    """The body of an answer; what may pass, as a server that restarts, is tried again."""
     for pause in (*_PAUSES_SECONDS, None):
         try:
             with _opened(server, method, path, body, retry_key) as answer:
@@ -258,6 +260,7 @@ _opener = urllib.request.build_opener(_NoRedirect)
 
 
 def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
+    """The error that an answer of the server means, with the server's own sentence."""
     try:
         sentence = str(json.loads(error.read(_MOST_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):

@@ -59,6 +59,7 @@ def show_similarity(
 
 
 def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Iterator[Text]:
+    """Who is alike, and in which exercises how much."""
     students = [called(student, names) for student in group.students]
     alike = f"alike in {counted(len(group.exercises), 'exercise')}"
     if not any(exercise.alone for exercise in group.exercises):
@@ -150,6 +151,7 @@ def show_groups(
 
 
 def _unnamed(console: Console, group: UnnamedGroup, difference: Sequence[str]) -> Iterator[Text]:
+    """Who makes a mistake, which tests see it, and how the code differs from a right answer."""
     where = f"{group.exercise}, {group.function}" if group.function else group.exercise
     students = some_of([clean(student, 40) for student in group.students], _SHOWN_MAKERS)
     count = counted(len(group.students), "student")

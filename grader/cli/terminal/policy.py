@@ -79,6 +79,7 @@ def _first_words(policy: Policy) -> str:
 
 
 def _late_words(late: Late) -> str:
+    """What lateness costs: `10 % lost for each day begun; grace of 15 minutes`."""
     words = []
     if late.per_day is not None:
         most = f", at most {number(late.at_most)} %" if late.at_most < 100 else ""
@@ -95,6 +96,7 @@ def _late_words(late: Late) -> str:
 
 
 def _extension_words(extension: Extension, zone: datetime.tzinfo | None) -> str:
+    """Who has more time, for what, and until when."""
     students = [*filter(None, (extension.student, *extension.students))]
     groups = (("section", extension.section), ("team", extension.team))
     who = ", ".join([*students, *(f"{kind} {name}" for kind, name in groups if name)])
@@ -168,6 +170,7 @@ def _exercise_lines(
 
 
 def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) -> Iterator[str]:
+    """When an attempt was handed in, what keeps it from counting, and its points."""
     time = submitted(weighed.file.submitted_at)
     yield local(time, policy.zone) if time is not None else "no timestamp, so never late"
     if weighed.late:

@@ -66,6 +66,7 @@ class ProgressBar:
 
 
 def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
+    """A line of rich's own columns; None where stderr is too plain for one."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -54,6 +54,7 @@ def show_proofs(
 
 
 def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    """What was proved of an exercise, each complaint about it, and the files that were written."""
     rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
     counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
     verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
@@ -68,6 +69,7 @@ def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
 
 
 def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    """The tests that catch each wrong answer, with the messages that its student reads."""
     for wrong in proof.caught:
         title = f": {wrong.title}" if wrong.title else ""
         yield from hang(console, "  ", clean(f"{wrong.name}{title}", 2000), "bold")
@@ -85,6 +87,7 @@ def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
 
 
 def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    """What each wrong answer keeps of the points, the least first, and how many lose too much."""
     for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
         mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
         line = clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.title}", 2000)
@@ -147,6 +150,7 @@ def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
 
 
 def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
+    """How many mutants of a solution were caught, and each one that no test sees, as a difference."""
     some = f"{report.judged} of " if report.judged < report.made else ""
     by_time = f" ({report.timed_out} by time)" if report.timed_out else ""
     text = (
@@ -191,6 +195,7 @@ def show_findings(
 
 
 def _attack_lines(console: Console, result: AttackResult) -> Iterator[Text]:
+    """An attack with what stopped it, or with what shows that it succeeded."""
     name = result.attack.name.replace("_", " ")
     yield from checked(console, result.stopped, f"{name}: {result.attack.tries}")
     if result.stopped:

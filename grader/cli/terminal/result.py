@@ -106,8 +106,9 @@ class Panel:
         title = max(Text(exercise.title).cell_len for exercise in exercises)
         room = console.width - sum(self._widths) - len("  +   partly passed    ")
         self._is_apart = len(exercises) == 1 and title > room
-        hidden = self._is_apart or min(title, room) < min(title, SHORTEST_TITLE)
-        self._title = 0 if hidden else min(title, room)
+        self._title = title
+        if title > room:
+            self._title = room if room >= SHORTEST_TITLE and not self._is_apart else 0
 
     def lines(self, about: str = "", shown: int = blocks.FIRST_FINDINGS) -> Iterator[Text]:
         """Every line, in order; of the first exercise that does not hold, `shown` findings.
@@ -146,6 +147,7 @@ class Panel:
         return [*lines, *([] if self._alone else [self._total()])], list(self._next_step())
 
     def _row(self, exercise: ExerciseResult) -> Iterator[Text]:
+        """The line of an exercise, with its title below where that does not fit."""
         mark, words = status_words(exercise.status, self._marks)
         wide, earned_wide = self._widths
         line = Text.assemble("  ", mark, " ", (f"{exercise.name:<{wide}}", "dim"))
@@ -176,6 +178,7 @@ class Panel:
     def _details(
         self, exercise: ExerciseResult, shown: int, *, brief: bool = False
     ) -> Iterator[Text]:
+        """The lines below that of an exercise: findings, a count of the rest, what was printed."""
         if exercise.untouched:
             if self._alone:
                 # Its aim, before anything is written.
@@ -214,6 +217,7 @@ class Panel:
     # --- the end --------------------------------------------------------------------------------
 
     def _total(self) -> Text:
+        """The progress in one's own folder, else the points or the public tests of all exercises."""
         if self._alone:
             return _progress(self._console, self._guide)
         if self._guide.is_public:

@@ -169,12 +169,15 @@ def _ended_by_signals(loop: WatchLoop, *, has_keys: bool) -> Iterator[None]:
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    def draw(_: int, __: FrameType | None) -> None:
+    def redraw() -> None:
         if has_keys:
             mute()
-        loop.later(loop.draw)()
+        loop.draw()
 
-    handlers = ("SIGTERM", end), ("SIGHUP", end), ("SIGWINCH", draw), ("SIGCONT", draw)
+    def call(_: int, __: FrameType | None) -> None:
+        loop.later(redraw)()
+
+    handlers = ("SIGTERM", end), ("SIGHUP", end), ("SIGWINCH", call), ("SIGCONT", call)
     before = {
         name: signal.signal(getattr(signal, name), handler)
         for name, handler in handlers

@@ -76,6 +76,7 @@ class Saves:
             self._crashed(error)
 
     def _watch(self, poll: bool) -> None:
+        """Report saves until told to stop; raises OSError where no events are to be had."""
         # 20 ms, for which the first verdict need not wait.
         from watchfiles import watch
 

@@ -1,4 +1,8 @@
-"""The loop of `grade watch`: each save, key, test and verdict changes the view."""
+"""The loop of `grade watch`: each save, key, test and verdict changes the view.
+
+A file is judged only if its content changed, and the newest content wins: new orders to the judge call off the
+old ones.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,16 @@ import functools
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
-from grader.cli.watch.orders import Orders
 from grader.cli.watch.screen import Face, Shows, View
 from grader.course.manifest import Exercise
 from grader.course.suite import tests_of
-from grader.errors import GraderError
+from grader.errors import CourseError, GraderError
+from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.judge.warm import Answer, Order, WarmJudge
 from grader.results import ExerciseResult, Status
@@ -26,12 +30,73 @@ from grader.text import number
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_OPTIONS = GradingOptions()
 _QUICK_SECONDS = 0.4
 # Python handles a signal in this thread alone, and a wait without an end may not be interrupted by
 # it: not by Ctrl-C on Windows, nor on Linux by what reached another thread first, as a SIGCONT does.
 _WAIT_SECONDS = 0.2
 # Hands in a source: tells where it is in the queue, and returns the verdict. Raises GraderError.
 Submit = Callable[[Exercise, bytes, Callable[[str], None]], ExerciseResult]
+
+
+class Orders:
+    """What a warm judge was asked, and what it answered: `open` are the orders that wait for an answer."""
+
+    def __init__(self, workspace: Workspace, judge: WarmJudge) -> None:
+        self._workspace, self._course, self._judge = workspace, workspace.course, judge
+        # By exercise: the source that was judged last, and its result.
+        self._known: dict[str, tuple[bytes | None, ExerciseResult]] = {}
+        self._number = 0
+        self.open: list[Order] = []
+
+    def warm_up(self, exercise: Exercise) -> None:
+        """Have the stub judged, unseen, so that a first save finds the judge warm."""
+        self._judge.ask([Order(-1, exercise, self._course.stub(exercise).source)])
+
+    def is_new(self, exercise: Exercise) -> bool:
+        """Whether the file is neither what was judged last nor what is being judged."""
+        source = self._workspace.handed(exercise).source
+        asked = [order.source for order in self.open if order.exercise is exercise]
+        if asked:
+            return source != asked[0]
+        return exercise.id not in self._known or source != self._known[exercise.id][0]
+
+    def known(self, exercises: Sequence[Exercise]) -> tuple[ExerciseResult, ...]:
+        """The newest results of these exercises, of those that have one."""
+        return tuple(self._known[e.id][1] for e in exercises if e.id in self._known)
+
+    def place(self, exercises: Sequence[Exercise]) -> None:
+        """Settle what needs no judge, and have the rest judged; what was asked before is off.
+
+        Raises CourseError for an exercise without a suite.
+        """
+        self._number += 1
+        self.open = []
+        for exercise in exercises:
+            if not self._course.suites(exercise):
+                raise CourseError(
+                    f"The exercise {exercise.id!r} has no suite: nothing can be judged."
+                )
+            handed = self._workspace.handed(exercise)
+            result = settle(self._course, exercise, handed, _OPTIONS)
+            if result is not None:
+                self._known[exercise.id] = (handed.source, result)
+            elif handed.source is not None:
+                self.open.append(Order(self._number, exercise, handed.source))
+        self._judge.ask(self.open)
+
+    def take(self, answer: Answer) -> bool:
+        """Keep an answer of the judge; return False if its order was called off."""
+        order, result = answer.order, answer.result
+        if result is not None:
+            # Also an answer that is no longer waited for is a verdict on that source.
+            self._workspace.logbook.record(order.exercise, order.source, result)
+        if order not in self.open:
+            return False
+        self.open.remove(order)
+        if result is not None:
+            self._known[order.exercise.id] = (order.source, result)
+        return True
 
 
 class WatchLoop:
@@ -152,10 +217,11 @@ class WatchLoop:
     def _tested(self, order: Order, count: int) -> None:
         """Say how many tests of an order ended; a quick judging is not worth a flicker."""
         if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
-            total = len(tests_of(self._course, order.exercise, GradingOptions().suites))
+            total = len(tests_of(self._course, order.exercise, _OPTIONS.suites))
             self._say(f"judging {order.exercise.id}: {count} of {total} tests")
 
     def _answer(self, answer: Answer) -> None:
+        """Show the results once the last order of several is answered."""
         if not self._orders.take(answer):
             return
         results = None if self._orders.open else self._results()
@@ -224,6 +290,7 @@ class WatchLoop:
         self._show(results=self._results(), status=self._view.status)
 
     def _next(self) -> None:
+        """Turn to the next exercise that is not done; with a server, that lacks full marks."""
         self._workspace.read_again()
         full, standings = Standing.FULL_MARKS, self._workspace.standings()
         by_server = self._submit is not None
@@ -252,6 +319,7 @@ class WatchLoop:
         self._say(f"plotting {exercise.id}")
 
     def _begin_submit(self) -> None:
+        """Hand in the exercise that is shown, unless the server has the file as it is."""
         submit, exercise = self._submit, self._view.exercise
         if submit is None:
             self._say("`grade watch --submit` hands in to the server of your course")
@@ -267,6 +335,8 @@ class WatchLoop:
             self._hand_in(submit, exercise, handed.source)
 
     def _hand_in(self, submit: Submit, exercise: Exercise, source: bytes) -> None:
+        """Hand in beside the loop, which shows the place in the queue and then the verdict."""
+
         def waiting(text: str) -> None:
             if not self._orders.open:
                 self._say(text)

@@ -98,6 +98,7 @@ def _answer(line: bytes, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFau
 
 
 def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
+    """Run the experiment beside the student's code, and beside the reference, in turn; draw both."""
     # Here and not above: the process that asks imports this module for its structs alone.
     from grader.judge.suite_run import meaning_of
 

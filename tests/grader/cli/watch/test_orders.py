@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.watch.orders import Orders
+from grader.cli.watch.loop import Orders
 from grader.course.manifest import load_course
 from grader.errors import CourseError
 from grader.judge.warm import Answer, WarmJudge
