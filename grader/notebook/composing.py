@@ -75,21 +75,22 @@ def compose(
 class Gathering:
     """Pieces of source in an order in which they run, each name once.
 
-    `given` are the names that the stub defines: they need not be found. `notes` says what was used
+    The names that the stub defines, its imports among them, need not be found. `notes` says what was used
     and could not be brought along.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], given: frozenset[str]) -> None:
+    def __init__(self, namespace: Mapping[str, Any], stub: str) -> None:
         self.pieces: list[SourcePiece] = []
         self.notes: list[str] = []
-        self._namespace, self._given = namespace, given
+        self._namespace, self._stub = namespace, stub
+        self._given = _bound(symtable.symtable(stub, "<stub>", "exec"))
         self._cells = Cells(namespace)
         self._seen: set[str] = set()
 
-    def composed(self, stub: str) -> Composed:
+    def composed(self) -> Composed:
         """The file of all pieces."""
         future = self._cells.annotations_unevaluated
-        return compose(stub, self.pieces, notes=self.notes, future=future)
+        return compose(self._stub, self.pieces, notes=self.notes, future=future)
 
     def add_definition(self, value: type | types.FunctionType) -> bool:
         """Bring a class or function of the notebook, what it names first; False if it is not found."""
@@ -108,6 +109,7 @@ class Gathering:
         self.pieces.append(piece)
 
     def _add_name(self, name: str, user: SourcePiece) -> None:
+        """Bring what a name stands for, or note why it did not come along."""
         value: Any = self._namespace.get(name)
         if getattr(value, "__name__", None) == name and _is_definition(value, self._namespace):
             if not self.add_definition(value):
@@ -148,18 +150,22 @@ def _names_needed(text: str) -> set[str]:
         top = symtable.symtable(text, "<cell>", "exec")
     except (SyntaxError, ValueError):
         return set()
-    bound = {
-        symbol.get_name()
-        for symbol in top.get_symbols()
-        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-    }
     used = {
         symbol.get_name()
         for table in _tables(top)
         for symbol in table.get_symbols()
         if symbol.is_referenced() and (symbol.is_global() or table is top)
     }
-    return used - bound - set(vars(builtins)) - {"__name__", "__file__", "__doc__"}
+    return used - _bound(top) - set(vars(builtins)) - {"__name__", "__file__", "__doc__"}
+
+
+def _bound(table: symtable.SymbolTable) -> set[str]:
+    """The names that a scope makes: what it assigns, imports and defines."""
+    return {
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+    }
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
