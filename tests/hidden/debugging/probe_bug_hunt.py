@@ -89,6 +89,7 @@ def loader(module: Any, train: list[int], validation: list[int], place: int, *op
     before = torch.get_rng_state()
     loaders = module.make_loaders(dataset(train), dataset(validation), *options)
     torch.set_rng_state(before)
+    len(loaders[place])  # raises where a loader has no length
     return loaders[place]
 
 
