@@ -198,7 +198,7 @@ def remembered(results: Path) -> Memory:
             tuple(book.students()),
             book.fact("policy"),
             book.fact("policy_file"),
-            book.seeds(),
+            book.store.seeds(),
         )
     return Memory(results)
 

@@ -248,14 +248,14 @@ class _Batch:
 
     def _is_answered(self, attempt: Attempt, question: Question) -> bool:
         """Whether the verdict is there, was made for another attempt, or needs no judge."""
-        key = question.key.key
-        verdict = self._keeper.verdict(key)
+        key, store = question.key.key, self._book.store
+        verdict = store.verdict(key)
         if verdict is not None and (key in self._judged_now or is_final(verdict)):
             self._known += 1
             result = verdict.result
             # What is odd may be known only since then.
-            is_same = result.held == (() if result.untouched else question.held)
-            if is_same and self._keeper.has(attempt, question.exercise.id, key):
+            is_same = result == question.answered_by(result)
+            if is_same and store.has_verdict(attempt.id, question.exercise.id, key):
                 self._look_at(attempt, question, result)
             else:
                 self._keep(attempt, question, result, verdict.environment)
@@ -291,8 +291,7 @@ class _Batch:
         environment: Environment,
     ) -> None:
         """Keep a result for one file, with what is odd in that file."""
-        held = () if result.untouched else question.held
-        result = msgspec.structs.replace(result, held=held)
+        result = question.answered_by(result)
         self._keeper.keep(attempt, question.key, self._options.seed, result, environment)
         self._look_at(attempt, question, result)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
@@ -169,7 +171,7 @@ class Asking:
             pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
         # What was read just now says more of why there is no file.
         files_of = {
-            id_: {**self._book.files_of(id_), **without.get(id_, {})}
+            id_: {**self._book.store.files_of(id_), **without.get(id_, {})}
             for id_ in {attempt.id for attempt, _ in pairs}
         }
         return [
@@ -213,6 +215,10 @@ class Question(NamedTuple):
     file: ExerciseFile
     key: VerdictKey
     held: tuple[str, ...]
+
+    def answered_by(self, result: ExerciseResult) -> ExerciseResult:
+        """The result as it is kept for this file: odd code holds the points of any file but the stub."""
+        return msgspec.structs.replace(result, held=() if result.untouched else self.held)
 
 
 class Questions:

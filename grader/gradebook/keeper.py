@@ -266,14 +266,6 @@ class Keeper:
 
     # --- verdicts -------------------------------------------------------------------------------
 
-    def verdict(self, key: str) -> Verdict | None:
-        """A verdict on the same file by the same suite and grader, of any student."""
-        return self._store.verdict(key)
-
-    def has(self, attempt: Attempt, exercise: str, key: str) -> bool:
-        """Whether this very verdict is there already."""
-        return self._store.has_verdict(attempt.id, exercise, key)
-
     def keep(
         self,
         attempt: Attempt,

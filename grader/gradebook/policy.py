@@ -293,6 +293,7 @@ class Policy(msgspec.Struct, frozen=True):
             last.pop(source, None)
             last[source] = file
         deadline = self.deadline(student, exercise)
+        # Without a rule all of them may count.
         most = self.rules.max_attempts or len(turns)
         return [_weighed(file, deadline, turns[source] > most) for source, file in last.items()]
 

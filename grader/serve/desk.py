@@ -138,7 +138,7 @@ class Desk:
         return handed
 
     def _refuse_other_files(self, known: Handed, files: Mapping[str, ExerciseFile]) -> None:
-        kept = self._book.files_of(known.attempt)
+        kept = self._store.files_of(known.attempt)
         before = {name: file.source for name, file in kept.items() if file.source is not None}
         if before != {name: file.source for name, file in files.items()}:
             raise Refusal(
@@ -180,7 +180,7 @@ class Desk:
         self, attempt: int, question: Question, settled: ExerciseResult | None
     ) -> bool:
         """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
-        verdict = self._keeper.verdict(question.key.key)
+        verdict = self._store.verdict(question.key.key)
         if verdict is not None and is_final(verdict):
             self._keep(attempt, question, verdict.result, verdict.environment)
         elif settled is not None:
@@ -192,9 +192,7 @@ class Desk:
     def _keep(
         self, attempt: int, question: Question, result: ExerciseResult, environment: Environment
     ) -> None:
-        held = () if result.untouched else question.held
-        result = msgspec.structs.replace(result, held=held)
-        seed = self._options.seed
+        result, seed = question.answered_by(result), self._options.seed
         self._keeper.keep(Attempt(attempt, "", 0), question.key, seed, result, environment)
 
     # --- what is asked --------------------------------------------------------------------------
@@ -233,7 +231,7 @@ class Desk:
     def _handed(self, job: Job) -> HandedFile:
         """The file of a job, as it was handed in to this server or an earlier one."""
         exercise = self._course.exercise(job.exercise)
-        file = self._book.files_of(job.attempt)[job.exercise]
+        file = self._store.files_of(job.attempt)[job.exercise]
         if (known := self._known.pop((job.attempt, job.exercise), None)) is not None:
             return HandedFile(Question(exercise, file, *known), None)
         question = self._questions.about(exercise, file)
@@ -305,7 +303,7 @@ class Desk:
         with keeper.transaction():
             for attempt, exercise, file in asked.files:
                 key = self._questions.about(exercise, file).key.key
-                if file.source is None or keeper.has(attempt, exercise.id, key):
+                if file.source is None or self._store.has_verdict(attempt.id, exercise.id, key):
                     continue
                 queue.queue_job(
                     self._store, attempt.id, exercise.id, JobState.WAITING, now, priority=1

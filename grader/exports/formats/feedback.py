@@ -151,7 +151,7 @@ _MOMENT = (1980, 1, 1, 0, 0, 0)
 
 def write_zip(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
     """Write a page a student; whom the platform would not know is left out, and told."""
-    named = {"moodle": _moodle, "canvas": _canvas}.get(options.layout, _plain)
+    named = {"moodle": _moodle_name, "canvas": _canvas_name}.get(options.layout, _plain_name)
     notes = []
     # A zip that was written to a pipe has its sizes behind each file, where not every program looks.
     with tempfile.TemporaryFile() as file:
@@ -168,19 +168,20 @@ def write_zip(entries: Iterable[Entry], out: IO[bytes], options: Options) -> lis
     return notes
 
 
-def _plain(entry: Entry) -> str:
+def _plain_name(entry: Entry) -> str:
     return f"{safe_name(entry.student.id)}.md"
 
 
-def _moodle(entry: Entry) -> str | None:
+def _moodle_name(entry: Entry) -> str | None:
+    """The folder of a student and the page in it; None without the number of a participant."""
     student = entry.student
-    number = _NUMBER.fullmatch(student.ids.get("moodle_identifier", ""))
+    participant = _NUMBER.fullmatch(student.ids.get("moodle_identifier", ""))
     # An underscore would end the name, and a slash the folder's.
     name = re.sub(r"[_/\\:]", " ", one_line(student.name or student.id))
-    return f"{name}_{number[1]}_assignsubmission_file_/{_PAGE}" if number else None
+    return f"{name}_{participant[1]}_assignsubmission_file_/{_PAGE}" if participant else None
 
 
-def _canvas(entry: Entry) -> str | None:
+def _canvas_name(entry: Entry) -> str | None:
     """The name of the first file that was handed in, without the student's part of it."""
     handed_in = entry.origin.partition(", ")[0]
     match = Canvas.pattern.fullmatch(handed_in)

@@ -32,6 +32,12 @@ class Cell(msgspec.Struct, frozen=True):
     max_score: float
     missing: bool = False
 
+    @property
+    def share(self) -> float | None:
+        """Points earned of those there are, 0 to 1; None without a verdict, and where there are none."""
+        is_known = self.status is not Status.UNJUDGED and self.max_score
+        return self.score / self.max_score if is_known else None
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One student in the table: `unjudged` exercises are missing in `score`, which is then not final."""

@@ -11,7 +11,7 @@ import msgspec
 
 from grader.exports.report.overview import ExerciseView, TestView, mean, median, quantile
 from grader.exports.report.tally import Mistake, Row, Tally
-from grader.results import ExerciseResult, Outcome, Status, TestResult
+from grader.results import ExerciseResult, Outcome, TestResult
 from grader.text import counted, number
 
 # Low is below this share of the points, and in the lowest quarter of the class.
@@ -88,7 +88,7 @@ def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ..
 
 
 def _tries(test: TestResult, verdicts: Sequence[ExerciseResult]) -> int:
-    """Of so many verdicts, up to the last one, each failed this test."""
+    """How many of the last verdicts in a row failed this test."""
     tries = 0
     for verdict in reversed(verdicts):
         same = [t for t in verdict.tests if (t.visibility, t.name) == (test.visibility, test.name)]
@@ -111,19 +111,10 @@ def worries(
     """
     begun = [row for row in tally.final if not row.untouched]
     lowest = quantile([row.share for row in begun], 0.25) or 0.0
-    # Of those who were judged, the mean share of the points of each exercise.
-    means = {
-        name: mean(
-            [
-                cell.score / cell.max_score
-                for row in tally.rows
-                if (cell := row.cells.get(name))
-                and cell.status is not Status.UNJUDGED
-                and cell.max_score
-            ]
-        )
-        for name in tally.exercises
-    }
+    means = {}
+    for name in tally.exercises:
+        shares = [row.cells[name].share for row in tally.rows if name in row.cells]
+        means[name] = mean([share for share in shares if share is not None])
     worried = []
     for row in tally.rows:
         reasons = [*_standing(row, lowest), *_fall(row, means)]
@@ -151,9 +142,9 @@ def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
     """Against the class, since later exercises may be harder for all; over what the class has begun."""
     above = []
     for name, cell in row.cells.items():
-        of_class = means.get(name)
-        if of_class and cell.status is not Status.UNJUDGED and cell.max_score:
-            above.append(cell.score / cell.max_score - of_class)
+        of_class, share = means.get(name), cell.share
+        if of_class and share is not None:
+            above.append(share - of_class)
     if row.absent or row.untouched or len(above) < _FEWEST_EXERCISES:
         return
     half = len(above) // 2
