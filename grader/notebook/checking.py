@@ -20,7 +20,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.grading import grading_options, settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.notebook.composing import Composed, Gathering, SourcePiece
+from grader.notebook.composing import Composed, Gathering, SourcePiece, blanked, parsed
 from grader.notebook.verdict import CheckResult
 from grader.submissions import ExerciseFile
 from grader.submissions.source import definitions, parse
@@ -201,16 +201,9 @@ def _piece(shell: Any, cell: str) -> SourcePiece:
 
 def _python_of(transformed: str) -> str:
     """A cell without its %magics and !commands, which are for the notebook: blank lines instead."""
-    lines = transformed.split("\n")
-    try:
-        body = ast.parse(transformed).body
-    except (SyntaxError, ValueError):
-        return transformed
-    for node in body:
-        if isinstance(node, ast.Expr | ast.Assign) and _is_magic(node.value):
-            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                lines[number - 1] = ""
-    return "\n".join(lines)
+    body = parsed(transformed).body
+    statements = [node for node in body if isinstance(node, ast.Expr | ast.Assign)]
+    return blanked(transformed, [node for node in statements if _is_magic(node.value)])
 
 
 def _is_magic(value: ast.expr) -> bool:

@@ -18,7 +18,7 @@ import sys
 import textwrap
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -59,14 +59,18 @@ def compose(
     stub: str, pieces: Sequence[SourcePiece], *, notes: Sequence[str] = (), future: bool = False
 ) -> Composed:
     """Put the pieces below the stub; with `future` all annotations stay unevaluated."""
-    if future and not _future_imports(stub):
+    if future and not future_imports(parsed(stub)):
         # It has to be the first statement of a file.
         stub = _FUTURE + stub
     starts: list[tuple[int, SourcePiece]] = []
     text, line = "", 1
     for piece in (SourcePiece(stub, "the stub"), *pieces):
         starts.append((line, piece))
-        body = piece.text if not starts[1:] else _without_future(piece.text)
+        body = (
+            piece.text
+            if not starts[1:]
+            else blanked(piece.text, future_imports(parsed(piece.text)))
+        )
         text += body.rstrip("\n") + "\n"
         line = text.count("\n") + 1
     return Composed(text.encode(), tuple(starts), tuple(notes))
@@ -192,24 +196,6 @@ def _written(value: Any) -> str:
     return repr(value)
 
 
-# --- from __future__ ------------------------------------------------------------------------------
-
-
-def _future_imports(text: str) -> list[ast.ImportFrom]:
-    try:
-        return future_imports(ast.parse(text))
-    except (SyntaxError, ValueError):
-        return []
-
-
-def _without_future(text: str) -> str:
-    lines = text.split("\n")
-    for node in _future_imports(text):
-        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-            lines[number - 1] = ""
-    return "\n".join(lines)
-
-
 # --- the cells that ran ----------------------------------------------------------------------------
 
 
@@ -222,7 +208,7 @@ class Cells:
             texts = [(f"In[{number}]", str(cell)) for number, cell in enumerate(cells)]
         else:
             texts = [(file, "".join(linecache.getlines(file)))]
-        self._cells = [(where, text, _parsed(text)) for where, text in reversed(texts)]
+        self._cells = [(where, text, parsed(text)) for where, text in reversed(texts)]
         # IPython keeps the flag for the cells that follow.
         self.annotations_unevaluated = any(future_imports(tree) for _, _, tree in self._cells)
 
@@ -285,11 +271,21 @@ def future_imports(tree: ast.Module) -> list[ast.ImportFrom]:
     return [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
 
 
-def _parsed(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a cell or a file; an empty one of a cell that is no Python, and never ran."""
     try:
         return ast.parse(text)
-    except (SyntaxError, ValueError):  # a cell that never ran
+    except (SyntaxError, ValueError):
         return ast.Module([], [])
+
+
+def blanked(text: str, nodes: Iterable[ast.stmt]) -> str:
+    """The text without these statements: blank lines stand for them, so that all others keep their number."""
+    lines = text.split("\n")
+    for node in nodes:
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+            lines[number - 1] = ""
+    return "\n".join(lines)
 
 
 def _first_line(node: _Definition) -> int:

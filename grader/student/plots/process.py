@@ -40,6 +40,8 @@ from grader.text import clean
 LONGEST_TEXT = 100
 MOST_CHARACTERS = 10_000
 GREATEST_NUMBER = 10**18
+# Every picture of an exercise shows the same experiment.
+_SEED = 0
 
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
@@ -49,7 +51,6 @@ class Request(msgspec.Struct, frozen=True, tag="request"):
     exercise: str
     source: bytes
     reference: bytes | None = None
-    seed: int = 0
 
 
 class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
@@ -105,14 +106,14 @@ def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
     course = load_course(Path(request.course))
     exercise = course.exercise(request.exercise)
     limit_time(exercise)
-    file, seed = course.plot(exercise), request.seed
+    file = course.plot(exercise)
     plot = _loaded(file)
     try:
         with contextlib.ExitStack() as stack:
-            run = stack.enter_context(_runs(sandboxes, exercise, request.source, seed, file))
+            run = stack.enter_context(_runs(sandboxes, exercise, request.source, file))
             measures = {"your code": lambda: _experiment(run, plot)}
             if (source := request.reference) is not None:
-                reference = stack.enter_context(_runs(sandboxes, exercise, source, seed, file))
+                reference = stack.enter_context(_runs(sandboxes, exercise, source, file))
                 measures["the reference"] = lambda: _reference(reference, plot, file)
             parts = runs_in_turn(measures, getattr(plot, "RUNS", 1), exercise.seconds)
             own, note = _own_figure(run, plot, parts["your code"][0])
@@ -141,15 +142,13 @@ def _loaded(file: Path) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _runs(
-    sandboxes: SandboxSource, exercise: Exercise, source: bytes, seed: int, file: Path
-) -> Iterator[Run]:
+def _runs(sandboxes: SandboxSource, exercise: Exercise, source: bytes, file: Path) -> Iterator[Run]:
     """A function that runs one of the experiment's file beside a source, each with the time of a test."""
     session = Session(sandboxes, exercise, source)
     student = Student(session, file)
 
     def run(function: str, *arguments: Any) -> Any:
-        session.begin_test(seed)
+        session.begin_test(_SEED)
         return student.run(function, *arguments)
 
     try:
