@@ -17,7 +17,6 @@ ERRORS: dict[str, Exception] = {"odd": OddError("it broke"), "lookup": LookupErr
 # What a leaf does to a tensor (3, 4); a nested value goes through `unpack`.
 KINDS: dict[str, Callable[[Any], Any]] = {
     "same": lambda x: x * 1,
-    "itself": lambda x: x,
     "nan": lambda x: x.index_fill(0, torch.tensor(1), NAN),
     "inf": lambda x: torch.cat([x[:2], -1 / (x[2:] * 0).abs()]),
     "large": lambda x: torch.full_like(x, torch.finfo(x.dtype).max),
@@ -32,60 +31,44 @@ ran: list[Any] = []
 places: list[str] = []  # where the passes of a Network spoil a gradient, the latest last
 
 
-def work(kind: str, name: str) -> Callable[[bool, Any], Any]:
-    """What a module does and notes: no attribute of the module says which kind this is."""
+class Part(nn.Module):
+    """Calls its parts in turn, and then does what its kind says.
 
-    def run(training: bool, x: Any) -> Any:
-        ran.append([name, training])
-        if kind in ERRORS:
-            raise ERRORS[kind]
-        return KINDS[kind](x)
-
-    return run
-
-
-class Leaf(nn.Module):
-    """Does what its kind says, and has a parameter of NaN that it does not read."""
+    It has a parameter of NaN that it does not read; no attribute says which kind it is.
+    """
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.work = work(kind, kind)
+
+        def work(training: bool, x: Any) -> Any:
+            ran.append([kind, training])
+            if kind in ERRORS:
+                raise ERRORS[kind]
+            return KINDS[kind](x)
+
+        self.work = work
         self.unread = nn.Parameter(torch.tensor(NAN))
         self.unread.grad = torch.ones(())
-
-    def forward(self, x: Any) -> Any:
-        return self.work(self.training, x)
-
-
-class Box(nn.Module):
-    """Calls its parts in turn, and then its own arithmetic."""
-
-    def __init__(self, plan: dict[str, Any]) -> None:
-        super().__init__()
-        own = plan["own"]
-        self.work = work(own, f"box {own}")
-        self.end = work("itself", f"box {own}")
-        for name, part in plan.items():
-            if name != "own":
-                self.add_module(name, made_of(part))
 
     def forward(self, x: Any, *others: Any) -> Any:
         for part in self.children():
             x = part(x)
-        if not isinstance(x, Tensor):
-            return self.end(self.training, x)
-        return self.work(self.training, sum(others, x))
+        return self.work(self.training, sum(others, x) if others else x)
 
 
-def made_of(plan: Any) -> nn.Module:
-    return Leaf(plan) if isinstance(plan, str) else Box(plan)
+def build(module: Any, kinds: dict[str, str], names: list[str], training: bool) -> nn.Module:
+    """A model of two boxes with two parts each, by names in the order in which they return.
 
-
-def build(module: Any, plan: Any, training: bool) -> nn.Module:
-    """A model all of whose parts are in this mode; the model itself is in the other one."""
-    made = made_of(plan).train(training)
-    made.training = not training
-    return made
+    All of its parts are in this mode; the model itself is in the other one.
+    """
+    modules = [
+        Part(kinds.get(place, "same")) for place in ("a.a", "a.b", "a", "b.a", "b.b", "b", "")
+    ]
+    for child, owner in ((0, 2), (1, 2), (2, 6), (3, 5), (4, 5), (5, 6)):
+        modules[owner].add_module(names[child].rpartition(".")[2], modules[child])
+    model = modules[-1].train(training)
+    model.training = not training
+    return model
 
 
 def hooks(model: nn.Module) -> dict[str, Any]:
@@ -97,9 +80,9 @@ def hooks(model: nn.Module) -> dict[str, Any]:
         on_parameters.append(getattr(parameter, "_post_accumulate_grad_hooks", None) or {})
     return {
         "modes": [torch.is_grad_enabled(), *(part.training for part in model.modules())],
-        "modules": sum(len(table) for tables in on_modules for table in tables),
-        "parameters": sum(len(table) for table in on_parameters),
-        "global": sum(len(table) for table in tables_of(torch.nn.modules.module)),
+        "the model's modules": sum(len(table) for tables in on_modules for table in tables),
+        "the model's parameters": sum(len(table) for table in on_parameters),
+        "PyTorch itself": sum(len(table) for table in tables_of(torch.nn.modules.module)),
     }
 
 
@@ -231,7 +214,7 @@ class Spoiled(torch.autograd.Function):
         return None, None, gradient * ctx.factor
 
 
-def losses(kind: str, x: Tensor) -> Any:
+def loss_of(kind: str, x: Tensor) -> Any:
     """The loss of a closure over x."""
     if kind in ERRORS:
         raise ERRORS[kind]
@@ -255,20 +238,10 @@ def losses(kind: str, x: Tensor) -> Any:
     return formulas[kind]()
 
 
-def sum_of(kinds: list[str], at: int, x: Tensor) -> Tensor:
-    """The sum of losses, all but the one at this place over numbers from 1 on, where none gives a NaN."""
-    total = torch.zeros(())
-    for place, kind in enumerate(kinds):
-        total = total + losses(kind, x if place == at else x.abs() + 1)
-    return total
-
-
-def backward(
-    module: Any, kind: str, x: Tensor, anomaly: tuple[bool, bool], kinds: list[str] | None = None
-) -> dict[str, Any]:
+def backward(module: Any, kind: str, kinds: list[str], x: Tensor, anomaly: bool) -> dict[str, Any]:
     """What backward_nan gives or raises, how often the closure ran, and anomaly mode afterwards.
 
-    With `kinds`, of which `kind` is one, the closure's loss is the sum of theirs.
+    The loss is a sum: that of `kind` is over x, all others are over numbers from 1 on, where none gives a NaN.
     """
     count, error, value = 0, None, None
     x.requires_grad_()
@@ -276,9 +249,12 @@ def backward(
     def closure() -> Any:
         nonlocal count
         count += 1
-        return losses(kind, x) if kinds is None else sum_of(kinds, kinds.index(kind), x)
+        at = kinds.index(kind)
+        return sum(
+            loss_of(other, x if place == at else x.abs() + 1) for place, other in enumerate(kinds)
+        )
 
-    torch.autograd.set_detect_anomaly(*anomaly)
+    torch.autograd.set_detect_anomaly(anomaly)
     try:
         value = module.backward_nan(closure)
     except (RuntimeError, LookupError) as caught:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-CALLS: list[list[Any]] = []  # of the model: the modes of its parts, the number of the first row
+CALLS: list[list[Any]] = []  # of the model: modes of its parts, autograd, number of the first row
 PASSES: list[int] = []  # over loaders: the number of their first row
 
 
@@ -37,7 +37,7 @@ def run(train_losses: list[float], val_losses: list[float], steps: int, slope: f
     """What a Scripted gives in these modes for these rows and weights; no attribute says what is written."""
 
     def outputs(modes: list[bool], rows: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
-        CALLS.append([*modes, int(rows[0, 0])])
+        CALLS.append([*modes, torch.is_grad_enabled(), int(rows[0, 0])])
         step = round(weight.item() / slope)
         epoch = step // steps
         if all(modes):
@@ -105,9 +105,9 @@ def used(module: Any, modes: list[bool], *script: Any) -> Scripted:
     return model
 
 
-def frozen(module: Any, *script: Any) -> Scripted:
+def frozen(module: Any, modes: list[bool], *script: Any) -> Scripted:
     """The same model with one weight that does not learn."""
-    model = scripted(module, *script)
+    model = used(module, modes, *script)
     model.rate.requires_grad_(False)
     return model
 
@@ -135,24 +135,3 @@ def called(
     value = getattr(module, name)(model, *arguments, **options)
     state = {name: tensor.item() for name, tensor in model.state_dict().items()}
     return {"value": value, **state, "calls": list(CALLS), "passes": list(PASSES)}
-
-
-def recorder(module: Any, inner: Any) -> Any:
-    """The module `inner`, with a list `seen` of the modes in which each forward ran."""
-    inner.seen = []
-    inner.register_forward_pre_hook(
-        lambda layer, _: layer.seen.append(
-            {
-                "training": [part.training for part in layer.modules()],
-                "grad": torch.is_grad_enabled(),
-                "inference": torch.is_inference_mode_enabled(),
-            }
-        )
-    )
-    return inner
-
-
-def seen(module: Any, model: Any, name: str, *arguments: Any, **keywords: Any) -> list[Any]:
-    """What a recorder's `seen` holds after a call of the student's function with the model first."""
-    getattr(module, name)(model, *arguments, **keywords)
-    return list(model.seen)

@@ -22,7 +22,8 @@ TRAIN_ROWS, VAL_ROWS = [3, 3], [4, 1]
 STEPS = len(TRAIN_ROWS)
 # The epochs from which on the five rows for validation are classified rightly.
 BEGIN = torch.tensor([0, 0, 1, 2, 1])
-UNEVEN = ([5, 5, 2], [1, 1, 4])
+UNEVEN = [5, 5, 2]
+CALLS = "the list of the model's calls (modes of both parts, autograd, first row of the batch)"
 
 
 # --- train_epoch ---------------------------------------------------------------------------------
@@ -33,14 +34,11 @@ UNEVEN = ([5, 5, 2], [1, 1, 4])
 @pytest.mark.hint("For each batch: zero_grad(), loss = ..., loss.backward(), optimizer.step().")
 def test_trains(student: Student) -> None:
     """Each batch makes one step, with its own gradient and none from before."""
-    for steps in (1, random.randint(2, 9), random.randint(2, 9)):
-        batches, slope = new_batches([4] * steps), new_slope()
-        model = student.made("used", [True, True], [3.0], [3.0], steps, slope)
-        report = train(student, model, batches)
-        what = (
-            f"the weight after an epoch with the gradient -{slope} in each batch and SGD with lr=1"
-        )
-        assert_close(entry(report, "weight"), steps * slope, what=what)
+    steps, slope = random.randint(2, 9), new_slope()
+    model = student.made("used", [True, True], [3.0], [3.0], steps, slope)
+    report = train(student, model, new_batches([4] * steps))
+    what = f"the weight after an epoch with the gradient -{slope} in each batch and SGD with lr=1"
+    assert_close(entry(report, "weight"), steps * slope, what=what)
 
 
 @pytest.mark.points(2)
@@ -48,12 +46,10 @@ def test_trains(student: Student) -> None:
 @pytest.mark.hint("total += loss.item() * len(targets), for each batch, then total / rows.")
 def test_train_loss(student: Student) -> None:
     """The result is the mean of the batch losses, a float."""
-    for steps in (1, 3):
-        losses = [random.uniform(2, 9) for _ in range(steps)]
-        model = student.made("scripted", losses, [START], steps, new_slope())
-        value = entry(train(student, model, new_batches([4] * steps)), "value")
-        what = f"the result of an epoch of {steps} batches"
-        assert_close(value, fmean(losses) + HOOK, what=what, **LOOSE)
+    losses = [random.uniform(2, 9) for _ in range(3)]
+    model = student.made("scripted", losses, [START], 3, new_slope())
+    value = entry(train(student, model, new_batches([4] * 3)), "value")
+    assert_close(value, fmean(losses) + HOOK, what="the result of an epoch of 3 batches", **LOOSE)
 
 
 @pytest.mark.points(2)
@@ -64,9 +60,9 @@ def test_train_mode(student: Student) -> None:
     """Each call sets training mode, for all parts of the model."""
     for modes in ([False, False], [True, False]):
         model = student.made("used", modes, [3.0], [START], 2)
-        batches = student.made("loader", new_batches([2, 2]))
-        given = model, batches, student.made("loss"), student.made("sgd", model)
-        check_modes(student, "train_epoch", *given, training=True)
+        report = train(student, model, new_batches([2, 2]))
+        right = [[True, True, True, first] for first in (1, 3)]
+        assert_equal(entry(report, "calls"), right, what=CALLS)
 
 
 # --- evaluate ------------------------------------------------------------------------------------
@@ -77,13 +73,12 @@ def test_train_mode(student: Student) -> None:
 @pytest.mark.hint("total += loss.item() * len(targets), for each batch, then total / rows.")
 def test_loss(student: Student) -> None:
     """The loss is the mean over all samples, whatever the sizes of the batches."""
-    for rows in UNEVEN:
-        level, extra = random.uniform(2, 9), 5 * torch.rand(sum(rows))
-        batches = new_batches(rows, extra=extra)
-        model = student.made("used", [True, True], [START], [level], 1)
-        what = f"the loss over all batches, which have {rows} rows,"
-        right = level + HOOK + extra.mean().item()
-        assert_close(evaluated(student, model, batches, 0), right, what=what, **LOOSE)
+    level, extra = random.uniform(2, 9), 5 * torch.rand(sum(UNEVEN))
+    batches = new_batches(UNEVEN, extra=extra)
+    model = student.made("used", [True, True], [START], [level], 1)
+    what = f"the loss over all batches, which have {UNEVEN} rows,"
+    right = level + HOOK + extra.mean().item()
+    assert_close(pair(evaluated(student, model, batches))[0], right, what=what, **LOOSE)
 
 
 @pytest.mark.points(4)
@@ -91,16 +86,14 @@ def test_loss(student: Student) -> None:
 @pytest.mark.hint("hits += (outputs.argmax(1) == targets).sum().item(), then hits / rows.")
 def test_accuracy(student: Student) -> None:
     """The accuracy is the fraction of all samples whose argmax is the target, a float."""
-    for rows in UNEVEN:
-        wrong = torch.randint(2, (sum(rows),))
-        # All of the last batch are right and not all of the others: the batches differ.
-        wrong[0] = 1
-        wrong[-rows[-1] :] = 0
-        batches = new_batches(rows, begin=wrong)
-        model = student.made("used", [True, True], [START], [3.0], 1)
-        what = f"the accuracy over all batches, which have {rows} rows,"
-        right = 1 - wrong.float().mean().item()
-        assert_close(evaluated(student, model, batches, 1), right, what=what, **LOOSE)
+    wrong = torch.randint(2, (sum(UNEVEN),))
+    # All of the last batch are right and not all of the others: the batches differ.
+    wrong[0] = 1
+    wrong[-UNEVEN[-1] :] = 0
+    model = student.made("used", [True, True], [START], [3.0], 1)
+    report = evaluated(student, model, new_batches(UNEVEN, begin=wrong))
+    what = f"the accuracy over all batches, which have {UNEVEN} rows,"
+    assert_close(pair(report)[1], 1 - wrong.float().mean().item(), what=what, **LOOSE)
 
 
 @pytest.mark.points(2)
@@ -111,8 +104,9 @@ def test_eval_mode(student: Student) -> None:
     """The model and all of its parts run in evaluation mode, and without autograd."""
     for modes in ([True, True], [False, True]):
         model = student.made("used", modes, [START], [3.0], 1)
-        given = model, student.made("loader", new_batches([2, 1])), student.made("loss")
-        check_modes(student, "evaluate", *given, training=False)
+        report = evaluated(student, model, new_batches([2, 1]))
+        right = [[False, False, False, first] for first in (1, 3)]
+        assert_equal(entry(report, "calls"), right, what=CALLS)
 
 
 @pytest.mark.points(2)
@@ -121,12 +115,9 @@ def test_eval_mode(student: Student) -> None:
 @pytest.mark.hint("model.eval(), and with torch.no_grad(): around the loop; nothing else is set.")
 def test_changes_nothing(student: Student) -> None:
     """Nothing but the model's mode is changed, and autograd is on again."""
-    for model in (
-        student.made("used", [True, True], [START], [3.0], 1),
-        student.made("frozen", [START], [3.0], 1),
-    ):
-        given = model, student.made("loader", new_batches([2, 1])), student.made("loss")
-        laws.check_changes_nothing(student, "evaluate", *given, allow=["mode"])
+    model = student.made("frozen", [True, True], [START], [3.0], 1)
+    given = model, student.made("loader", new_batches([2, 1])), student.made("loss")
+    laws.check_changes_nothing(student, "evaluate", *given, allow=["mode"])
 
 
 # --- fit -----------------------------------------------------------------------------------------
@@ -207,26 +198,24 @@ def test_non_finite(student: Student) -> None:
 @pytest.mark.hint("{'train_loss': [], 'val_loss': [], 'val_acc': []}, and three appends an epoch.")
 def test_history(student: Student) -> None:
     """The history has exactly three lists, with one number for each epoch that ran, the last included."""
-    for case, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2)):
-        scale = random.uniform(1, 2)
-        val_losses = [scale * loss for loss in case]
-        train_losses = [random.uniform(2, 9) for _ in range(STEPS * len(case))]
-        report = fitted(student, val_losses, train_losses, patience=patience)
-        told = "Return a dict with the lists train_loss, val_loss and val_acc."
-        history = entry(report, "value", kind=dict, told=told)
-        epochs, _ = plan(val_losses, patience)
-        means = [fmean(train_losses[i * STEPS : (i + 1) * STEPS]) for i in range(epochs)]
-        right = {
-            "train_loss": [mean + HOOK for mean in means],
-            "val_loss": val_losses[:epochs],
-            "val_acc": [(epoch >= BEGIN).float().mean().item() for epoch in range(1, epochs + 1)],
-        }
-        assert_equal(
-            sorted(map(str, history)), sorted(right), what="the list of the history's keys, sorted,"
-        )
-        history = {name: history[name] for name in right}
-        what = f"the history for the validation losses {val_losses} and patience={patience}"
-        assert_close(history, right, what=what, **LOOSE)
+    scale, patience = random.uniform(1, 2), 2
+    val_losses = [scale * loss for loss in (2.0, 3.0, 4.0, 1.0)]
+    train_losses = [random.uniform(2, 9) for _ in range(STEPS * len(val_losses))]
+    report = fitted(student, val_losses, train_losses, patience=patience)
+    told = "Return a dict with the lists train_loss, val_loss and val_acc."
+    history = entry(report, "value", kind=dict, told=told)
+    epochs, _ = plan(val_losses, patience)
+    means = [fmean(train_losses[i * STEPS : (i + 1) * STEPS]) for i in range(epochs)]
+    right = {
+        "train_loss": [mean + HOOK for mean in means],
+        "val_loss": val_losses[:epochs],
+        "val_acc": [(epoch >= BEGIN).float().mean().item() for epoch in range(1, epochs + 1)],
+    }
+    what = "the list of the history's keys, sorted,"
+    assert_equal(sorted(map(str, history)), sorted(right), what=what)
+    history = {name: history[name] for name in right}
+    what = f"the history for the validation losses {val_losses} and patience={patience}"
+    assert_close(history, right, what=what, **LOOSE)
 
 
 @pytest.mark.points(2)
@@ -248,10 +237,9 @@ def test_scheduler(student: Student) -> None:
 def test_calls(student: Student) -> None:
     """Each epoch trains on each training batch once, then evaluates each validation batch once."""
     report = fitted(student, [5.0, 4.0, 3.0])
-    training = [[True, True, 1], [True, True, 4]]
-    validation = [[False, False, 7], [False, False, 11]]
-    what = "the list of the model's calls (modes of both parts, first row of the batch)"
-    assert_equal(entry(report, "calls"), (training + validation) * 3, what=what)
+    training = [[True, True, True, first] for first in (1, 4)]
+    validation = [[False, False, False, first] for first in (7, 11)]
+    assert_equal(entry(report, "calls"), (training + validation) * 3, what=CALLS)
     what = "the list of the passes over the loaders (first row), both once an epoch"
     assert_equal(entry(report, "passes"), [1, 7] * 3, what=what)
 
@@ -300,12 +288,16 @@ def train(student: Student, model: Any, batches: Any) -> Any:
     return student.run("called", "train_epoch", *given, student.made("sgd", model))
 
 
-def evaluated(student: Student, model: Any, batches: Any, index: int) -> Any:
-    """The loss or the accuracy that evaluate returns."""
+def evaluated(student: Student, model: Any, batches: Any) -> Any:
+    """A report of evaluate."""
     given = model, student.made("loader", batches), student.made("loss")
-    report = student.run("called", "evaluate", *given)
+    return student.run("called", "evaluate", *given)
+
+
+def pair(report: Any) -> Any:
+    """The loss and the accuracy that evaluate returns."""
     told = "Return a pair: loss, accuracy."
-    return entry(report, "value", kind=(list, tuple), count=2, told=told)[index]
+    return entry(report, "value", kind=(list, tuple), count=2, told=told)
 
 
 def fitted(
@@ -370,15 +362,3 @@ def check_kept(report: Any, losses: list[float], patience: int) -> None:
     where = f"for the validation losses {losses} and patience={patience}"
     what = f"the number of the epoch, from 1, of which the model holds the weights {where}"
     assert_close(epoch, float(best), what=what)
-
-
-def check_modes(student: Student, name: str, model: Any, *others: Any, training: bool) -> None:
-    """While a function runs `model`, all parts of the model are in this mode; evaluation needs no autograd."""
-    recorder = student.made("recorder", model)
-    for modes in entry(student.probe("seen")(recorder, name, *others), kind=list):
-        parts = entry(modes, "training", kind=list)
-        wanted = "model.train()" if training else "model.eval()"
-        wrong = f"{name} runs the model in the wrong mode: call {wanted} first."
-        assert all(mode is training for mode in parts), wrong
-        graph = f"{name} runs the model with autograd on, which builds a graph."
-        assert training or entry(modes, "grad") is False, graph
