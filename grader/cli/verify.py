@@ -113,6 +113,12 @@ def verify(
       grade verify glu --words     which of its points a forger could earn by words
       grade verify glu --mutants   what its suites do not see
     """
+    of_proof = write or told or points or worth
+    if [mutants is not None, words, of_proof].count(True) > 1:
+        raise click.UsageError(
+            "--mutants, --words, and the proof with --write, --told, --points or --worth are a run each: "
+            "give one of them at a time."
+        )
     course = shared.open_course(course_path)
     selected = shared.known_exercises(course, exercises)
     if mutants is not None:

@@ -282,6 +282,13 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_proof_words_and_mutants_are_a_run_each(grade: Grade, clone: Path) -> None:
+    for options in (["--mutants", "--write"], ["--words", "--worth"], ["--mutants", "--words"]):
+        refused = grade("verify", *options, cwd=clone)
+        assert refused.returncode == 2
+        assert "give one of them at a time" in " ".join(refused.stderr.split())
+
+
 # --- mutants --------------------------------------------------------------------------------------
 
 
