@@ -20,7 +20,7 @@ CUT_OFF = ["cut.bias", "cut.weight", "unused.bias", "unused.weight"]
 NAMES = sorted(LEARNING + CUT_OFF)
 FROZEN = ["body.0.weight", "head.bias", "unused.bias"]
 # Submodules that are in evaluation mode; "" is the network itself.
-EVALUATING = [["body", "body.1", "unused"], ["", "body", "body.0", "cut", "head"]]
+EVALUATING = [[], ["body", "body.1", "unused"], ["", "body", "body.0", "cut", "head"]]
 
 OLD_GRADIENT = 7.0
 LARGE_GATES = torch.tensor([-990.0, -500.0, -100.0, -20.0, 20.0, 100.0, 500.0, 990.0])
@@ -277,8 +277,8 @@ def test_flow_leaves_gradients(student: Student) -> None:
 @pytest.mark.hint("Run the module on x.detach(), without train() or eval(), a step or a seed.")
 def test_flow_changes_nothing_else(student: Student) -> None:
     """Parameters, requires_grad, modes, x with its .grad and what x was computed from are left alone."""
-    _, _, leaf, computed = laws.kinds_of(torch.randn(5, 4))  # the leaf has a .grad
-    for x, evaluating in zip((leaf, computed), EVALUATING, strict=True):
+    data, _, leaf, computed = laws.kinds_of(torch.randn(5, 4))  # the leaf has a .grad
+    for x, evaluating in zip((data, leaf, computed), EVALUATING, strict=True):
         network = new_network(student, x.detach(), frozen=FROZEN, evaluating=evaluating)
         laws.check_changes_nothing(student, "gradient_flow", network, x, allow=("0.grad",))
 
