@@ -1,8 +1,7 @@
-"""Models that report how they are run, and what passes over loaders give."""
+"""Models that report how they are run, and what the six functions make of them."""
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -14,14 +13,14 @@ LOSS_MODES: list[bool] = []  # whether gradients are enabled in each call of los
 
 
 class Network(nn.Module):
-    """(n, 3) to (n, 4); it reports each call, draws a number in it, and its hook doubles the output."""
+    """(n, 3) to (n, 4); it reports each call, draws numbers in it, and its hook doubles the output."""
 
     def __init__(self, weights: Tensor, norm: bool) -> None:
         super().__init__()
         last = nn.BatchNorm1d(4) if norm else nn.Identity()
         self.body = nn.Sequential(nn.Linear(3, 4), last)
         self.double()
-        nn.utils.vector_to_parameters(weights[:16].clone(), self.body[0].parameters())
+        nn.utils.vector_to_parameters(weights.clone(), self.body[0].parameters())
         self.register_forward_hook(lambda _, __, output: 2 * output)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,146 +44,100 @@ class Batches(list[Any]):
         self.dataset = torch.cat([inputs for inputs, _ in batches])
 
 
-def items(numbers: list[int], first: int) -> list[tuple[Tensor, int]]:
-    """(number / 1024, sine, cosine) and a label of two, sorted; with 2 and 3, the validation's loss rises."""
-    values = torch.tensor(numbers).double()
-    rows = torch.stack([values / 1024, values.sin(), values.cos()], dim=1)
-    labels = [first + 2 * i // len(numbers) for i in range(len(numbers))]
-    return list(zip(rows, labels, strict=True))
-
-
-def numbers_of(features: Tensor) -> list[int]:
-    return [round(1024 * value) for value in features[:, 0].tolist()]
-
-
 def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
     LOSS_MODES.append(torch.is_grad_enabled())
     return nn.functional.cross_entropy(outputs, targets)
 
 
-def network(weights: Tensor, training: Any, norm: bool = False) -> Network:
-    made = Network(weights, norm)
-    for name, part in made.named_modules():
+def network(module: Any, weights: Tensor, training: list[str], norm: bool = False) -> Network:
+    """A model of which the submodules in `training` are in training mode; the logs begin anew."""
+    model = Network(weights, norm)
+    for name, part in model.named_modules():
         part.training = name in training
     LOG.clear()
     LOSS_MODES.clear()
-    return made
+    return model
 
 
-def weights_of(model: nn.Module) -> Tensor:
-    """All parameters in a row."""
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-
-
-def trained(module: Any, weights: Tensor, batches: list[Any], training: Any) -> dict[str, Any]:
-    """What a call of train_epoch with SGD gives and leaves."""
-    model = network(weights, training, norm=len(weights) > 16)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    value = module.train_epoch(model, Batches(batches), loss_fn, sgd)
-    return {"value": value, "log": list(LOG), "weights": weights_of(model)}
-
-
-def evaluated(
-    module: Any, weights: Tensor, batches: list[Any], training: Any, norm: bool
-) -> dict[str, Any]:
-    """What a call of evaluate gives and leaves; the running statistics are not those of a new model."""
-    model = network(weights, training, norm)
+def used_network(module: Any, weights: Tensor, training: list[str]) -> Network:
+    """A model with batch norm that has gradients, and 2 is added to its running statistics."""
+    model = network(module, weights, training, norm=True)
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)
     for buffer in model.buffers():
         buffer += 2
-    before = state(model)
-    value = module.evaluate(model, Batches(batches), loss_fn)
-    enabled = torch.is_grad_enabled()
-    torch.set_grad_enabled(True)
-    return {
-        "value": tuple(value) if isinstance(value, tuple) else value,  # a named tuple will do
-        "log": list(LOG),
-        "grads": {"model": [call["grad"] for call in LOG], "loss_fn": list(LOSS_MODES)},
-        "enabled": enabled,
-        "before": before,
-        "after": state(model),
-    }
+    return model
 
 
-def state(model: nn.Module) -> dict[str, Any]:
-    """Copies of all parameters, buffers and gradients, and what requires a gradient."""
-    values = dict(model.state_dict())
-    for name, parameter in model.named_parameters():
-        values[f"{name} (gradient)"] = parameter.grad
-        values[f"{name} (requires_grad)"] = parameter.requires_grad
-    return copy.deepcopy(values)
+def weights_of(model: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(model.parameters()).detach()
 
 
-def passes(module: Any, numbers: list[list[int]], plan: str, **options: int) -> dict[str, Any]:
-    """The batches of passes over new loaders, "t" for training, and lengths; make_loaders seeds nothing."""
-    datasets = items(numbers[0], 0), items(numbers[1], 2)
-    noise = torch.get_rng_state()
-    training, validation = module.make_loaders(*datasets, **options)
-    torch.set_rng_state(noise)
-    loaders = {"t": training, "v": validation}
-    if any(getattr(loader, "num_workers", 0) for loader in loaders.values()):
-        return {"workers": True}
-    batches: list[Any] = []
-    for step in plan:
-        torch.rand(len(batches) + 1)  # what others draw in between
-        batches.append([(numbers_of(x), y.tolist()) for x, y in loaders[step]])
-    return {"batches": batches, "lengths": [len(loaders[step]) for step in plan]}
+def dataset(numbers: list[int]) -> list[tuple[Tensor, int]]:
+    """Features (number / 1024, sine, cosine) and labels, which are 0 and 1, for validation 2 and 3."""
+    values = torch.tensor(numbers).double()
+    features = torch.stack([values / 1024, values.sin(), values.cos()], dim=1)
+    return list(zip(features, map(label_of, numbers), strict=True))
+
+
+def label_of(number: int) -> int:
+    return number % 2 + 2 * (number >= 1000)
+
+
+def loader(module: Any, train: list[int], validation: list[int], place: int, *options: int) -> Any:
+    """The loader at this place in what make_loaders returns, which leaves the random state alone."""
+    before = torch.get_rng_state()
+    loaders = module.make_loaders(dataset(train), dataset(validation), *options)
+    torch.set_rng_state(before)
+    len(loaders[place])  # raises where a loader has no length
+    return loaders[place]
 
 
 def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any]:
-    """The rates of make_optimizer, and the parts of a model whose parameters it trains."""
+    """Of each part of a model the learning rates of its parameters, and what requires a gradient."""
     first, second, third, own = names
     model = nn.Sequential()
     model.add_module(first, nn.Linear(3, 4))
     model.add_module(second, nn.BatchNorm1d(4))
     model.add_module(third, nn.Sequential(nn.Linear(4, 2)))
     model.register_parameter(own, nn.Parameter(torch.ones(1)))  # of the model itself
-    parameters = dict(model.named_parameters())
-    for name, parameter in parameters.items():
+    for name, parameter in model.named_parameters():
         parameter.requires_grad_(name.partition(".")[0] not in frozen)
-    before = [parameter.requires_grad for parameter in parameters.values()]
     optimizer = module.make_optimizer(model)
-    trained = [id(p) for group in optimizer.param_groups for p in group["params"]]
-    lacking = set()
-    for name, parameter in parameters.items():
-        if id(parameter) not in trained:
-            lacking.add(name.partition(".")[0])
-    after = [parameter.requires_grad for parameter in parameters.values()]
-    return {
-        "of torch.optim": isinstance(optimizer, torch.optim.Optimizer),
-        "rates": [float(group["lr"]) for group in optimizer.param_groups],
-        "held": [name for name in names if name not in lacking],
-        "same": after == before,
-    }
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    parts: dict[str, Any] = {name: [] for name in names}
+    for name, parameter in model.named_parameters():
+        fate = (rates.get(id(parameter)), parameter.requires_grad)
+        parts[name.partition(".")[0]].append(fate)
+    return {"parts": parts, "of torch.optim": isinstance(optimizer, torch.optim.Optimizer)}
+
+
+def trained(
+    module: Any, weights: Tensor, batches: list[Any], training: list[str], norm: bool = False
+) -> dict[str, Any]:
+    """What a call of train_epoch with SGD gives and leaves."""
+    model = network(module, weights, training, norm)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    value = module.train_epoch(model, Batches(batches), loss_fn, sgd)
+    return {"value": value, "log": list(LOG), "weights": weights_of(model)}
+
+
+def evaluated(module: Any, model: nn.Module, batches: list[Any]) -> dict[str, Any]:
+    """What a call of evaluate gives, and how it runs the model and the loss."""
+    value = module.evaluate(model, Batches(batches), loss_fn)
+    value = tuple(value) if isinstance(value, tuple) else value  # a named tuple will do
+    return {"value": value, "log": list(LOG), "loss modes": list(LOSS_MODES)}
 
 
 def fitted(
-    module: Any, weights: Tensor, samples: list[list[int]], noise: int, **more: Any
+    module: Any, weights: Tensor, train: list[int], validation: list[int], **options: int
 ) -> dict[str, Any]:
-    """What a call of fit gives; the model's calls, with the student's own loss; two passes of a loader."""
-    torch.manual_seed(noise)
-    model = network(weights, ("",))
-    datasets = items(samples[0], 0), items(samples[1], 2)
-    history = module.fit(model, *datasets, **more)
-    log = list(LOG)
-    moved = not torch.equal(weights_of(model), weights)
-    label_of = {}
-    for numbers, data in zip(samples, datasets, strict=True):
-        for number, (_, label) in zip(numbers, data, strict=True):
-            label_of[number] = label
-    for call in log:
-        numbers = numbers_of(call.pop("inputs"))
-        logits = call.pop("logits")
-        labels = torch.tensor([label_of[number] for number in numbers])
-        call["numbers"] = numbers
-        call["validating"] = numbers[0] >= 1000
-        call["loss"] = module.classification_loss(logits, labels).item()
-        call["predicted"] = logits.argmax(1).tolist()
-    loader = module.make_loaders(*datasets, 4)[0]
-    return {
-        "history": history,
-        "log": log,
-        "orders": [[x[:, 0].tolist() for x, _ in loader] for _ in range(2)],
-        "moved": moved,
-    }
+    """What a call of fit gives and leaves; of each call of the model the student's own loss."""
+    model = network(module, weights, [""])
+    history = module.fit(model, dataset(train), dataset(validation), **options)
+    calls = list(LOG)
+    for call in calls:
+        call["numbers"] = [round(1024 * value) for value in call["inputs"][:, 0].tolist()]
+        targets = torch.tensor([label_of(number) for number in call["numbers"]])
+        call["loss"] = module.classification_loss(call["logits"], targets).item()
+    return {"history": history, "log": calls, "weights": weights_of(model)}

@@ -73,28 +73,29 @@ def loss_with_graph(value: Tensor) -> Any:
 # --- LossHistory ---------------------------------------------------------------------------------
 
 
-def played(module: Any, histories: int, steps: list[Any], graph: bool) -> dict[str, Any]:
-    """The ends of epochs of several histories, and their epochs.
-
-    A step is the number of a history and what its update is given, or this number alone: the epoch ends.
-    """
-    made = [module.LossHistory() for _ in range(histories)]
+def played(module: Any, epochs: list[Any]) -> dict[str, Any]:
+    """The end of each epoch of one history, whose updates are given these arguments, and its epochs."""
+    history = module.LossHistory()
     ends: list[Any] = []
-    for number, *given in steps:
-        history = made[number]
-        if given:
-            value, *size = given
-            loss = loss_with_graph(value) if graph else value.clone()
-            history.update(loss, *size)
-            continue
+    for updates in epochs:
+        for value, *size in updates:
+            history.update(loss_with_graph(value), *size)
         try:
             ends.append(history.end_epoch())
         except ValueError:
             ends.append("ValueError")
-    return {"ends": ends, "epochs": [history.epochs for history in made]}
+    return {"ends": ends, "epochs": history.epochs}
 
 
-def watched(module: Any, losses: list[Tensor], size: int) -> dict[str, Any]:
+def interleaved(module: Any, losses: list[Tensor]) -> dict[str, Any]:
+    """The ends of two histories that get one loss each, and the epochs of a third."""
+    first, second, unused = (module.LossHistory() for _ in range(3))
+    first.update(losses[0])
+    second.update(losses[1])
+    return {"ends": [first.end_epoch(), second.end_epoch()], "unused": unused.epochs}
+
+
+def watched(module: Any, losses: list[Tensor]) -> dict[str, Any]:
     """Live graphs after each update, the loss dropped, and after the epoch; reads in both."""
     TOKENS.clear()
     history = module.LossHistory()
@@ -103,7 +104,7 @@ def watched(module: Any, losses: list[Tensor], size: int) -> dict[str, Any]:
     for value in losses:
         loss = loss_with_graph(value)
         with updating:
-            history.update(loss, size)
+            history.update(loss, 1)
         del loss
         alive.append(len(TOKENS))
     with ending:
@@ -112,37 +113,29 @@ def watched(module: Any, losses: list[Tensor], size: int) -> dict[str, Any]:
     return {"mean": mean, "alive": alive, "updating": updating.how, "ending": ending.how}
 
 
-def on_meta(module: Any, losses: list[Tensor], size: int) -> dict[str, Any]:
-    """Why losses on the meta device are refused, and what leaves that device."""
+def on_meta(module: Any, value: Tensor) -> list[str]:
+    """What takes a loss from the meta device in three updates, or why it is refused."""
     history, updating = module.LossHistory(), Reads()
-    refused = ""
-    for value in losses:
+    for _ in range(3):
         loss = loss_with_graph(value.to("meta"))
         try:
             with updating:
-                history.update(loss, size)
+                history.update(loss, 2)
         except NotImplementedError as error:  # it is torch's, not the stub's
-            refused = str(error)
-    return {"refused": refused, "moving": updating.moving}
+            updating.moving.append(str(error))
+    return updating.moving
 
 
-def left(module: Any, losses: list[Tensor], sizes: list[int]) -> dict[str, Any]:
-    """The mean, and the values of the losses after all updates and the end of the epoch."""
+def left(module: Any, value: Tensor, sizes: list[int]) -> dict[str, Any]:
+    """The mean, and the values of equal losses after all updates, the epoch and their backward passes."""
     history = module.LossHistory()
-    made = [loss_with_graph(value) for value in losses]
+    made = [loss_with_graph(value) for _ in sizes]
     for loss, size in zip(made, sizes, strict=True):
         history.update(loss, size)
     mean = history.end_epoch()
-    return {"mean": mean, "values": [loss.detach() for loss in made]}
-
-
-def backward_after(module: Any, losses: list[Tensor], sizes: list[int]) -> None:
-    """The backward pass of each loss, after its update."""
-    history = module.LossHistory()
-    for value, size in zip(losses, sizes, strict=True):
-        loss = loss_with_graph(value)
-        history.update(loss, size)
+    for loss in made:
         loss.backward()
+    return {"mean": mean, "values": [loss.detach() for loss in made]}
 
 
 def update(module: Any, loss: Tensor, size: int = 1) -> None:
@@ -170,11 +163,13 @@ class Network(nn.Module):
         return Marked.apply(self.body(x))  # type: ignore[no-untyped-call]
 
 
-def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> dict[str, Any]:
-    """Epochs of training with one history: what its updates were given, and what came of them."""
+def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
+    """Epochs of training with one history: what its updates were given, and what came of them.
+
+    Before, the model itself is in training mode, and its parts are in evaluation mode.
+    """
     model, reads = Network(weights), Reads()
-    for name, part in model.named_modules():
-        part.training = name in training
+    model.body.eval()
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     values, updates, ends = [], [], []
 

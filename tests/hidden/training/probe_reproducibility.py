@@ -26,7 +26,7 @@ def draws() -> dict[str, Any]:
 
 
 def draw() -> None:
-    """Draw so that each generator has a normal number in hand."""
+    """Draw an odd number of normal numbers: they are made two at a time, and one is kept in hand."""
     random.random()
     random.gauss(0, 1)
     np.random.rand()
@@ -35,12 +35,20 @@ def draw() -> None:
     torch.randn(1)
 
 
-def arrange(seed: int) -> None:
-    """Seed all three, and draw."""
+def arrange(seed: int, draws: int = 1) -> None:
+    """Seed all three, and draw so often."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-    draw()
+    for _ in range(draws):
+        draw()
+
+
+class Stop(Exception):
+    pass
+
+
+ENDINGS = {"Stop": Stop, "KeyboardInterrupt": KeyboardInterrupt}
 
 
 def seeded(module: Any, seed: int, noises: list[int]) -> dict[str, Any]:
@@ -57,44 +65,27 @@ def seeded(module: Any, seed: int, noises: list[int]) -> dict[str, Any]:
     return report
 
 
-def forked(module: Any, given: list[int], made: int, entered: int) -> dict[str, Any]:
-    """The draws before, in and after a block that draws; other seeds arrange its making and its entry."""
+def forked(
+    module: Any, given: list[int], made: int, entered: int, draws_before: int, ending: str = ""
+) -> dict[str, Any]:
+    """The draws before, in and after a block that draws and may raise; what comes out of it.
+
+    Other seeds arrange its making and its entry, before which the generators draw so often.
+    """
     arrange(made)
     manager = module.fork_rng(*given)
-    report = {"made": draws()}
-    arrange(entered)
-    with manager:
-        report["inside"] = draws()
-        draw()
+    report = {"made": draws(), "raised": ""}
+    arrange(entered, draws_before)
+    try:
+        with manager:
+            report["inside"] = draws()
+            draw()
+            if ending:
+                raise ENDINGS[ending]
+    except (Stop, KeyboardInterrupt) as error:
+        report["raised"] = type(error).__name__
     report["after"] = draws()
     return report
-
-
-def forked_and_seeded(module: Any, given: list[int], entered: int, inside: int) -> dict[str, Any]:
-    """The draws after a block that seeds, which was entered without a normal number in hand."""
-    arrange(entered)
-    draw()
-    with module.fork_rng(*given):
-        arrange(inside)
-    return draws()
-
-
-class Stop(Exception):
-    pass
-
-
-def forked_and_ended(module: Any, given: list[int], entered: int, ending: str) -> dict[str, Any]:
-    """The draws after a block that draws and raises an exception, and the name of what comes out."""
-    endings = {"Stop": Stop, "KeyboardInterrupt": KeyboardInterrupt}
-    arrange(entered)
-    raised = None
-    try:
-        with module.fork_rng(*given):
-            draw()
-            raise endings[ending]
-    except (Stop, KeyboardInterrupt) as error:
-        raised = type(error).__name__
-    return {"raised": raised, "after": draws()}
 
 
 def nested(module: Any, given: list[int], entered: int, inner: int) -> dict[str, Any]:

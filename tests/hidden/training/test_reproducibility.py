@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any, NamedTuple
 
@@ -32,7 +33,8 @@ def test_set_seed(student: Student) -> None:
     for seed in (0, LARGEST_SEED, new_seed()):
         report = student.run("seeded", seed, new_seeds(2))
         for draws in entry(report, "draws", kind=list, count=2):
-            check_draws(draws, seeded(seed), f"after set_seed({seed})")
+            what = f"what the generators draw after set_seed({seed})"
+            assert_equal(draws, drawn(seed, after=0), what=what)
 
 
 @pytest.mark.points(2)
@@ -66,19 +68,14 @@ def test_seed_errors(student: Student) -> None:
 @pytest.mark.hint("Keep the three states at entry, and put them back in a finally.")
 def test_states_come_back(student: Student) -> None:
     """After the block the three states are exactly those at entry, whatever the block did."""
-    for given in ([], [0], [new_seed()]):
-        call = call_of(given)
+    # Normal numbers are made two at a time: after an even number of draws none is in hand.
+    cases = itertools.product(("", "Stop", "KeyboardInterrupt"), (1, 2), ([], [new_seed()]))
+    for ending, draws, given in cases:
         made, entered = new_seeds(2)
-        report = student.run("forked", given, made, entered)
-        check_draws(entry(report, "after"), arranged(entered), f"after a block of {call}")
-        for ending in ("Stop", "KeyboardInterrupt"):
-            report = student.run("forked_and_ended", given, entered, ending)
-            when = f"after a block of {call} that ended by an exception"
-            check_draws(entry(report, "after"), arranged(entered), when)
-        draws = student.run("forked_and_seeded", given, entered, new_seed())
-        # Normal numbers are made two at a time: after an even number none is in hand.
-        right = arranged(entered, draws=2)
-        check_draws(draws, right, f"after a block of {call} that seeds")
+        report = student.run("forked", given, made, entered, draws, ending)
+        what = f"what the generators draw after a block of {call_of(given)}"
+        what += f" that ended by {ending}" if ending else ""
+        assert_equal(entry(report, "after"), drawn(entered, draws), what=what)
 
 
 @pytest.mark.points(3)
@@ -89,7 +86,7 @@ def test_exceptions_go_on(student: Student) -> None:
     """An exception in the block goes on."""
     for given in ([], [new_seed()]):
         for ending in random.sample(["Stop", "KeyboardInterrupt"], 2):
-            report = student.run("forked_and_ended", given, new_seed(), ending)
+            report = student.run("forked", given, *new_seeds(2), 1, ending)
             what = "the name of the exception that comes out of the block"
             assert_equal(entry(report, "raised"), ending, what=what)
 
@@ -100,13 +97,13 @@ def test_exceptions_go_on(student: Student) -> None:
 def test_inside(student: Student) -> None:
     """In the block the generators are as after set_seed(seed), or go on where they were without one."""
     for seed in (0, LARGEST_SEED, new_seed()):
-        report = student.run("forked", [seed], *new_seeds(2))
-        when = f"in the block of fork_rng({seed})"
-        check_draws(entry(report, "inside"), seeded(seed), when)
+        report = student.run("forked", [seed], *new_seeds(2), 1)
+        what = f"what the generators draw in a block of fork_rng({seed})"
+        assert_equal(entry(report, "inside"), drawn(seed, after=0), what=what)
     made, entered = new_seeds(2)
-    report = student.run("forked", [], made, entered)
-    when = "in the block of fork_rng() without a seed"
-    check_draws(entry(report, "inside"), arranged(entered), when)
+    report = student.run("forked", [], made, entered, 1)
+    what = "what the generators draw in a block of fork_rng() without a seed"
+    assert_equal(entry(report, "inside"), drawn(entered), what=what)
 
 
 @pytest.mark.points(3)
@@ -116,18 +113,22 @@ def test_nested(student: Student) -> None:
     """Blocks nest, and making a manager changes nothing."""
     seed, entered, inner = new_seeds(3)
     # Before the inner block the outer one draws once.
-    for given, outer in (([], arranged(entered, draws=2)), ([seed], arranged(seed))):
+    for given, outer in (([], drawn(entered, after=2)), ([seed], drawn(seed))):
         report = student.run("nested", given, entered, inner)
-        call = call_of(given)
-        when = f"in a block of fork_rng({inner}) inside of another"
-        check_draws(entry(report, "inner"), seeded(inner), when)
-        when = f"in the block of {call} after an inner one"
-        check_draws(entry(report, "after inner"), outer, when)
-        when = f"after a block of {call} with an inner one"
-        check_draws(entry(report, "after outer"), arranged(entered), when)
+        right = {
+            "inner": drawn(inner, after=0),
+            "after inner": outer,
+            "after outer": drawn(entered),
+        }
+        for when, numbers in right.items():
+            what = (
+                f"what the generators draw {when} block, of fork_rng({inner}) in {call_of(given)}"
+            )
+            assert_equal(entry(report, when), numbers, what=what)
         made, other = new_seeds(2)
-        report = student.run("forked", given, made, other)
-        check_draws(entry(report, "made"), arranged(made), f"after {call} was made")
+        report = student.run("forked", given, made, other, 1)
+        what = f"what the generators draw after {call_of(given)} was made"
+        assert_equal(entry(report, "made"), drawn(made), what=what)
 
 
 @pytest.mark.points(1)
@@ -152,9 +153,9 @@ def test_seed_worker(student: Student) -> None:
     for seed in (new_seed(), LARGEST_SEED, large):
         worker = random.randrange(100, 1000)
         report = student.run("worker_seeded", seed, worker, new_seed())
-        right = {**seeded(seed % 2**32), "torch": torch_arranged(seed)}
-        when = f"after seed_worker({worker}) where torch.initial_seed() is {seed}"
-        check_draws(entry(report, "after"), right, when)
+        right = {**drawn(seed % 2**32, after=0), "torch": drawn_by_torch(seed)}
+        what = f"what is drawn after seed_worker({worker}) where torch.initial_seed() is {seed}"
+        assert_equal(entry(report, "after"), right, what=what)
         what = "torch.initial_seed() after seed_worker"
         assert_equal(entry(report, "initial"), seed, what=what)
 
@@ -193,12 +194,9 @@ def test_kind(student: Student) -> None:
 @pytest.mark.hint("torch.Generator().manual_seed(seed), one for each loader and nothing else.")
 def test_orders(student: Student) -> None:
     """The seed decides the orders of all epochs, whatever global generators and other loaders do."""
-    drawn, numbers = new_seed(), new_numbers(ITEMS)
-    for seed, other in ((drawn, drawn + 1), (0, 1)):
+    new, numbers = new_seed(), new_numbers(ITEMS)
+    for seed, other in ((new, new + 1), (0, 1)):
         first = orders(new_passes(student, [seed], [0, 0, 0], numbers))
-        again = orders(new_passes(student, [seed], [0, 0, 0], numbers))
-        what = f"the list of the orders of three epochs of another loader with the seed {seed}"
-        assert_equal(again, first, what=what)
         mixed = orders(new_passes(student, [seed, seed, other], [0, 2, 1, 0, 2, 1, 0], numbers))
         what = f"the list of the orders of a loader with the seed {seed} among others"
         assert_equal(mixed[0::3], first, what=what)
@@ -263,11 +261,11 @@ def test_global_state(student: Student) -> None:
     worked, _ = worked_passes(student)
     for passes in (shuffled, in_order, worked):
         making, *iterating = passes.noises
-        when = "after seeded_loader, which neither seeds the global generators nor draws from them"
-        check_draws(entry(passes.report, "made"), arranged(making), when)
+        what = "what the generators draw after seeded_loader, which leaves them alone"
+        assert_equal(entry(passes.report, "made"), drawn(making), what=what)
         for i, noise in enumerate(iterating):
-            when = "after a pass over the loader, which leaves the global generators alone"
-            check_draws(entry(passes.report, "after", i), arranged(noise), when)
+            what = "what the generators draw after a pass over the loader, which leaves them alone"
+            assert_equal(entry(passes.report, "after", i), drawn(noise), what=what)
 
 
 # --- what is drawn from the seed -----------------------------------------------------------------
@@ -294,15 +292,10 @@ def call_of(given: list[int]) -> str:
 # --- what the generators draw --------------------------------------------------------------------
 
 
-def seeded(seed: int) -> dict[str, Any]:
-    """What the probe's `draws` reports right after seeding."""
-    return arranged(seed, draws=0)
-
-
-def arranged(seed: int, draws: int = 1) -> dict[str, Any]:
-    """What the probe's `draws` reports after seeding and one or more of its `draw`."""
+def drawn(seed: int, after: int = 1) -> dict[str, Any]:
+    """What the probe's `draws` reports after seeding and so many of its `draw`."""
     own, legacy = random.Random(seed), np.random.RandomState(seed)
-    for _ in range(draws):
+    for _ in range(after):
         own.random()
         own.gauss(0, 1)
         legacy.rand()
@@ -310,25 +303,18 @@ def arranged(seed: int, draws: int = 1) -> dict[str, Any]:
     return {
         "Python's random": [[own.random() for _ in range(9)], own.gauss(0, 1)],
         "NumPy": [legacy.rand(9).tolist(), legacy.randn(2).tolist()],
-        "torch": torch_arranged(seed, draws),
+        "torch": drawn_by_torch(seed, after),
     }
 
 
-def torch_arranged(seed: int, draws: int = 1) -> list[Any]:
+def drawn_by_torch(seed: int, after: int = 1) -> list[Any]:
     """The same of torch alone, which takes larger seeds, too."""
     generator = torch.Generator().manual_seed(seed)
-    for _ in range(draws):
+    for _ in range(after):
         torch.rand(3, generator=generator)
         torch.randn(1, generator=generator)
     uniform = torch.rand(9, generator=generator)
     return [uniform.tolist(), torch.randn(2, generator=generator).tolist()]
-
-
-def check_draws(actual: Any, right: dict[str, Any], when: str) -> None:
-    """Each generator draws what it should: uniform numbers, and normal ones, of which one may be in hand."""
-    for library in LIBRARIES:
-        numbers = entry(actual, library)
-        assert_equal(numbers, right[library], what=f"the list of what {library} draws {when}")
 
 
 # --- passes over loaders -------------------------------------------------------------------------
