@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-# TorchScript reads a model's source from a file.
-LOOP = """
-import torch
-class Loop(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        while x.sum() > 1:
-            x = x / 2
-        return x
-"""
 
 State = dict[str, Tensor]
 
@@ -34,16 +20,6 @@ def router(module: Any, state: State) -> nn.Module:
     outputs, features = state["positive.weight"].shape
     made: nn.Module = module.Router(features, outputs).to(state["positive.weight"].dtype)
     made.load_state_dict(state)
-    return made
-
-
-def loop(module: Any) -> nn.Module:
-    path = Path(tempfile.mkdtemp(), "loop.py")
-    path.write_text(LOOP)
-    spec: Any = importlib.util.spec_from_file_location("loop", path)
-    source = sys.modules["loop"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(source)
-    made: nn.Module = source.Loop()
     return made
 
 
@@ -110,9 +86,8 @@ def shared(module: Any, router: nn.Module) -> dict[str, Any]:
     return {"is_router": free is router, "shared": of_router, "count": len(own)}
 
 
-def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> dict[str, Any]:
-    free = module.BranchFreeRouter(router)
-    return {"is_router": free is router, "values": outputs_of(free, batches)}
+def outputs(module: Any, model: nn.Module, batches: list[Tensor]) -> list[Any]:
+    return outputs_of(model, batches)
 
 
 def router_program(
