@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from grader.cli.options import login_name, results_argument
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
 from grader.cli.terminal.policy import (
-    Effect,
+    Points,
     points_of,
     show_corrections,
     show_effect,
@@ -75,12 +76,14 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
       grade adjust results zoe relu --release --reason "ctypes only measures the memory"
       grade adjust results --list
     """
-
     _refuse_mixtures(names, options)
     # A folder without a gradebook must not get one.
     with Gradebook.open(results) as book:
         if options["listed"]:
-            _list(book)
+            tell_unfinished(book)
+            console = open_console()
+            show_corrections(console, book.corrections(), book.names(), book.policy.zone)
+            show_outdated(console, book)
             return
     with Keeper.open(results) as keeper:
         tell_unfinished(keeper.book)
@@ -94,60 +97,51 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Raise a usage error for options that mean nothing together."""
     changes = [name for name in ("points", "add", "drop", "give") if options[name] is not None]
     changes += ["release"] * options["release"]
-    of_test = options["drop"] is not None or options["give"] is not None
-    is_numbered = options["undo"] and options["number"] is not None
-    wanted = 0 if options["listed"] or is_numbered else 1 if options["for_all"] else 2
-    if options["listed"] and (changes or options["undo"]):
-        raise click.UsageError("--list shows and changes nothing: give it alone.")
-    if len(changes) > 1:
-        raise click.UsageError(f"Only one at a time of --{' and --'.join(changes)}.")
-    if options["number"] is not None and not options["undo"]:
-        raise click.UsageError("--number is for --undo.")
-    if options["for_all"] and options["points"] is not None:
-        raise click.UsageError(
-            "--points is for one student; for all there are --add, --drop and --give."
-        )
-    if options["for_all"] and options["release"]:
-        raise click.UsageError("--release is for one student's file: name STUDENT and EXERCISE.")
-    if of_test and not options["for_all"]:
-        raise click.UsageError(
-            "A test is dropped or given for the whole class: add --all, and no STUDENT."
-        )
-    if len(names) != wanted:
-        what = {0: "no names", 1: "EXERCISE alone with --all", 2: "STUDENT and EXERCISE"}[wanted]
-        raise click.UsageError(f"Name {what}; here: {' '.join(names) or 'nothing'}.")
-    if options["listed"] or options["undo"]:
-        return
-    if not changes and not options["comment"].strip():
-        raise click.UsageError(
-            "Say what to change: --points, --add, --drop, --give, --release, --comment or --undo."
-        )
-    if changes and not options["reason"].strip():
-        raise click.UsageError('Say why with --reason "…": it stands beside the points.')
-    if any(
-        options[name] is not None and not math.isfinite(options[name]) for name in ("points", "add")
-    ):
-        raise click.UsageError("Points are a number.")
-
-
-def _list(book: Gradebook) -> None:
-
-    tell_unfinished(book)
-    console = open_console()
-    show_corrections(console, book.corrections(), book.names(), book.policy.zone)
-    show_outdated(console, book)
+    listed, undo, for_all = options["listed"], options["undo"], options["for_all"]
+    numbered = options["number"] is not None
+    wanted = 0 if listed or (undo and numbered) else 1 if for_all else 2
+    what = ("no names", "EXERCISE alone with --all", "STUDENT and EXERCISE")[wanted]
+    says = not (listed or undo)
+    points = [options[name] for name in ("points", "add") if options[name] is not None]
+    complaints = (
+        (listed and (changes or undo), "--list shows and changes nothing: give it alone."),
+        (len(changes) > 1, f"Only one at a time of --{' and --'.join(changes)}."),
+        (numbered and not undo, "--number is for --undo."),
+        (
+            for_all and "points" in changes,
+            "--points is for one student; for all there are --add, --drop and --give.",
+        ),
+        (
+            for_all and "release" in changes,
+            "--release is for one student's file: name STUDENT and EXERCISE.",
+        ),
+        (
+            not for_all and {"drop", "give"} & set(changes),
+            "A test is dropped or given for the whole class: add --all, and no STUDENT.",
+        ),
+        (len(names) != wanted, f"Name {what}; here: {' '.join(names) or 'nothing'}."),
+        (
+            says and not (changes or options["comment"].strip()),
+            "Say what to change: --points, --add, --drop, --give, --release, --comment or --undo.",
+        ),
+        (
+            says and changes and not options["reason"].strip(),
+            'Say why with --reason "…": it stands beside the points.',
+        ),
+        (says and not all(map(math.isfinite, points)), "Points are a number."),
+    )
+    for is_so, complaint in complaints:
+        if is_so:
+            raise click.UsageError(complaint)
 
 
 def _target(
     book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ExerciseResult]:
     """The student's id, empty for all, and the exercise in a blank result."""
-
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
-    blank = book.blank
-    exercises = (
-        {exercise.name: exercise for exercise in blank.exercises} if blank is not None else {}
-    )
+    blank = book.blank.exercises if book.blank is not None else ()
+    exercises = {exercise.name: exercise for exercise in blank}
     # As a shell completes it, or a person writes it: chapter/exercise.py.
     name = Path(names[-1].removesuffix(".py")).name
     if name not in exercises:
@@ -156,7 +150,7 @@ def _target(
 
 
 def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-
+    """Make one correction, of a student or of the class, and print what it changes."""
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
@@ -175,20 +169,18 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
         author=_line(author),
     )
     refuse_pointless(correction, exercise, keeper.book.corrections())
-    effect = _show_change(keeper.book, correction, lambda: keeper.correct(correction))
-    if correction.drop and effect.lost:
+    lost = _show_change(keeper.book, correction, lambda: keeper.correct(correction))
+    if correction.drop and lost:
         click.echo("--give in its place would take points from no student.", err=True)
 
 
 def _line(text: str) -> str:
     """A text of the command line on one line, harmless to show."""
-
     return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:
     """The digest of the file whose points are held; raises SubmissionError where none are."""
-
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
     if entry is None or not any(e.name == exercise and e.held for e in exercises):
@@ -198,7 +190,6 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     """What the judge gave a student; None for all, and where there is no verdict."""
-
     entry = book.entry_of(student) if student else None
     for result in entry.result.exercises if entry is not None else ():
         if result.name == exercise and result.status is not Status.UNJUDGED:
@@ -207,7 +198,7 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
 
 
 def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-
+    """Take the newest correction back of those that are named, and print what that changes."""
     made = dict(enumerate(keeper.book.corrections()))
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]
@@ -226,35 +217,36 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
     if not matches:
         raise SubmissionError(f"There is no correction {where}; --list shows all.")
     *others, place = matches
-    _show_change(keeper.book, made[place], lambda: keeper.undo(place), undone=True)
+    _show_change(keeper.book, made[place], lambda: keeper.correct(replacing=(place,)), undone=True)
     if others:
         left = ", ".join(str(other + 1) for other in others)
         click.echo(f"There still holds: {left} of --list.", err=True)
 
 
 def _show_change(
-    book: Gradebook, correction: Correction, change: Any, *, undone: bool = False
-) -> Effect:
-    """Make a change, and print what it changes: a student's points and total, or those of the class."""
+    book: Gradebook, correction: Correction, change: Callable[[], object], *, undone: bool = False
+) -> int:
+    """Make a change, and print what it changes: a student's points and total, or those of the class.
 
-    names = book.names()
+    Returns how many of a class lost points.
+    """
+    student, names = correction.student, book.names()
 
-    def entries() -> Any:
-        one = book.entry_of(correction.student) if correction.student else None
-        return book.entries() if not correction.student else [one] if one is not None else []
+    def points() -> dict[str, Points]:
+        one = book.entry_of(student) if student else None
+        entries = book.entries() if not student else [one] if one is not None else []
+        return points_of(entries, correction.exercise)
 
-    before = points_of(entries(), correction.exercise)
+    before = points()
     change()
-    after = points_of(entries(), correction.exercise)
+    after = points()
     words = clean(correction_words(correction), _LONGEST)
-    who = called(correction.student, names) if correction.student else "all"
+    who = called(student, names) if student else "all"
     click.echo(f"{who} {correction.exercise}: {'taken back: ' if undone else ''}{words}")
-    if not correction.student:
-        return show_effect(open_console(), before, after, names)
-    was, now = before[correction.student], after[correction.student]
+    if not student:
+        return show_effect(open_console(), before, after, names).lost
+    was, now = before[student], after[student]
     stays = "as before, " if was == now else f"{'open' if was.is_open else number(was.score)} to "
-    open_ = (
-        "not judged, and so open" if now.is_open else f"{number(now.score)} of {number(now.worth)}"
-    )
-    click.echo(f"{stays}{open_} points")
-    return Effect(now.score > was.score, now.score < was.score, now.is_open)
+    counts = f"{number(now.score)} of {number(now.worth)}"
+    click.echo(f"{stays}{'not judged, and so open' if now.is_open else counts} points")
+    return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from grader.authoring.forgeries import forge
+from grader.authoring.forgeries import forge as forged
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
 from grader.cli.terminal.console import open_console
@@ -77,7 +77,13 @@ def audit(
       grade audit --forge hooks memory       in two exercises of it
     """
     if forge:
-        click.get_current_context().exit(_forge(course_path, exercises))
+        course = shared.open_course(course_path)
+        chosen = shared.known_exercises(course, exercises)
+        with ProgressBar("judgments", timed=True) as bar:
+            bar.start("", len(chosen) * len(Forgery))
+            reports = forged(course, chosen, jobs=os.cpu_count() or 1, done=bar.advance)
+            holds = show_forgeries(open_console(), reports)
+        click.get_current_context().exit(ExitCode.FULL_MARKS if holds else ExitCode.BELOW)
     if exercises:
         raise click.UsageError("An exercise is for --forge; an attack is named by --attack.")
 
@@ -93,17 +99,6 @@ def audit(
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
     missed = show_findings(open_console(), findings)
     click.get_current_context().exit(ExitCode.BELOW if missed else ExitCode.FULL_MARKS)
-
-
-def _forge(course_path: Path, names: tuple[str, ...]) -> ExitCode:
-
-    course = shared.open_course(course_path)
-    exercises = shared.known_exercises(course, names)
-    with ProgressBar("judgments", timed=True) as bar:
-        bar.start("", len(exercises) * len(Forgery))
-        reports = forge(course, exercises, jobs=os.cpu_count() or 1, done=bar.advance)
-        holds = show_forgeries(open_console(), reports)
-    return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
 
 
 @click.command(cls=Command)
@@ -125,7 +120,6 @@ def doctor(level: str) -> None:
     Example:
       grade doctor
     """
-
     walls = survey()
     standing = [wall.name for wall in walls if wall.stands]
     show_walls(open_console(), walls, reached(standing))

@@ -14,8 +14,7 @@ from grader.authoring.scaffold import Scaffolded, is_empty, new_course, new_exer
 from grader.authoring.scaffold import new_assignment as begin
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.course.manifest import Course, Exercise, find_course
-from grader.course.stub import has_markers
+from grader.course.manifest import Course, find_course
 from grader.errors import CourseError
 from grader.text import clean, clean_lines
 
@@ -61,7 +60,7 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
 def _new(
     exercise: str | None, folder: Path | None, chapter: str | None, title: str | None
 ) -> Scaffolded:
-
+    """Begin a course in a folder that has none, else an exercise of the course that is there."""
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
     if exercise is None:
@@ -76,7 +75,6 @@ def _new(
 
 
 def _has_course(folder: Path) -> bool:
-
     with contextlib.suppress(CourseError):
         return find_course(folder).is_file()
     return False
@@ -154,7 +152,7 @@ def new_assignment(
 
 
 def _time(option: str, text: str | None) -> datetime.datetime | None:
-
+    """A time of the command line; a usage error for what is none."""
     if text is None:
         return None
     try:
@@ -184,10 +182,14 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
     course = own_course(course_path)
     selected = shared.known_exercises(course, exercises)
     if check:
-        drifted = [_check(course, e) for e in selected if course.solution(e).is_file()]
-        click.get_current_context().exit(ExitCode.BELOW if any(drifted) else ExitCode.FULL_MARKS)
-
-    marked = selected if exercises else [e for e in selected if _is_marked(course, e)]
+        has_drifted = False
+        for exercise in (e for e in selected if course.solution(e).is_file()):
+            complaints = drift(course, exercise)
+            has_drifted |= bool(complaints)
+            for complaint in complaints or (f"{exercise.id}: up to date",):
+                click.echo(clean_lines(complaint, 10_000))
+        click.get_current_context().exit(ExitCode.BELOW if has_drifted else ExitCode.FULL_MARKS)
+    marked = selected if exercises else [e for e in selected if course.derived_stub(e)]
     if not marked:
         raise click.UsageError("No solution of this course has markers; see docs/authoring.md.")
     for exercise in marked:
@@ -195,23 +197,6 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
         for path in written.files:
             state = "written" if path in written.changed else "up to date"
             click.echo(f"{course.name_of(path)}: {state}")
-
-
-def _is_marked(course: Course, exercise: Exercise) -> bool:
-
-    path = course.solution(exercise)
-    return path.is_file() and has_markers(path.read_text(encoding="utf-8", errors="replace"))
-
-
-def _check(course: Course, exercise: Exercise) -> bool:
-    """Print how a stub has drifted, and return whether it has."""
-
-    complaints = drift(course, exercise)
-    for complaint in complaints:
-        click.echo(clean_lines(complaint, 10_000))
-    if not complaints:
-        click.echo(f"{exercise.id}: up to date")
-    return bool(complaints)
 
 
 def own_course(path: Path, assignment: str | None = None) -> Course:
@@ -224,5 +209,4 @@ def own_course(path: Path, assignment: str | None = None) -> Course:
 
 def shell_path(path: Path) -> str:
     """A path as a shell takes it."""
-
     return clean(shlex.quote(str(path)), 1000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -33,7 +32,6 @@ from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
 from grader.gradebook.intake import refuse_two_ids
-from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_from, policy_of, read_policy, unknown_students
 from grader.gradebook.requests import open_requests
 from grader.gradebook.review import Reason
@@ -138,10 +136,13 @@ def batch(
     course = assigned_course(whole, memory, exercises, assignment)
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    policy = _policy_from(policy_file, whole) if policy_file is not None else None
-    times = None
-    if given_times is not None:
-        times = read_times(given_times, _zone(course, memory) if policy is None else policy.zone)
+    # The policy by which the class is going to be counted has the time zone of the times.
+    if policy_file is not None:
+        _, policy = policy_from(policy_file, whole.chapter_of)
+    else:
+        beside = policy_of(course, memory.policy_file)
+        policy = read_policy(memory.policy if beside is None else beside)
+    times = read_times(given_times, policy.zone) if given_times is not None else None
     downloads = [find_class(path, course, roster, times) for path in submissions]
     refuse_two_ids(downloads)
     download = joined(downloads)
@@ -197,7 +198,7 @@ def remembered(results: Path) -> Memory:
             tuple(book.students()),
             book.fact("policy"),
             book.fact("policy_file"),
-            book.seeds(),
+            book.store.seeds(),
         )
     return Memory(results)
 
@@ -221,16 +222,6 @@ def assigned_course(
         return course.only(shared.known_exercises(course, exercises))
     chosen = [exercise for exercise in course.exercises if exercise.id in memory.exercises]
     return course.only(chosen) if chosen else course
-
-
-def _policy_from(file: Path, course: Course) -> Policy:
-    return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
-
-
-def _zone(course: Course, memory: Memory) -> datetime.tzinfo | None:
-    """The time zone of the policy by which the class is going to be counted."""
-    beside = policy_of(course, memory.policy_file)
-    return read_policy(memory.policy if beside is None else beside).zone
 
 
 @click.command(cls=Command)
@@ -297,7 +288,6 @@ def regrade(
 
 def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
     """The options of a command that has a class judged; without --seed, with the seed of before."""
-
     seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
@@ -327,6 +317,7 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
 def _pool(
     course: Course, grading: GradingOptions, options: dict[str, Any], keeper: Keeper
 ) -> AbstractContextManager[Pool]:
+    """The judges of this machine, or those of a cluster."""
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
@@ -341,7 +332,7 @@ def _pool(
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
-
+    """Print the class, what was done, and what its policy, requests and corrections ask for."""
     console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())
@@ -364,6 +355,5 @@ def _show(
 
 
 def _exit(summary: BatchSummary) -> None:
-
     faults = any(entry.kind is Reason.FAULT for entry in summary.attention)
     click.get_current_context().exit(ExitCode.FAULT if faults else ExitCode.FULL_MARKS)

@@ -50,7 +50,6 @@ def _readers(option: str) -> list[str]:
 
 def _listed() -> tuple[str, list[tuple[str, str]]]:
     """The formats for the help: those of one file about the class first."""
-
     rows = [
         (name, f"{chosen.summary}{', a file a student' * isinstance(chosen, StudentFormat)}")
         for name, chosen in FORMATS.items()
@@ -162,7 +161,6 @@ def export(
       grade export results --format gradescope -o gradescope/
       grade export result.json --format markdown >> "$GITHUB_STEP_SUMMARY"
     """
-
     chosen = FORMATS[name]
     for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
         if shared.was_given(option) and option not in chosen.reads:
@@ -193,50 +191,45 @@ def export(
         feedback=feedback,
         layout=layout,
     )
-    entries = _Held(_entries(source, assignment, anonymous))
+    class_source = ClassSource(source, assignment, anonymous=anonymous) if source.is_dir() else None
+    entries = _Held(class_source or (read_result(source),))
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
             raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
-        _write_class(chosen, entries, output, options)
-    elif source.is_dir():
+        with _opened(output) as out:
+            notes = chosen.write(entries, out, options)
+        _tell(notes)
+    elif class_source is not None:
         if output == shared.STDOUT:
             raise click.UsageError(f"{name} is one file a student: name a folder with -o.")
         _write_students(chosen, entries, output, options)
     else:
-        _write_one(chosen, source, output, options)
-    _tell(entries.notes())
-
-
-class _Held:
-    """Entries, and a note on those whose points are provisional."""
-
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = entries
-        self._students: dict[str, None] = {}
-
-    def __iter__(self) -> Iterator[Entry]:
-        for entry in self._entries:
-            if any(exercise.provisional for exercise in entry.result.exercises):
-                self._students[entry.student.id] = None
-            yield entry
-
-    def notes(self) -> list[str]:
-        """The note for the terminal; none where no points are provisional."""
-        if not self._students:
-            return []
-        names = some_of(list(self._students), _MOST_NAMES)
+        text = chosen.render(read_result(source), options)
+        if output != shared.STDOUT and output.is_dir():
+            output = output / f"{source.stem}{chosen.suffix}"
+        with _opened(output) as out:
+            out.write(text)
+    if entries.held:
+        names = some_of(list(entries.held), _MOST_NAMES)
         note = (
             f"Points of {names} are provisional, for odd code in a file, and are written as they "
             "stand. `grade show` says what is odd; `grade adjust --release` lets them count."
         )
-        return [note]
+        _tell([note])
 
 
-def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[Entry]:
+class _Held:
+    """Entries; `held` are the students among those read so far whose points are provisional."""
 
-    if not source.is_dir():
-        return (read_result(source),)
-    return ClassSource(source, assignment, anonymous=anonymous)
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = entries
+        self.held: dict[str, None] = {}
+
+    def __iter__(self) -> Iterator[Entry]:
+        for entry in self._entries:
+            if any(exercise.provisional for exercise in entry.result.exercises):
+                self.held[entry.student.id] = None
+            yield entry
 
 
 def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
@@ -244,26 +237,10 @@ def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
     return contextlib.nullcontext(sys.stdout.buffer) if output == shared.STDOUT else written(output)
 
 
-def _write_class(
-    chosen: ClassFormat, entries: Iterable[Entry], output: Path, options: Options
-) -> None:
-    with _opened(output) as out:
-        notes = chosen.write(entries, out, options)
-    _tell(notes)
-
-
-def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-    text = chosen.render(read_result(source), options)
-    if output != shared.STDOUT and output.is_dir():
-        output = output / f"{source.stem}{chosen.suffix}"
-    with _opened(output) as out:
-        out.write(text)
-
-
 def _write_students(
     chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-
+    """Write a file for each student; exit with a fault where one has no verdict."""
     folder, left_out = folder_at(output), 0
     for entry in entries:
         try:
@@ -280,6 +257,5 @@ def _write_students(
 
 
 def _tell(notes: list[str]) -> None:
-
     for note in notes:
         click.echo(clean_lines(note, _LONGEST_NOTE), err=True)

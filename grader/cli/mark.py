@@ -12,7 +12,7 @@ import click
 from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
 from grader.gradebook import Gradebook, Keeper, marking
-from grader.gradebook.anonymous import Pseudonyms
+from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.intake import refuse_other_course
 from grader.text import clean, counted, number
 
@@ -70,7 +70,7 @@ def mark(
     with Keeper.open(results) as keeper:
         book = keeper.book
         tell_unfinished(book)
-        shown = Pseudonyms.kept_in(book).of if anonymous else str
+        shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
         corrections, begun = book.corrections(), marking.drafts(book)
         waiting = [
@@ -102,7 +102,7 @@ class _End(enum.Enum):
 
 
 def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricItem]) -> None:
-
+    """Print a file with its line numbers, and the items of the rubric below it."""
     result = answer.result
     click.echo(
         f"\n{clean(head, _LONGEST_LINE)}  {number(result.score)} / {number(result.max_score)}"
@@ -118,7 +118,6 @@ def _ask(
     keeper: Keeper, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
 ) -> tuple[list[marking.RubricItem], str] | _End:
     """The items that hold and the comment, or how the file is left; each answer is kept at once."""
-
     by_key = {item.key: item for item in items}
     begun = marking.drafts(keeper.book).get(marking.draft_name(answer), marking.Draft())
     # The rubric may have lost an item since then.
@@ -174,7 +173,6 @@ def _pressed() -> str:
 
 def _tell(chosen: dict[str, marking.RubricItem], comments: Sequence[str]) -> None:
     """Print what is kept of a file so far."""
-
     points = sum(item.points for item in chosen.values())
     words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"
     if comments:

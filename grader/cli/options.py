@@ -184,9 +184,8 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
     chosen: list[str] = []
     for name in names:
         meant = [name] if name in ids else _at_path(course, name)
-        if not meant:
-            raise click.UsageError(_unknown(course, name, ids))
-        chosen += meant
+        with usage_errors():
+            chosen += meant or [course.exercise(name).id]
     return course.select(tuple(dict.fromkeys(chosen)))
 
 
@@ -200,16 +199,6 @@ def _at_path(course: Course, name: str) -> list[str]:
             return [exercise.id]
     chapter = parts[-1] if parts else ""
     return [exercise.id for exercise in course.exercises if exercise.chapter == chapter]
-
-
-def _unknown(course: Course, name: str, ids: list[str]) -> str:
-    # Imported here: only a mistyped name pays for it.
-    from difflib import get_close_matches
-
-    # A file is a likely slip for the exercise in it.
-    if close := get_close_matches(Path(name).stem, ids, n=1):
-        return f"There is no exercise {name!r}. Did you mean {close[0]!r}?"
-    return f"There is no exercise {name!r} in {course.title}. There are: {', '.join(ids)}."
 
 
 def open_workspace(course: Course, *, allow_empty: bool = False) -> Workspace:

@@ -14,7 +14,6 @@ from grader.errors import GraderError, SubmissionError
 
 if TYPE_CHECKING:
     from grader.course.manifest import Course, Exercise
-    from grader.results import Place
     from grader.student.plots.process import Drawn
 
 
@@ -67,7 +66,10 @@ def plot(
     """
     course = shared.open_course(course_path)
     (chosen,) = shared.known_exercises(course, [exercise])
-    _refuse_undrawable(course, chosen)
+    if not course.plot(chosen).is_file():
+        others = ", ".join(e.id for e in course.exercises if course.plot(e).is_file())
+        there_is = f"There is for: {others}." if others else "No exercise of this course has any."
+        raise SubmissionError(f"There is nothing to draw for {chosen.id}. {there_is}")
     own = submission is None or submission.samefile(course.folder)
     submission = submission or course.folder
     reference = _reference(course, chosen, own=own, give_up=give_up)
@@ -85,29 +87,18 @@ def plot(
         click.echo(clean(drawn.note, _LONGEST_NOTE))
 
 
-def _refuse_undrawable(course: Course, exercise: Exercise) -> None:
-    if course.plot(exercise).is_file():
-        return
-    others = ", ".join(e.id for e in course.exercises if course.plot(e).is_file())
-    there_is = f"There is for: {others}." if others else "No exercise of this course has any."
-    raise SubmissionError(f"There is nothing to draw for {exercise.id}. {there_is}")
-
-
 def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) -> bytes | None:
     """The solution's source, where it is there and may be shown."""
     solution = course.solution_source(exercise)
-    if solution is None:
-        if give_up:
-            raise SubmissionError("This copy of the course holds no solutions to draw.")
-        return None
+    if give_up and solution is None:
+        raise SubmissionError("This copy of the course holds no solutions to draw.")
     if give_up:
         return solution
-    if not own:
+    if solution is None or not own:
         return None
     from grader.student.progress import Logbook
 
-    passed = Logbook(course).page(exercise).passed
-    return solution if passed is not None else None
+    return solution if Logbook(course).page(exercise).passed is not None else None
 
 
 def _draw(
@@ -117,39 +108,24 @@ def _draw(
     from grader.grading import settle
     from grader.judge.assignment import GradingOptions
     from grader.results import Outcome, Status
+    from grader.student.advice import Guide
     from grader.student.plots.plot import draw
     from grader.student.plots.process import NotDrawn
     from grader.submissions import read_submission
+    from grader.text import clean, clean_lines
 
     read = read_submission(submission, course)
     if (handed := read.files.get(exercise.id)) is None:
         raise SubmissionError(f"{read.name} is one file, and not that of {exercise.id!r}.")
     if (settled := settle(course, exercise, handed, GradingOptions())) is not None:
-        place = settled.tests[0].place if settled.tests else None
+        message, place = settled.message, settled.tests[0].place if settled.tests else None
         unwritten = settled.status is Status.NOT_ATTEMPTED
-        _explain(course, submission, exercise, settled.message, place, unwritten=unwritten)
-        return None
-    drawn = draw(course, exercise, handed.source or b"", reference=reference)
-    if isinstance(drawn, NotDrawn):
+    else:
+        drawn = draw(course, exercise, handed.source or b"", reference=reference)
+        if not isinstance(drawn, NotDrawn):
+            return drawn
+        message, place = drawn.message, drawn.place
         unwritten = drawn.outcome is Outcome.NOT_IMPLEMENTED
-        _explain(course, submission, exercise, drawn.message, drawn.place, unwritten=unwritten)
-        return None
-    return drawn
-
-
-def _explain(
-    course: Course,
-    submission: Path,
-    exercise: Exercise,
-    message: str,
-    place: Place | None,
-    *,
-    unwritten: bool,
-) -> None:
-    """Print the reason why there is no picture, the place, and the next step."""
-    from grader.student.advice import Guide
-    from grader.text import clean, clean_lines
-
     _say(f"No picture yet. {clean_lines(message, _LONGEST_MESSAGE)}")
     function = f"  in {clean(place.function)}" if place is not None and place.function else ""
     click.echo(f"{Guide(course, submission).where(exercise.id, place)}{function}")
@@ -159,19 +135,16 @@ def _explain(
     else:
         judge = f"grade run {exercise.id}{shared.repeated('submission', 'course_path')}"
         _say(f"Correct that first; `{clean(judge, _LONGEST_NOTE)}` says more.")
+    return None
 
 
 def _say(text: str) -> None:
     """Print sentences, broken between words on a terminal; a pipe gets each as one line."""
-
-    from grader.cli.terminal.console import hang, open_console, print_lines
+    from grader.cli.terminal.console import open_console, print_lines, whole_words
 
     console = open_console(sys.stdout)
-    if not console.is_terminal:
-        click.echo(text)
-        return
     for line in text.splitlines():
-        print_lines(console, hang(console, "", line))
+        print_lines(console, whole_words(console, line, ""))
 
 
 def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:

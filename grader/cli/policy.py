@@ -69,7 +69,7 @@ def policy(
 
 
 def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
-
+    """Print the policy of a class in words, or as it was written."""
     with Gradebook.open(results, assignment) as book:
         text, rules, students = book.fact("policy"), book.policy, book.students()
         names, file = book.exercises, book.fact("policy_file")
@@ -90,7 +90,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
 
 
 def _set(results: Path, file: Path) -> None:
-
+    """Count by the policy of a file from now on, and print whose points that changes."""
     with Gradebook.open(results) as book:
         chapters, students = book.chapters, book.students()
     text, rules = policy_from(file, chapters)
@@ -111,7 +111,6 @@ def _set(results: Path, file: Path) -> None:
 def _explain(
     results: Path, student: str, exercises: tuple[str, ...], assignment: str | None
 ) -> None:
-
     with open_book(results, assignment) as book:
         owner = find_student(book.students(), student)
         refuse_ungraded(exercises, book)

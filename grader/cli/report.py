@@ -60,7 +60,6 @@ def report(
       grade report results/ -o report/
       grade report results/ -o report/ --open
     """
-
     with open_book(results, assignment) as whole:
         similarity = read_similar(results)
         hidden = AnonymousBook(whole) if anonymous else None

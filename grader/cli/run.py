@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from grader.results import Result
     from grader.student.advice import Guide
     from grader.student.progress import Standing
-    from grader.student.workspace import Workspace
 
 _OF_COURSE = "course"
 _LONGEST_LINE = 1000
@@ -129,7 +128,11 @@ def run(
     ):
         bare = True
         if (first_open := workspace.first_open()) is None:
-            _show_complete(workspace, sys.stderr if as_errors else sys.stdout)
+            from grader.cli.terminal.console import open_console
+            from grader.cli.terminal.result import show_complete
+
+            console = open_console(sys.stderr if as_errors else sys.stdout)
+            show_complete(console, _guide(course, submission, bare, workspace.standings()))
             return
         exercises = (first_open.id,)
     from grader.cli.terminal.progress import RunDisplay
@@ -158,14 +161,22 @@ def run(
     if json_file is not None:
         write_json(json_file, result)
     if pytest_report is not None:
-        _write_pytest_report(pytest_report, result, course)
+        import msgspec
+
+        from grader.judge.pytest_report import report_of
+
+        report = msgspec.json.encode(report_of(result, course))
+        _write_bytes(pytest_report, msgspec.json.format(report))
     if json_file != shared.STDOUT:
         standings = workspace.standings() if workspace is not None else {}
         guide = _guide(course, submission, bare, standings)
         if as_errors:
             _tell_errors(result, guide)
         else:
-            _show(result, guide, verbose)
+            from grader.cli.terminal.console import open_console
+            from grader.cli.terminal.result import show_result
+
+            show_result(open_console(sys.stdout), result, guide, verbose=verbose)
     click.get_current_context().exit(exit_code(result, fail_under))
 
 
@@ -189,14 +200,6 @@ def write_json(path: Path, result: Result) -> None:
     _write_bytes(path, to_json(result))
 
 
-def _write_pytest_report(path: Path, result: Result, course: Course) -> None:
-    import msgspec
-
-    from grader.judge.pytest_report import report_of
-
-    _write_bytes(path, msgspec.json.format(msgspec.json.encode(report_of(result, course))))
-
-
 def _write_bytes(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
@@ -212,13 +215,6 @@ def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, St
     return Guide(course, submission, options, shared.repeated("course_path"), asked, standings)
 
 
-def _show(result: Result, guide: Guide, verbose: bool) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.result import show_result
-
-    show_result(open_console(sys.stdout), result, guide, verbose=verbose)
-
-
 def _tell_errors(result: Result, guide: Guide) -> None:
     """The lines for an editor; the next step, which is for the person, goes to stderr."""
     from grader.cli.terminal.errors import error_lines
@@ -232,12 +228,3 @@ def _tell_errors(result: Result, guide: Guide) -> None:
             text = f"{exercise.name} was not judged, which costs no points: {exercise.message}"
             click.echo(clean(text, _LONGEST_LINE), err=True)
     click.echo(guide.next_step(result.exercises), err=True)
-
-
-def _show_complete(workspace: Workspace, stream: TextIO) -> None:
-    from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.result import show_complete
-
-    course = workspace.course
-    guide = _guide(course, course.folder, True, workspace.standings())
-    show_complete(open_console(stream), guide)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,18 @@ def serve(
       grade serve -o results --backup gradebook-today.sqlite
     """
     if backup is not None:
-        _back_up(results, backup)
+        if backup.exists():
+            raise click.UsageError(f"{backup} is there already: name a new file.")
+        with Gradebook.open(results):
+            back_up(results, backup)
+        click.echo(f"The gradebook as it is now: {backup}")
         return
     if roster_file is None:
         raise click.UsageError("Name the class list: --roster CSV.")
-    _need_extra()
+    if missing := [name for name in _EXTRA if find_spec(name) is None]:
+        raise click.UsageError(
+            f"The server needs {', '.join(missing)}: pip install 'lab-bench[serve]'."
+        )
     memory = remembered(results)
     course = assigned_course(shared.open_course(course_path), memory, (), assignment)
     if course.assignment is not None and course.assignment.teams:
@@ -134,24 +142,6 @@ def serve(
             click.echo(f"Judged again, since a server ended meanwhile: {counted(again, 'file')}.")
 
     serve_until_signal(settings, host, port, ready)
-
-
-def _need_extra() -> None:
-    from importlib.util import find_spec
-
-    if missing := [name for name in _EXTRA if find_spec(name) is None]:
-        raise click.UsageError(
-            f"The server needs {', '.join(missing)}: pip install 'lab-bench[serve]'."
-        )
-
-
-def _back_up(results: Path, target: Path) -> None:
-
-    if target.exists():
-        raise click.UsageError(f"{target} is there already: name a new file.")
-    with Gradebook.open(results):
-        back_up(results, target)
-    click.echo(f"The gradebook as it is now: {target}")
 
 
 @click.command(cls=Command)
@@ -235,7 +225,7 @@ def _tell_revoked(name: str, count: int) -> None:
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
-
+    """Write the tokens of a class to a new CSV that its owner alone can read."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as out:

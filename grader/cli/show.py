@@ -13,8 +13,9 @@ from grader.cli.terminal.console import open_console
 from grader.cli.terminal.student_result import show_request, show_requests, show_scorecard
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, Keeper
-from grader.gradebook.anonymous import AnonymousBook, Pseudonyms
-from grader.gradebook.requests import answer, ask, numbered, open_requests
+from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
+from grader.gradebook.requests import answer as answer_all
+from grader.gradebook.requests import ask, numbered, open_requests
 from grader.text import clean, listed
 
 _ORIGIN = "grade requests"
@@ -36,10 +37,9 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
       grade show results/ ann
       grade show results/ "Ann Lee" glu
     """
-
     with open_book(results) as book:
-        students, pseudonyms = book.students(), Pseudonyms.kept_in(book)
-        ids = {pseudonyms.of(listed.id): listed.id for listed in students}
+        students, pseudonym = book.students(), pseudonyms_of(book)
+        ids = {pseudonym(listed.id): listed.id for listed in students}
         owner = find_student(students, ids.get(student, student))
         entry = book.entry_of(owner.id)
     if entry is None:
@@ -98,16 +98,26 @@ def requests(
         if answer is None and asked is None:
             _show_requests(book, number, with_answered=with_answered, anonymous=anonymous)
             return
-    if asked is not None:
-        _ask(results, *asked)
-    elif answer is not None and number is not None:
-        _answer(results, number, answer, author.strip() or shared.login_name())
+    with Keeper.open(results) as keeper:
+        book = keeper.book
+        if asked is not None:
+            student, exercise, text = asked
+            refuse_ungraded([exercise], book)
+            who = named_student(book.students(), student).id
+            ask(keeper, who, exercise, text, _ORIGIN)
+            added = book.store.requests_of(who)[-1]
+            words = f"{who} {exercise}: request {added.number}."
+        elif answer is not None and number is not None:
+            request = numbered(book.requests(), number)
+            answered = answer_all(keeper, request, answer, author.strip() or shared.login_name())
+            words = f"{listed([r.student for r in answered])} {request.exercise}: answered."
+    click.echo(clean(words, 300))
 
 
 def _show_requests(
     book: Gradebook, number: int | None, *, with_answered: bool, anonymous: bool
 ) -> None:
-
+    """Print the requests, or the one of this number."""
     shown = AnonymousBook(book) if anonymous else book
     every, console, zone = shown.requests(), open_console(), book.policy.zone
     if number is None:
@@ -116,22 +126,3 @@ def _show_requests(
     else:
         request = numbered(every, number)
         show_request(console, request, shown.entry_of(request.student), zone)
-
-
-def _answer(results: Path, number: int, text: str, author: str) -> None:
-
-    with Keeper.open(results) as keeper:
-        answered = answer(keeper, numbered(keeper.book.requests(), number), text, author)
-    students = listed([request.student for request in answered])
-    click.echo(clean(f"{students} {answered[0].exercise}: answered.", 300))
-
-
-def _ask(results: Path, student: str, exercise: str, text: str) -> None:
-
-    with Keeper.open(results) as keeper:
-        book = keeper.book
-        refuse_ungraded([exercise], book)
-        who = named_student(book.students(), student).id
-        ask(keeper, who, exercise, text, _ORIGIN)
-        added = book.store.requests_of(who)[-1]
-    click.echo(clean(f"{who} {exercise}: request {added.number}.", 300))

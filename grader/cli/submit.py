@@ -17,7 +17,7 @@ from grader.errors import SubmissionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from grader.course.manifest import Course, Exercise
+    from grader.course.manifest import Exercise
     from grader.student.server import Server, ServerAnswer
     from grader.student.workspace import Workspace
 
@@ -160,8 +160,7 @@ def signed_in_server(address: str | None = None) -> Server:
     checked = checked_address(address)
     if signed_in is not None and signed_in.address == checked:
         return signed_in
-    server: Server | None = server_of_workflow(checked)
-    if server is None:
+    if (server := server_of_workflow(checked)) is None:
         raise click.UsageError(f"Sign in there first: grade login {checked}.")
     return server
 
@@ -170,38 +169,35 @@ def _files(
     workspace: Workspace, server: Server, chosen: Sequence[Exercise]
 ) -> list[tuple[Exercise, bytes]]:
     """The files to hand in: those that were named, or all that the server does not have."""
-    course = workspace.course
+    chosen = chosen or _changed(workspace, server)
     if not chosen:
-        chosen = _changed(workspace, server)
-        if not chosen:
-            raise click.UsageError(
-                "There is nothing new: name an exercise to hand it in all the same."
-            )
+        raise click.UsageError("There is nothing new: name an exercise to hand it in all the same.")
     files = []
     for exercise in chosen:
         file = workspace.handed(exercise)
         if file.source is None:
             raise SubmissionError(file.problem or f"{exercise.file} is missing.")
         files.append((exercise, file.source))
-    tell(f"grade: Handing in {', '.join(exercise.id for exercise in chosen)} for {course.title}.")
+    names = ", ".join(exercise.id for exercise in chosen)
+    tell(f"grade: Handing in {names} for {workspace.course.title}.")
     return files
 
 
 def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
+    """The exercises that were begun, and whose file is not the one that the server has."""
     from grader.student.progress import digest_of
     from grader.student.server import standing
     from grader.submissions import State
 
-    course: Course = workspace.course
+    course = workspace.course
     there = {exercise["name"]: exercise["file"] for exercise in standing(server)["exercises"]}
     changed = []
     for exercise in course.exercises:
         file = workspace.handed(exercise)
-        if file.source is None or exercise.id not in there:
-            continue
-        begun = file.state(course.stub(exercise)) in (State.EDITED, State.INVALID)
-        if begun and there[exercise.id] != digest_of(file.source):
-            changed.append(exercise)
+        if file.source is not None and exercise.id in there:
+            begun = file.state(course.stub(exercise)) in (State.EDITED, State.INVALID)
+            if begun and there[exercise.id] != digest_of(file.source):
+                changed.append(exercise)
     return changed
 
 

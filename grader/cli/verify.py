@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from grader.cli.border import Command, ExitCode
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.progress import ProgressBar, VerifyDisplay
 from grader.cli.terminal.proofs import show_mutants, show_proofs, show_words
-from grader.course.manifest import Course, Exercise
 from grader.judge.assignment import Forgery
 
 
@@ -34,13 +32,7 @@ class _VerifyCommand(Command):
 @click.command(cls=_VerifyCommand)
 @shared.exercises_argument
 @shared.course_option
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    help="How many modules to judge at a time; by default as many as there are processors.",
-)
+@shared.jobs_option
 @click.option(
     "--seeds",
     metavar="N",
@@ -121,34 +113,29 @@ def verify(
       grade verify glu --words     which of its points a forger could earn by words
       grade verify glu --mutants   what its suites do not see
     """
+    of_proof = write or told or points or worth
+    if [mutants is not None, words, of_proof].count(True) > 1:
+        raise click.UsageError(
+            "--mutants, --words, and the proof with --write, --told, --points or --worth are a run each: "
+            "give one of them at a time."
+        )
     course = shared.open_course(course_path)
     selected = shared.known_exercises(course, exercises)
     if mutants is not None:
-        click.get_current_context().exit(_mutate(course, selected, mutants, jobs))
-    if words:
-        click.get_current_context().exit(_count_words(course, selected, jobs))
-
-    with VerifyDisplay(course, seeds, write=write) as display:
-        proofs = prove(course, selected, jobs=jobs, seeds=seeds, write=write, done=display.judged)
-
-        complaints = show_proofs(open_console(), proofs, told=told, points=points, worth=worth)
-    click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)
-
-
-def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: int) -> ExitCode:
-
-    with ProgressBar("mutants", timed=True) as bar:
-        reports = mutate(course, exercises, most=most, jobs=jobs, begin=bar.start, done=bar.advance)
-
-        holds = show_mutants(open_console(), reports)
-    return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
-
-
-def _count_words(course: Course, exercises: tuple[Exercise, ...], jobs: int) -> ExitCode:
-
-    with ProgressBar("exercises", timed=True) as bar:
-        bar.start("", len(exercises))
-        reports = forge(course, exercises, (Forgery.REPLAY,), jobs=jobs, done=bar.advance)
-
-        holds = show_words(open_console(), reports)
-    return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
+        with ProgressBar("mutants", timed=True) as bar:
+            reports = mutate(
+                course, selected, most=mutants, jobs=jobs, begin=bar.start, done=bar.advance
+            )
+            holds = show_mutants(open_console(), reports)
+    elif words:
+        with ProgressBar("exercises", timed=True) as bar:
+            bar.start("", len(selected))
+            forged = forge(course, selected, (Forgery.REPLAY,), jobs=jobs, done=bar.advance)
+            holds = show_words(open_console(), forged)
+    else:
+        with VerifyDisplay(course, seeds, write=write) as display:
+            proofs = prove(
+                course, selected, jobs=jobs, seeds=seeds, write=write, done=display.judged
+            )
+            holds = not show_proofs(open_console(), proofs, told=told, points=points, worth=worth)
+    click.get_current_context().exit(ExitCode.FULL_MARKS if holds else ExitCode.BELOW)

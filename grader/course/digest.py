@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import msgspec
 
@@ -23,12 +22,8 @@ def exercise_digest(course: Course, exercise: Exercise) -> str:
     digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
     digest.update(exercise.file.encode() + b"\0")
     digest.update(hashlib.sha256(course.stub(exercise).source).digest())
-    for path in _suite_files(course, exercise):
+    suites = list(course.suites(exercise).values())
+    for path in (*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())):
         digest.update(course.name_of(path).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
-
-
-def _suite_files(course: Course, exercise: Exercise) -> list[Path]:
-    suites = list(course.suites(exercise).values())
-    return [*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())]

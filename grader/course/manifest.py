@@ -213,15 +213,10 @@ class Course(msgspec.Struct, frozen=True):
         for exercise in self.exercises:
             if exercise.id == exercise_id:
                 return exercise
-        # Imported here: only a mistyped name pays for it.
-        from difflib import get_close_matches
-
         ids = [exercise.id for exercise in self.exercises]
-        if close := get_close_matches(exercise_id, ids, n=1):
-            raise CourseError(f"There is no exercise {exercise_id!r}. Did you mean {close[0]!r}?")
-        raise CourseError(
-            f"There is no exercise {exercise_id!r} in {self.title}. There are: {', '.join(ids)}."
-        )
+        # A file is a likely slip for the exercise in it.
+        meant = nearest(Path(exercise_id).stem, ids)
+        raise CourseError(f"There is no exercise {exercise_id!r}. {meant}")
 
     def select(self, ids: Iterable[str]) -> tuple[Exercise, ...]:
         """The named exercises in the order of the course; all of them if none is named."""

@@ -219,7 +219,8 @@ def _mutants(
         try:
             msgspec.convert(id_, _Identifier)
             mutant = msgspec.convert(entry, _Mutant)
-            if bool(mutant.says) == bool(mutant.mistake and mutant.told):
+            has = bool(mutant.says), bool(mutant.mistake), bool(mutant.told)
+            if has not in ((True, False, False), (False, True, True)):
                 raise _MutantError("it needs either `says`, or `mistake` and `told`")
             base = mutant.base or file.base
             source = _mutate(base, rights, mutant.change).encode()

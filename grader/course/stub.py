@@ -55,13 +55,7 @@ class _Block(msgspec.Struct, frozen=True):
 
 def has_markers(source: str) -> bool:
     """Whether a solution marks what the student writes."""
-    if not _may_have_markers(source):
-        return False
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return False  # parsing it tells of the error
-    return any(_MARKER.match(text) for _, _, text in _comments(source, tree))
+    return _marked_tree(source) is not None
 
 
 def make_stub(source: str, name: str) -> str:
@@ -73,19 +67,20 @@ def make_stub(source: str, name: str) -> str:
 @functools.lru_cache(maxsize=1000)
 def derived_stub(source: str, name: str) -> str | None:
     """The same; None for a solution without markers, or one that is no Python."""
-    if not _may_have_markers(source):
+    tree = _marked_tree(source)
+    return None if tree is None else _stub(source, tree, name)
+
+
+def _marked_tree(source: str) -> ast.Module | None:
+    """The syntax tree of a source with markers; None without them, or if it is no Python."""
+    # Most files without markers need not be parsed.
+    if not any(_MARKER.match(line.strip()) for line in source.split("\n")):
         return None
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
-    marked = any(_MARKER.match(text) for _, _, text in _comments(source, tree))
-    return _stub(source, tree, name) if marked else None
-
-
-def _may_have_markers(source: str) -> bool:
-    """Whether a line looks like a marker: most files without markers need not be parsed."""
-    return any(_MARKER.match(line.strip()) for line in source.split("\n"))
+    return tree if any(_MARKER.match(text) for _, _, text in _comments(source, tree)) else None
 
 
 def _stub(source: str, tree: ast.Module, name: str) -> str:

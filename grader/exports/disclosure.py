@@ -2,7 +2,12 @@
 
 An `Entry` holds everything. What goes to a student is made from `disclosed(entry)`, in which a hidden test
 says no more than the course allows: no value that was expected, put in or printed. What is not known to be
-harmless is withheld.
+harmless is withheld, as are times and printed text, from which a program could read the inputs of a test.
+
+The levels, from `disclose` in course.toml: `everything` changes nothing; `mistake` leaves a failed hidden test
+its title, the name of the mistake, and the line in the student's file; `title` leaves the title and the
+outcome; with `nothing` all hidden tests of an exercise become two lines, those passed and those not. Public
+tests say everything at every level.
 """
 
 from __future__ import annotations
@@ -64,6 +69,7 @@ def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Resu
 
 
 def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
+    """The exercise as its student may read it at this level; public tests alone stay as they are."""
     if exercise.status is Status.UNJUDGED:
         # Its message is about a fault of the grader, as of a hidden suite; every format has words of its own.
         exercise = replace(exercise, message="")
@@ -99,22 +105,28 @@ def _untitled(exercise: ExerciseResult) -> Mark | None:
 
 
 def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:
-    """Whether it is public, or says what is wrong with the file as a whole, with which no test has run."""
+    """Whether it is public, or repeats what is wrong with the file as a whole: then no hidden test has run."""
     whole = exercise.message and test.message == exercise.message
     return test.visibility is Visibility.PUBLIC or bool(whole)
 
 
 def _named(test: TestResult) -> TestResult:
     """The title and the mistake by its name, with the author's hint and the line in the student's file."""
-    if test.outcome in (Outcome.PASSED, Outcome.SKIPPED):
-        return replace(test, printed="", place=None, duration_seconds=0.0)
+    is_well = test.outcome in (Outcome.PASSED, Outcome.SKIPPED)
     return replace(
-        test, message=test.named, place=_line(test.place), printed="", duration_seconds=0.0
+        test,
+        message=test.message if is_well else test.named,
+        place=None if is_well else _line(test.place),
+        printed="",
+        duration_seconds=0.0,
     )
 
 
 def _line(place: Place | None) -> Place | None:
-    """The line alone, of a file as people write them: one of many thousand lines could tell a whole input."""
+    """The place without the function, and none beyond line 1,000.
+
+    A program could raise its error on a line that it chooses by the input that it got.
+    """
     if place is None or place.line > _LAST_LINE:
         return None
     return Place(place.file, place.line, "")

@@ -18,7 +18,12 @@ from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInf
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose bytes stand at `path` once all of them are there, with the usual permissions."""
+    """A stream whose bytes replace the file at `path` when all of them are written, with the usual permissions.
+
+    They go into a draft in the same folder, which is renamed: a reader never sees half a file, and an export
+    that fails leaves the earlier one. Raises ExportError where the folder is missing, GraderError where it
+    cannot be written.
+    """
     if path.exists() and not path.is_file():
         # A pipe or a device, as /dev/null, is written to and not replaced.
         with _explained(path), path.open("wb") as out:
@@ -34,14 +39,16 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         with _explained(path), os.fdopen(handle, "wb") as out:
             yield out
         with _explained(path):
-            draft.chmod(target.stat().st_mode if target.is_file() else 0o666 & ~_umask())
+            # The mask can be read by setting it alone.
+            os.umask(mask := os.umask(0))
+            draft.chmod(target.stat().st_mode if target.is_file() else 0o666 & ~mask)
             draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
 
 def folder_at(path: Path) -> Path:
-    """The folder, made if it is not there."""
+    """The folder, made if it is not there; raises GraderError where it cannot be."""
     with _explained(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
@@ -53,12 +60,6 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 class ExportError(GraderError):
@@ -94,14 +95,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Format(msgspec.Struct, frozen=True):
-    """What a format is for, and who reads it; `options` are the fields of Options that concern it."""
+    """What a format is for, who reads it, and which fields of Options concern it besides `disclose`."""
 
     summary: str
     audience: Audience
+    options: tuple[str, ...]
 
     @property
     def _for_students(self) -> bool:
         return self.audience is Audience.STUDENTS
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The fields of Options that it has a use for."""
+        return (*self.options, "disclose") if self._for_students else self.options
 
 
 class ClassFormat(_Format, frozen=True):
@@ -112,12 +119,6 @@ class ClassFormat(_Format, frozen=True):
     """
 
     writer: Callable[[Iterable[Entry], IO[bytes], Options], list[str]]
-    options: tuple[str, ...] = ()
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The fields of Options that it has a use for."""
-        return (*self.options, "disclose") if self._for_students else self.options
 
     def write(self, entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
         """Write the file, for students with nothing that they may not read; returns notes."""
@@ -131,12 +132,6 @@ class StudentFormat(_Format, frozen=True):
 
     suffix: str
     renderer: Callable[[Entry, Options], bytes]
-    options: tuple[str, ...] = ()
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The fields of Options that it has a use for."""
-        return (*self.options, "disclose") if self._for_students else self.options
 
     def render(self, entry: Entry, options: Options) -> bytes:
         """The file, for students with nothing that they may not read; raises NoVerdict."""

@@ -30,63 +30,6 @@ class Key(msgspec.Struct, frozen=True):
     alias: bool = False
 
 
-class Matching(msgspec.Struct, frozen=True):
-    """The person of each row, by number; people without a row, and those whom two rows would fit."""
-
-    person_of: dict[int, int]
-    missing: tuple[int, ...]
-    ambiguous: tuple[int, ...]
-
-
-def match(
-    people: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]], keys: Sequence[Key]
-) -> Matching:
-    """Match people to rows, key by key; a missing or empty value matches nothing."""
-    row_of: dict[int, int] = {}
-    person_of: dict[int, int] = {}
-    ambiguous: set[int] = set()
-    for place, key in enumerate(keys):
-        stronger = [key for key in keys[:place] if not key.alias]
-        wanted: dict[int, list[int]] = defaultdict(list)
-        by_value = _index(rows, key.column)
-        for person, values in enumerate(people):
-            if person in row_of or not values.get(key.person):
-                continue
-            fitting = [
-                row
-                for row in by_value.get(values[key.person], ())
-                if row not in person_of and not _differ(values, rows[row], stronger)
-            ]
-            if len(fitting) == 1:
-                wanted[fitting[0]].append(person)
-            elif fitting:
-                ambiguous.add(person)
-        for row, claimants in wanted.items():
-            if len(claimants) == 1:
-                row_of[claimants[0]], person_of[row] = row, claimants[0]
-            else:
-                ambiguous |= set(claimants)
-    left = [person for person in range(len(people)) if person not in row_of]
-    return Matching(
-        person_of,
-        tuple(person for person in left if person not in ambiguous),
-        tuple(person for person in left if person in ambiguous),
-    )
-
-
-def _index(rows: Sequence[Mapping[str, str]], column: str) -> dict[str, list[int]]:
-    index: dict[str, list[int]] = defaultdict(list)
-    for at, row in enumerate(rows):
-        if value := row.get(column):
-            index[value].append(at)
-    return index
-
-
-def _differ(person: Mapping[str, str], row: Mapping[str, str], keys: Sequence[Key]) -> bool:
-    pairs = ((person.get(key.person), row.get(key.column)) for key in keys)
-    return any(left and right and left != right for left, right in pairs)
-
-
 def name_key(name: str) -> str:
     """A name as it is compared: `Smith, Ada` is `ada smith`."""
     plain = one_line(unicodedata.normalize("NFKC", name)).casefold()
@@ -107,20 +50,12 @@ def person_of(student: StudentInfo) -> dict[str, str]:
     }
 
 
-def match_notes(
-    people: Sequence[Mapping[str, str]], matching: Matching, empty_rows: Iterable[str]
-) -> list[str]:
-    """Notes about the people without a row of their own, and the rows without a person."""
-    notes = [f"{people[at]['id']}: is in no row of the template." for at in matching.missing]
-    notes += [
-        f"{people[at]['id']}: more than one row or person fits, so none was filled in."
-        for at in matching.ambiguous
-    ]
-    return [*notes, *[f"Nothing was handed in for the row {row}." for row in empty_rows]]
-
-
 class Grades:
-    """The people and the totals of all entries, to be matched with the rows of a template."""
+    """The people and the totals of all entries, to be matched with the rows of a template.
+
+    `identity` gives the properties by which a person is matched. A total is None where an exercise has no
+    verdict; with `out_of` totals are scaled to so many points.
+    """
 
     def __init__(
         self,
@@ -128,18 +63,81 @@ class Grades:
         identity: Callable[[Entry], Mapping[str, str]],
         out_of: float | None,
     ) -> None:
-        self.people: list[Mapping[str, str]] = []
         self.totals: list[float | None] = []
+        self._people: list[Mapping[str, str]] = []
+        self._notes: list[str] = []
         self._worth, self._out_of = 0.0, out_of
         for entry in entries:
-            self.people.append(identity(entry))
+            self._people.append(identity(entry))
             self.totals.append(total(entry, out_of))
             self._worth = max(self._worth, entry.result.max_score)
 
-    def scale_note(self, text: str, worth: float) -> list[str]:
-        """A note if a column is worth other points, which `text` has room for, than the scores."""
+    def match(self, rows: Sequence[Mapping[str, str]], keys: Sequence[Key]) -> dict[int, int]:
+        """The person of each row that is matched, as numbers; a missing or empty value matches nothing.
+
+        By one key a person gets the row with the same value if that row is free, is the only one, is claimed by
+        no other person, and differs from the person in no identity that was compared before. All others are
+        left to the next key; those who are never matched are in the notes.
+
+        Args:
+            rows: the cells of each row, by column.
+            keys: from the surest to the weakest.
+        """
+        row_of: dict[int, int] = {}
+        person_of: dict[int, int] = {}
+        ambiguous: set[int] = set()
+        for place, key in enumerate(keys):
+            stronger = [key for key in keys[:place] if not key.alias]
+            by_value: dict[str, list[int]] = defaultdict(list)
+            for row, cells in enumerate(rows):
+                by_value[cells.get(key.column, "")].append(row)
+            claims: dict[int, list[int]] = defaultdict(list)
+            for person, values in enumerate(self._people):
+                if person in row_of or not (value := values.get(key.person)):
+                    continue
+                fitting = [
+                    row
+                    for row in by_value.get(value, ())
+                    if row not in person_of and not _differ(values, rows[row], stronger)
+                ]
+                if len(fitting) == 1:
+                    claims[fitting[0]].append(person)
+                elif fitting:
+                    ambiguous.add(person)
+            for row, claimants in claims.items():
+                if len(claimants) == 1:
+                    row_of[claimants[0]], person_of[row] = row, claimants[0]
+                else:
+                    ambiguous |= {*claimants}
+        left = [person for person in range(len(self._people)) if person not in row_of]
+        missing = [self._people[person]["id"] for person in left if person not in ambiguous]
+        unsure = [self._people[person]["id"] for person in left if person in ambiguous]
+        self._notes = [f"{id_}: is in no row of the template." for id_ in missing]
+        self._notes += [
+            f"{id_}: more than one row or person fits, so none was filled in." for id_ in unsure
+        ]
+        return person_of
+
+    def notes(self, empty_rows: Iterable[str]) -> list[str]:
+        """Notes about the people without a row of their own, and the rows without a person."""
+        return [*self._notes, *[f"Nothing was handed in for the row {row}." for row in empty_rows]]
+
+    def scale_note(self, text: str, cell: str) -> list[str]:
+        """A note if a column is worth other points than the scores, by the cell of a template that says so.
+
+        `text` has room for these points.
+        """
+        try:
+            worth = float(cell.strip().replace(",", "."))
+        except ValueError:
+            return []
         out_of = self._worth if self._out_of is None else self._out_of
         if not self._worth or worth == out_of:
             return []
         scale = f"--out-of {number(worth)} scales them."
         return [f"{text.format(number(worth))}, the scores are out of {number(out_of)}: {scale}"]
+
+
+def _differ(person: Mapping[str, str], row: Mapping[str, str], keys: Sequence[Key]) -> bool:
+    pairs = ((person.get(key.person), row.get(key.column)) for key in keys)
+    return any(left and right and left != right for left, right in pairs)

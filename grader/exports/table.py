@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -24,7 +24,11 @@ _LARGEST_TEMPLATE = 50_000_000
 
 
 class Table:
-    """Writes rows as UTF-8 to a binary stream, one at a time."""
+    """Writes rows as UTF-8 to a binary stream, one at a time.
+
+    A student chooses names and file contents; opened in a spreadsheet, a cell `=HYPERLINK(...)` would run. So
+    every cell is guarded by an apostrophe where it begins like a formula.
+    """
 
     def __init__(self, out: IO[bytes], separator: str = ",") -> None:
         # As in RFC 4180; a lone return inside a cell is quoted only where it belongs to the line end.
@@ -83,9 +87,20 @@ def read_sheet(path: Path) -> Sheet:
         raise ExportError(f"The template {path} cannot be read: {error.strerror}.") from error
     if len(raw) > _LARGEST_TEMPLATE:
         raise ExportError(f"The template {path} is larger than {_LARGEST_TEMPLATE:,} bytes.")
-    text, separator = without_separator_line(_decoded(path, raw))
     try:
-        separator = separator or _separator(text)
+        text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ExportError(
+            f"The template {path} is not in UTF-8: use the file as it was downloaded, or save it as "
+            "'CSV UTF-8'."
+        ) from error
+    text, separator = without_separator_line(text)
+    try:
+        if not separator:
+            # The one that parts the header into the most columns.
+            first = text.partition("\n")[0]
+            columns = {sign: next(csv.reader([first], delimiter=sign), []) for sign in _SEPARATORS}
+            separator = max(_SEPARATORS, key=lambda sign: len(columns[sign]))
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
     except csv.Error as error:
         raise ExportError(
@@ -96,28 +111,7 @@ def read_sheet(path: Path) -> Sheet:
         raise ExportError(f"The template {path} has no header with columns in its first line.")
     return Sheet(
         tuple(header),
-        tuple(_padded(row, len(header)) for row in rows),
+        tuple((*row, *[""] * (len(header) - len(row))) for row in rows),
         separator,
         raw.startswith(b"\xef\xbb\xbf"),
     )
-
-
-def _decoded(path: Path, raw: bytes) -> str:
-    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        return raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise ExportError(
-            f"The template {path} is not in UTF-8: use the file as it was downloaded, or save it as "
-            "'CSV UTF-8'."
-        ) from error
-
-
-def _separator(text: str) -> str:
-    """The separator that parts the header into the most columns."""
-    first = text.partition("\n")[0]
-    return max(_SEPARATORS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
-
-
-def _padded(row: Sequence[str], length: int) -> tuple[str, ...]:
-    return (*row, *[""] * (length - len(row)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 
 from grader.exports.files import ClassFormat, Options, folder_at, written
@@ -11,6 +10,7 @@ from grader.exports.report.render import Renderer
 from grader.exports.table import Table
 from grader.exports.texts import one_line
 from grader.gradebook.term import Term, TermRow
+from grader.gradebook.times import now
 from grader.results import (
     CourseInfo,
     Entry,
@@ -33,7 +33,11 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
         ids = [assignment.id for assignment in term.assignments]
         table.row(["student", "name", "email", *ids, "total", "letter", "explanation"])
         for row in term.rows:
-            table.row([*_person(row), *_percents(row), *_total(row), one_line(row.words)])
+            student = row.student
+            percents = ["" if p.percent is None else number(p.percent) for p in row.parts]
+            total = "" if row.total is None else number(row.total)
+            cells = [*percents, total, row.letter, one_line(row.words)]
+            table.row([student.id, student.name, student.email, *cells])
     with written(folder / EXPLAINED) as out:
         for row in term.rows:
             out.write(f"{one_line(row.student.id)}: {one_line(row.words)}\n".encode())
@@ -50,19 +54,8 @@ def write_upload(
         return chosen.write(entries, out, options)
 
 
-def _person(row: TermRow) -> tuple[str, str, str]:
-    return row.student.id, row.student.name, row.student.email
-
-
-def _percents(row: TermRow) -> list[str]:
-    return ["" if part.percent is None else number(part.percent) for part in row.parts]
-
-
-def _total(row: TermRow) -> tuple[str, str]:
-    return "" if row.total is None else number(row.total), row.letter
-
-
 def _write_page(term: Term, path: Path, title: str) -> None:
+    """Write the page of the term: the figures, a chart of the totals, and a row a student."""
     totals = [row.total / 100 for row in term.rows if row.total is not None]
     letters: dict[str, int] = {}
     for row in term.rows:
@@ -105,7 +98,7 @@ def _entry(row: TermRow, course: CourseInfo) -> Entry:
         max_score=whole.max_score,
         seed=0,
         exercises=(whole,),
-        started_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started_at=now(),
         duration_seconds=0.0,
         environment=Environment("", "", "", "", ()),
     )

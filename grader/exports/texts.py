@@ -33,16 +33,12 @@ def one_line(text: str) -> str:
 def shortened(text: str, limit: int) -> str:
     """Several lines in at most `limit` characters, cleaned; a mark says where they are cut off."""
     # No sign is shorter when it is cleaned, and ten times as long at most.
-    shown = _clean(text[: limit + 1])
+    shown = text[: limit + 1]
+    if not all(line.isprintable() for line in shown.split("\n")):
+        shown = clean_lines(shown, max(len(shown) * 10, 1))
     if len(shown) <= limit:
         return shown
     return shown[: max(limit - len(_TRUNCATED), 0)] + _TRUNCATED[:limit]
-
-
-def _clean(text: str) -> str:
-    if all(line.isprintable() for line in text.split("\n")):
-        return text
-    return clean_lines(text, max(len(text) * 10, 1))
 
 
 def in_html(text: str) -> str:
@@ -71,7 +67,8 @@ def no_commands(text: str) -> str:
 def fitted(write: Callable[[int], bytes], most: int) -> bytes:
     """The file with the longest texts for which it fits into `most` bytes.
 
-    `write` makes the file; it gets the most characters that one text may have.
+    `write` makes the file; it gets the most characters that one text may have. The limits are tried from the
+    longest to none at all. Raises GraderError where the file is too large even without texts.
     """
     for limit in (10_000, 1500, 500, 150, 40, 0):
         written = write(limit)

@@ -82,13 +82,20 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def lines(exercise: ExerciseResult) -> list[Line]:
-    """The tests with what the judge gave, then the change of the points, which may be below 0."""
+    """The tests with what the judge gave, then the change of the points, which may be below 0.
+
+    The shares are hundredths of points and add up to the score: a format that sums them agrees with the total.
+    """
     added = Share(change(exercise), 0)
     return _lines(exercise, shares(exercise), added)
 
 
 def lines_that_count(exercise: ExerciseResult) -> list[Line]:
-    """The tests and the change with the points that count, none of them below 0."""
+    """The tests and the change with the points that count, none of them below 0.
+
+    For formats that allow no negative points: what was taken off is a line that earned nothing of its worth,
+    and the tests that passed are worth so much less.
+    """
     return _lines(exercise, *shares_that_count(exercise))
 
 

@@ -2,7 +2,7 @@
 
 A pseudonym is drawn from the student's id and a secret of the gradebook, so that a list of ids does
 not tell whose it is; the gradebook does (`grade show RESULTS PSEUDONYM`). What a student wrote
-is searched for that student's ids, names and addresses, and may give somebody away in other words.
+is searched for that student's ids, names and addresses, and may give a student away in other words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import hmac
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -24,28 +24,25 @@ from grader.gradebook.review import Attention
 from grader.gradebook.similarity.findings import Similarity, SimilarPair, source_digest
 from grader.gradebook.store import PSEUDONYMS
 from grader.gradebook.work import KeptRequest
-from grader.results import Entry, ExerciseResult, StudentInfo, StudentRequest, TestResult
+from grader.results import Entry, ExerciseResult, StudentInfo
 
 # Shorter names are words of every text.
 _SHORTEST = 3
 _WORDS = re.compile(r"[^\W_]+")
 
 
-class Pseudonyms:
-    """The pseudonym of each student id, by the secret of one gradebook."""
+def pseudonyms_of(book: Gradebook) -> Callable[[str], str]:
+    """The function from a student's id to the pseudonym, by the secret that was drawn with the gradebook.
 
-    def __init__(self, secret: str) -> None:
-        self._secret = secret.encode()
+    A pseudonym is `anon-` and eight letters and digits, so that two of a class are never alike in practice.
+    """
+    secret = book.fact(PSEUDONYMS).encode()
 
-    def of(self, student: str) -> str:
-        """The pseudonym of a student: eight letters and digits; two of a class are never alike in practice."""
-        digest = hmac.digest(self._secret, student.encode("utf-8", "surrogatepass"), "sha256")
+    def pseudonym(student: str) -> str:
+        digest = hmac.digest(secret, student.encode("utf-8", "surrogatepass"), "sha256")
         return "anon-" + base64.b32encode(digest[:5]).decode().lower()
 
-    @classmethod
-    def kept_in(cls, book: Gradebook) -> Pseudonyms:
-        """Those of a gradebook, whose secret was drawn when it was made."""
-        return cls(book.fact(PSEUDONYMS))
+    return pseudonym
 
 
 class AnonymousBook:
@@ -56,7 +53,7 @@ class AnonymousBook:
 
     def __init__(self, book: Gradebook) -> None:
         self.book = book
-        self._of = Pseudonyms.kept_in(book).of
+        self._of = pseudonyms_of(book)
         self._real = {self._of(student.id): student for student in book.students()}
 
     @classmethod
@@ -75,28 +72,27 @@ class AnonymousBook:
         return {}
 
     def requests(self) -> list[KeptRequest]:
-        """The regrade requests, of pseudonyms."""
-        return [*map(self._request, self.book.requests())]
-
-    def _request(self, request: KeptRequest) -> KeptRequest:
-        """A request and its answers, without the names in their texts."""
-        name = self._of(request.student)
-        hide = self._hiding(name)
-        return msgspec.structs.replace(
-            request,
-            student=name,
-            message=hide.text(request.message),
-            answers=tuple(
-                msgspec.structs.replace(a, text=hide.text(a.text)) for a in request.answers
-            ),
-        )
+        """The regrade requests and their answers, of pseudonyms, without the names in their texts."""
+        hidden = []
+        for request in self.book.requests():
+            name = self._of(request.student)
+            hide = self._hiding(name)
+            answers = (
+                msgspec.structs.replace(answer, text=hide.text(answer.text))
+                for answer in request.answers
+            )
+            message = hide.text(request.message)
+            hidden.append(
+                msgspec.structs.replace(
+                    request, student=name, message=message, answers=tuple(answers)
+                )
+            )
+        return hidden
 
     def absent(self) -> list[StudentInfo]:
         """The students of the roster who handed in nothing."""
-        return sorted(
-            (StudentInfo(id=self._of(student.id)) for student in self.book.absent()),
-            key=lambda student: student.id,
-        )
+        names = sorted(self._of(student.id) for student in self.book.absent())
+        return [StudentInfo(id=name) for name in names]
 
     def attempt_counts(self) -> dict[str, int]:
         """The number of attempts of each student."""
@@ -199,14 +195,12 @@ class AnonymousBook:
 
     def _digest(self, student: str, exercise: str, digest: str) -> str:
         """The digest of a compared file after its student's names are out of it."""
-        source = self._plain_sources(student).get(exercise, b"")
-        hidden = self._hiding(student).source(source)
-        return source_digest(hidden) if source_digest(source) == digest else digest
-
-    def _plain_sources(self, student: str) -> dict[str, bytes]:
         real = self._real.get(student)
         entry = self.book.entry_of(real.id) if real is not None else None
-        return self.book.sources(entry) if entry is not None else {}
+        source = self.book.sources(entry).get(exercise, b"") if entry is not None else b""
+        if source_digest(source) != digest:
+            return digest
+        return source_digest(self._hiding(student).source(source))
 
     def _hiding(self, student: str) -> _Hiding:
         real = self._real[student]
@@ -214,9 +208,10 @@ class AnonymousBook:
         return _Hiding(student, real, origins)
 
 
-def _is_telling(name: str) -> bool:
-    """Whether a name in a text is surely somebody's: `max` and `list` are Python's."""
-    return len(name) >= _SHORTEST and name not in dir(builtins) and not keyword.iskeyword(name)
+def _telling(names: Iterable[str]) -> set[str]:
+    """The names that are surely somebody's in a text: `max` and `list` are Python's."""
+    pythons = {*dir(builtins), *keyword.kwlist}
+    return {name for name in names if len(name) >= _SHORTEST and name not in pythons}
 
 
 class _Hiding:
@@ -232,7 +227,7 @@ class _Hiding:
         self._patterns = [
             re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest))})(?![^\W_])", flags)
             for group, flags in ((names, re.IGNORECASE), (words, re.NOFLAG))
-            if (longest := sorted(filter(_is_telling, group), key=lambda n: (-len(n), n)))
+            if (longest := sorted(_telling(group), key=lambda name: (-len(name), name)))
         ]
 
     def text(self, text: str) -> str:
@@ -260,17 +255,15 @@ class _Hiding:
             held=tuple(map(self.text, result.held)),
             message=self.text(result.message),
             output=self.text(result.output),
-            tests=tuple(map(self._test, result.tests)),
+            tests=tuple(
+                msgspec.structs.replace(
+                    t, message=self.text(t.message), printed=self.text(t.printed)
+                )
+                for t in result.tests
+            ),
             mark=mark,
-            requests=tuple(map(self._request, result.requests)),
-        )
-
-    def _request(self, request: StudentRequest) -> StudentRequest:
-        return msgspec.structs.replace(
-            request, message=self.text(request.message), answer=self.text(request.answer)
-        )
-
-    def _test(self, test: TestResult) -> TestResult:
-        return msgspec.structs.replace(
-            test, message=self.text(test.message), printed=self.text(test.printed)
+            requests=tuple(
+                msgspec.structs.replace(r, message=self.text(r.message), answer=self.text(r.answer))
+                for r in result.requests
+            ),
         )

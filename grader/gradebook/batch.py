@@ -9,30 +9,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import msgspec
 
-from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.gradebook import Attempt, Gradebook, Keeper
-from grader.gradebook.intake import Asking, ToJudge, refuse_other_course, refuse_other_ids
-from grader.gradebook.policy_file import policy_of
-from grader.gradebook.review import (
-    Attention,
-    Reason,
-    attention,
-    held,
-    most_pressing_first,
-    ordinary_in,
+from grader.gradebook.intake import (
+    Asking,
+    Question,
+    Questions,
+    ToJudge,
+    is_final,
+    refuse_other_course,
+    refuse_other_ids,
 )
+from grader.gradebook.policy_file import policy_of
+from grader.gradebook.review import Attention, Reason, attention, most_pressing_first
 from grader.gradebook.standing import NOT_YET
-from grader.gradebook.verdict_key import VerdictKey, verdict_key
-from grader.grading import environment_of, nothing_handed_in, settle, unjudged, version_of
+from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
-from grader.results import Entry, Environment, ExerciseResult, Outcome, Status
-from grader.submissions import ClassDownload, ExerciseFile
+from grader.results import Environment, ExerciseResult, Outcome, Status
+from grader.submissions import ClassDownload
 
 
 class BatchProgress:
@@ -78,15 +76,6 @@ class ScoreChange(msgspec.Struct, frozen=True):
     before: float
     after: float
     tests: tuple[tuple[str, Outcome | None, Outcome | None], ...]
-
-
-class _Question(NamedTuple):
-    """A file that needs a verdict, and the key of that verdict."""
-
-    attempt: Attempt
-    exercise: Exercise
-    file: ExerciseFile
-    key: VerdictKey
 
 
 def batch(
@@ -149,7 +138,13 @@ def regrade(
 
 
 class _Batch:
-    """One grading on its way through the pool."""
+    """One grading on its way through the pool.
+
+    The pool asks for a task when a judge is free; only then the next student's files are read, so that memory
+    does not grow with the class. Of each file the verdict is looked up by its key first. A file without one
+    becomes a task, or joins the task of an equal file that is being judged. A student is complete, and the
+    result written, when no verdict is missing any more.
+    """
 
     def __init__(
         self,
@@ -164,14 +159,12 @@ class _Batch:
         self._keeper, self._book = keeper, keeper.book
         self._course, self._pool = course, pool
         self._options, self._progress = options, progress
-        self._policy = policy_of(course, self._book.fact("policy_file"))
-        self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
-        self._ordinary = {e.id: ordinary_in(e, course.stub(e).source) for e in course.exercises}
-        self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
-        self.asking = Asking(keeper, course, self._exercises)
-        # By the number of the task, which is that of a key; and how many verdicts each student waits for.
-        self._open: dict[int, list[_Question]] = {}
-        self._asked: dict[str, int] = {}
+        self._questions = Questions(course, options)
+        self.asking = Asking(keeper, course, self._questions.exercises)
+        # The files that wait for the verdict with a key, and that key by the number of its task.
+        self._open: dict[str, list[tuple[Attempt, Question]]] = {}
+        self._tasks_of: dict[int, str] = {}
+        # How many verdicts each student waits for.
         self._missing: dict[str, int] = {}
         self._students: set[str] = set()
         self._attempts: set[int] = set()
@@ -179,13 +172,18 @@ class _Batch:
         self._judged = self._settled = self._known = self._tasked = 0
         self._undated: list[str] = []
         self._older: list[str] = []
-        # What stands in the gradebook until the verdict is there.
-        self._not_yet = {e.id: self._unjudged(e, NOT_YET) for e in self._exercises}
+        # The result that is in the gradebook until the verdict is there.
+        self._not_yet = {e.id: self._unjudged(e, NOT_YET) for e in self._questions.exercises}
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
     def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
-        blank = nothing_handed_in(self._course, self._exercises, self._options)
-        is_other = self._keeper.begin(self._course, blank, self._policy)
+        """Judge what the students handed in, and end the grading.
+
+        Where the rules changed, the results of all other students are written, too.
+        """
+        blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
+        policy = policy_of(self._course, self._book.fact("policy_file"))
+        is_other = self._keeper.begin(self._course, blank, policy)
         self._progress.begin(total)
         for verdict in self._pool.judged(self._tasks(students)):
             self._take(verdict)
@@ -208,6 +206,7 @@ class _Batch:
         )
 
     def _tasks(self, students: Iterator[ToJudge]) -> Iterator[Task]:
+        """The tasks for the pool, student by student, each with what needs no judge kept before."""
         while True:
             # All verdicts that need no judge are synced to the disk together.
             with self._keeper.transaction():
@@ -230,78 +229,74 @@ class _Batch:
         self._older += [asked.student] * asked.is_older
         for attempt, exercise, file in asked.files:
             self._attempts.add(attempt.id)
-            key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
-            question = _Question(attempt, exercise, file, key)
-            if not self._is_answered(question):
-                assert file.source is not None
-                self._missing[asked.student] += 1
-                waiting, seed = self._not_yet[exercise.id], self._options.seed
-                self._keeper.keep(attempt, key, seed, waiting, self._here, waited_for=True)
-                if (asked_before := self._asked.get(key.key)) is not None:
-                    self._known += 1
-                    self._open[asked_before].append(question)
-                    continue
-                self._tasked += 1
-                self._asked[key.key] = self._tasked
-                self._open[self._tasked] = [question]
-                yield Task(self._tasked, exercise.id, file.source)
+            question = self._questions.about(exercise, file)
+            if self._is_answered(attempt, question):
+                continue
+            assert file.source is not None
+            self._missing[asked.student] += 1
+            waiting, seed = self._not_yet[exercise.id], self._options.seed
+            self._keeper.keep(attempt, question.key, seed, waiting, self._here, waited_for=True)
+            key = question.key.key
+            if key in self._open:
+                self._known += 1
+                self._open[key].append((attempt, question))
+                continue
+            self._tasked += 1
+            self._tasks_of[self._tasked] = key
+            self._open[key] = [(attempt, question)]
+            yield Task(self._tasked, exercise.id, file.source)
 
-    def _is_answered(self, question: _Question) -> bool:
+    def _is_answered(self, attempt: Attempt, question: Question) -> bool:
         """Whether the verdict is there, was made for another attempt, or needs no judge."""
-        attempt, exercise, file, key = question
-        verdict = self._keeper.verdict(key.key)
-        # Time runs out on a busy machine, too: a time-out is not kept as the verdict for ever.
-        result = verdict.result if verdict is not None else None
-        is_fresh = key.key in self._judged_now
-        if verdict and result and (is_fresh or not _timed_out(result)):
+        key, store = question.key.key, self._book.store
+        verdict = store.verdict(key)
+        if verdict is not None and (key in self._judged_now or is_final(verdict)):
             self._known += 1
+            result = verdict.result
             # What is odd may be known only since then.
-            held = self._held(question, result)
-            if result.held == held and self._keeper.has(attempt, exercise.id, key.key):
-                self._look_at(question, result)
+            is_same = result == question.answered_by(result)
+            if is_same and store.has_verdict(attempt.id, question.exercise.id, key):
+                self._look_at(attempt, question, result)
             else:
-                self._keep(question, result, verdict.environment)
+                self._keep(attempt, question, result, verdict.environment)
             return True
-        settled = settle(self._course, exercise, file, self._options)
+        settled = self._questions.settled(question)
         if settled is None:
             return False
         self._settled += 1
-        self._keep(question, settled, self._here)
+        self._keep(attempt, question, settled, self._here)
         return True
 
     def _take(self, verdict: Completed) -> None:
-        questions = self._open.pop(verdict.number)
-        first = questions[0]
-        del self._asked[first.key.key]
+        """Keep a verdict for every file that waited for it; without one the files stay unjudged."""
+        key = self._tasks_of.pop(verdict.number)
+        waiting = self._open.pop(key)
         self._judged += 1
-        result = verdict.result or self._unjudged(first.exercise, verdict.fault)
-        self._judged_now.add(first.key.key)
+        self._judged_now.add(key)
+        result = verdict.result or self._unjudged(waiting[0][1].exercise, verdict.fault)
         with self._keeper.transaction():
-            for question in questions:
-                self._keep(question, result, environment_of(self._torch, verdict.walls))
+            for attempt, question in waiting:
+                self._keep(attempt, question, result, environment_of(self._torch, verdict.walls))
             self._keeper.keep_observations(verdict.observations)
-        for question in questions:
-            student = question.attempt.student
-            self._missing[student] -= 1
-            if not self._missing[student]:
-                self._complete(student)
+        for attempt, _ in waiting:
+            self._missing[attempt.student] -= 1
+            if not self._missing[attempt.student]:
+                self._complete(attempt.student)
 
-    def _keep(self, question: _Question, result: ExerciseResult, environment: Environment) -> None:
-        attempt, _, _, key = question
-        result = msgspec.structs.replace(result, held=self._held(question, result))
-        self._keeper.keep(attempt, key, self._options.seed, result, environment)
-        self._look_at(question, result)
+    def _keep(
+        self,
+        attempt: Attempt,
+        question: Question,
+        result: ExerciseResult,
+        environment: Environment,
+    ) -> None:
+        """Keep a result for one file, with what is odd in that file."""
+        result = question.answered_by(result)
+        self._keeper.keep(attempt, question.key, self._options.seed, result, environment)
+        self._look_at(attempt, question, result)
 
-    def _held(self, question: _Question, result: ExerciseResult) -> tuple[str, ...]:
-        """Why a person looks at the file before its points count."""
-        source = question.file.source
-        if source is None or result.untouched:
-            return ()
-        return held(source, self._ordinary[question.exercise.id])
-
-    def _look_at(self, question: _Question, result: ExerciseResult) -> None:
-        attempt, exercise, file, _ = question
-        self._attention += attention(attempt.student, exercise, file, result)
+    def _look_at(self, attempt: Attempt, question: Question, result: ExerciseResult) -> None:
+        self._attention += attention(attempt.student, question.exercise, question.file, result)
         self._progress.judged(attempt.student, result)
 
     def _complete(self, student: str) -> None:
@@ -314,21 +309,17 @@ class _Batch:
         return unjudged(self._course, exercise, self._options, fault)
 
 
-def _timed_out(result: ExerciseResult) -> bool:
-    return any(test.outcome is Outcome.TIMEOUT for test in result.tests)
-
-
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
     """What counts otherwise for a student since the last grading, once for each exercise, with the tests.
 
     Left out is an attempt that does not count, and what a fault of the grader left unjudged: that is no loss.
     """
-    replaced = itertools.groupby(book.replaced(), key=lambda verdict: verdict.student)
-    for student, group in replaced:
+    for student, group in itertools.groupby(book.replaced(), key=lambda verdict: verdict.student):
         verdicts = list(group)
+        entries = book.entry_before(student, verdicts), book.entry_of(student)
         before, after = (
-            _counting(book.entry_before(student, verdicts)),
-            _counting(book.entry_of(student)),
+            {result.name: result for result in entry.result.exercises} if entry is not None else {}
+            for entry in entries
         )
         for exercise in dict.fromkeys(verdict.after.name for verdict in verdicts):
             was, now = before.get(exercise), after.get(exercise)
@@ -345,7 +336,3 @@ def changes(book: Gradebook) -> Iterator[ScoreChange]:
                 newest = [v.attempt for v in verdicts if v.after.name == exercise][-1]
                 attempt = now.mark.attempt if now.mark is not None and now.mark.attempt else newest
                 yield ScoreChange(student, attempt, exercise, was.score, now.score, tests)
-
-
-def _counting(entry: Entry | None) -> dict[str, ExerciseResult]:
-    return {result.name: result for result in entry.result.exercises} if entry is not None else {}

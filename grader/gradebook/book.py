@@ -24,9 +24,8 @@ from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import ClassRules, choices, entry_of
 from grader.gradebook.store import FILE, Store, opened
-from grader.gradebook.work import Attempt, KeptRequest, Replaced, Work, work_of
+from grader.gradebook.work import KeptRequest, Replaced, Work, work_of
 from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
-from grader.submissions import ExerciseFile
 from grader.text import nearest
 
 
@@ -38,7 +37,10 @@ class AssignmentPart(msgspec.Struct, frozen=True):
 
 
 class Gradebook:
-    """The gradebook of one RESULTS folder; open it with `Gradebook.open`."""
+    """The gradebook of one RESULTS folder; open it with `Gradebook.open`.
+
+    What the tables have as it is, as files and verdicts, is read from its `store`.
+    """
 
     def __init__(self, folder: Path, store: Store, assignment: str = "") -> None:
         self.folder = folder
@@ -84,10 +86,6 @@ class Gradebook:
     def fact(self, name: str) -> str:
         """A fact about the whole gradebook, such as `title`; empty where it is not known."""
         return self.store.fact(name)
-
-    def seeds(self) -> tuple[int, ...]:
-        """The seeds of the verdicts that are there, that of the newest one first."""
-        return self.store.seeds()
 
     @property
     def exercises(self) -> tuple[str, ...]:
@@ -197,10 +195,6 @@ class Gradebook:
 
     # --- students and attempts ------------------------------------------------------------------
 
-    def attempts(self) -> list[Attempt]:
-        """Every attempt, by student and number."""
-        return self.store.attempts()
-
     def attempt_counts(self) -> dict[str, int]:
         """The number of attempts of each student who handed in something."""
         return self.store.attempt_counts()
@@ -228,15 +222,12 @@ class Gradebook:
         """The regrade requests on the exercises that count, oldest first."""
         return [r for r in self.store.requests() if r.exercise in self.exercises]
 
-    def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
-        """The files of an attempt, by exercise, or why there is none."""
-        return self.store.files_of(attempt)
-
     def sources(self, entry: Entry) -> dict[str, bytes]:
         """The files that an entry was graded from, by exercise."""
         chosen = choices(self.work(entry.student), self.rules)
         files = {
-            id_: self.files_of(id_) for id_ in {choice.attempt.id for choice in chosen.values()}
+            id_: self.store.files_of(id_)
+            for id_ in {choice.attempt.id for choice in chosen.values()}
         }
         return {
             name: source

@@ -20,11 +20,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import dask.config
-import msgspec
 from distributed import Client, Future, Worker, WorkerPlugin, as_completed, get_worker
 from distributed.scheduler import KilledWorker
 
@@ -51,37 +49,35 @@ class _UnpreparedError(SandboxError):
     """A worker was given none of what judges: its scheduler is not the one that was told of it."""
 
 
-class _Shipment(msgspec.Struct, frozen=True):
-    """All that a worker needs in order to judge."""
-
-    manifest: str
-    files: dict[str, bytes]
-    exercises: tuple[str, ...]
-    options: GradingOptions
-    grader: str
-
-
 class _JudgesPlugin(WorkerPlugin):
-    """Keeps a worker's judges from the worker's start, or ours, to the end of either."""
+    """Keeps a worker's judges from the worker's start, or ours, to the end of either.
 
-    def __init__(self, name: str, shipment: _Shipment) -> None:
+    It travels with all that a worker needs in order to judge.
+    """
+
+    def __init__(self, name: str, course: Course, options: GradingOptions) -> None:
         self.name = name
-        self._shipment = shipment
+        # A worker reads the whole manifest, and would miss what an assignment leaves out.
+        whole = load_course(course.folder)
+        self.manifest = whole.name_of(whole.folder / "course.toml")
+        self.files = whole.judged_files()
+        self.exercises = tuple(exercise.id for exercise in course.exercises)
+        self.options, self.grader = options, grader_digest()
         self.judges: TaskJudges | None = None
 
     def setup(self, worker: Worker) -> None:
         """Write the course to a folder of the worker's own and start its judges."""
-        if grader_digest() != self._shipment.grader:
+        if grader_digest() != self.grader:
             raise GraderError(_other(str(worker.name)))
         self._stack = contextlib.ExitStack()
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-bench-")))
-        for name, data in self._shipment.files.items():
+        for name, data in self.files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        course = load_course(folder / self._shipment.manifest)
-        course = course.only(course.exercise(name) for name in self._shipment.exercises)
-        judges = TaskJudges(course, worker.state.nthreads, self._shipment.options)
+        course = load_course(folder / self.manifest)
+        course = course.only(course.exercise(name) for name in self.exercises)
+        judges = TaskJudges(course, worker.state.nthreads, self.options)
         self._stack.callback(judges.close)
         judges.start()
         self.judges = judges
@@ -132,14 +128,7 @@ class ClusterPool:
         # Whether the scheduler is out of reach, and whether it has no worker.
         self.is_lost, self._is_alone = False, False
         self._over = threading.Event()
-        self._name = f"lab-bench-{uuid.uuid4()}"
-        self._stack = contextlib.ExitStack()
-        # A worker reads the whole manifest, and would miss what an assignment leaves out.
-        whole = load_course(course.folder)
-        files = whole.judged_files()
-        manifest = whole.name_of(whole.folder / "course.toml")
-        exercises = tuple(exercise.id for exercise in course.exercises)
-        self._shipment = _Shipment(manifest, files, exercises, options, grader_digest())
+        self._plugin = _JudgesPlugin(f"lab-bench-{uuid.uuid4()}", course, options)
         self._address = address
 
     def __enter__(self) -> ClusterPool:
@@ -153,33 +142,32 @@ class ClusterPool:
             )
         try:
             seconds = _CONNECT_SECONDS if self._is_patient else _SILENT_SECONDS
-            client = Client(self._address, timeout=seconds, set_as_default=False)
+            self._client = Client(self._address, timeout=seconds, set_as_default=False)
         except (OSError, ValueError) as error:
             raise GraderError(
                 f"There is no Dask scheduler at {self._address}: {error}. "
                 "docs/cluster.md says how to start one."
             ) from error
-        self._client = client
-        self._stack.callback(self._close)
-        with contextlib.ExitStack() as failed:
-            failed.callback(self._stack.close)
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._close)
             watch = threading.Thread(target=self._watch, daemon=True)
             watch.start()
-            self._stack.callback(watch.join)
-            self._stack.callback(self._over.set)
+            stack.callback(watch.join)
+            stack.callback(self._over.set)
             with self._connected():
                 self._check_workers()
                 # A worker that joins later is checked by the plugin.
-                self._client.register_plugin(_JudgesPlugin(self._name, self._shipment))
-                self._stack.callback(self._unregister)
-            failed.pop_all()
+                self._client.register_plugin(self._plugin)
+                stack.callback(self._unregister)
+            # All of it stays open until the end.
+            self._stack = stack.pop_all()
         return self
 
     def _unregister(self) -> None:
         """Let the workers' judges go; a scheduler that is gone is not waited for."""
         with contextlib.suppress(OSError, RuntimeError, CancelledError):
             if not self.is_lost:
-                self._client.unregister_worker_plugin(self._name)
+                self._client.unregister_worker_plugin(self._plugin.name)
 
     def _close(self) -> None:
         with contextlib.suppress(OSError, RuntimeError):
@@ -232,15 +220,10 @@ class ClusterPool:
             ) from error
         digests = self._client.run(grader_digest, on_error="return")
         for worker, digest in digests.items():
-            if digest != self._shipment.grader:
+            if digest != self._plugin.grader:
                 raise GraderError(_other(worker))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
@@ -250,7 +233,9 @@ class ClusterPool:
         for task in tasks:
             # Not pure: Dask would otherwise hand out what it remembers of an equal call.
             with self._connected():
-                future = self._client.submit(_verdict, self._name, task, pure=False, retries=1)
+                future = self._client.submit(
+                    _verdict, self._plugin.name, task, pure=False, retries=1
+                )
                 numbers[future.key] = task.number
                 running.add(future)
                 ahead = self._ahead()
@@ -300,7 +285,7 @@ class ClusterPool:
         nothing of the task is left there.
         """
         with self._connected():
-            future = self._client.submit(_verdict, self._name, task, pure=False, retries=1)
+            future = self._client.submit(_verdict, self._plugin.name, task, pure=False, retries=1)
         try:
             while not self._is_ended(future):
                 if self._is_alone:

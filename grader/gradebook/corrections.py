@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -223,40 +223,28 @@ def refuse_pointless(
             f"{exercise.name} is worth {worth} points: --add is at most that, up or down."
         )
     holds = {place: c for place, c in enumerate(made, 1) if c.exercise == exercise.name}
-    if correction.add and correction.student:
-        _refuse_beside_final(correction, holds)
-    if correction.test:
-        _refuse_test(correction, [test.name for test in exercise.tests], holds)
-
-
-def _refuse_beside_final(correction: Correction, holds: Mapping[int, Correction]) -> None:
-    """Refuse to add points where a person set them: the addition would change nothing."""
     for place, other in holds.items():
-        if other.points is not None and other.student == correction.student:
+        is_of_student = correction.student and other.student == correction.student
+        if correction.add and is_of_student and other.points is not None:
             raise SubmissionError(
                 f"{other.student} has {number(other.points)} points for {other.exercise}, by number "
                 f"{place}, which is final: give other --points, or take it back with --undo --number "
                 f"{place}."
             )
-
-
-def _refuse_test(
-    correction: Correction, tests: Sequence[str], holds: Mapping[int, Correction]
-) -> None:
-    """Refuse a test that is unknown, dropped or given already, or the last one that counts."""
-    test, exercise = correction.test, correction.exercise
+    if (test := correction.test) == "":
+        return
+    tests = [each.name for each in exercise.tests]
     if test not in tests:
-        raise SubmissionError(f"{exercise} has no test {test!r}. {nearest(test, tests)}")
+        raise SubmissionError(f"{exercise.name} has no test {test!r}. {nearest(test, tests)}")
     for place, other in holds.items():
         if other.test == test:
             raise SubmissionError(
                 f"{test} is {'dropped' if other.drop else 'given'} already, by number {place}: take that "
                 f"back first, with --undo --number {place}."
             )
-    dropped = {other.drop for other in holds.values()}
-    if correction.drop and not set(tests) - dropped - {test}:
+    if correction.drop and {*tests} <= {test, *(other.drop for other in holds.values())}:
         raise SubmissionError(
-            f"{test} is the last test of {exercise} that counts: take the exercise out of course.toml "
+            f"{test} is the last test of {exercise.name} that counts: take the exercise out of course.toml "
             "instead, or give it with --give."
         )
 

@@ -2,6 +2,7 @@
 
 A gradebook is that of one course, and every student is in it once: what would break that is refused before
 anything is written. Then all that was handed in is kept, and the policy says which attempts have to be judged.
+What is known of their files without a judge is the same for a batch and for a server.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.keeper import Keeper
 from grader.gradebook.requests import keep_requests
-from grader.gradebook.review import Attention, nothing_found, passed_over
+from grader.gradebook.review import Attention, held, nothing_found, ordinary_in, passed_over
 from grader.gradebook.standing import needed
-from grader.gradebook.work import Attempt, Work
-from grader.results import StudentInfo
+from grader.gradebook.verdict_key import VerdictKey, verdict_key
+from grader.gradebook.work import Attempt, Verdict, Work
+from grader.grading import settle
+from grader.judge.assignment import GradingOptions
+from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
 
 # How a request came that was handed in beside the work.
@@ -86,8 +93,7 @@ def _students(download: ClassDownload) -> dict[str, StudentInfo]:
 
 def _names_of(student: StudentInfo) -> set[str]:
     """Names under which another list may have a student."""
-    names = (*student.other_ids.values(), student.email, student.name)
-    return {name for name in names if name}
+    return {*student.other_ids.values(), student.email, student.name} - {""}
 
 
 # --- what to judge ------------------------------------------------------------------------------------
@@ -139,9 +145,7 @@ class Asking:
         return ToJudge(
             student.id,
             files,
-            self._attention(
-                student.id, newest, files, without[newest.id], asks=newest.id in asking
-            ),
+            self._attention(newest, files, without[newest.id], asks=newest.id in asking),
             is_undated=work.has_versions and not work.is_dated,
             is_older=newest != work.attempts[-1],
         )
@@ -167,7 +171,7 @@ class Asking:
             pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
         # What was read just now says more of why there is no file.
         files_of = {
-            id_: {**self._book.files_of(id_), **without.get(id_, {})}
+            id_: {**self._book.store.files_of(id_), **without.get(id_, {})}
             for id_ in {attempt.id for attempt, _ in pairs}
         }
         return [
@@ -177,7 +181,6 @@ class Asking:
 
     def _attention(
         self,
-        student: str,
         newest: Attempt,
         asked: Sequence[tuple[Attempt, Exercise, ExerciseFile]],
         without: Mapping[str, ExerciseFile],
@@ -190,13 +193,60 @@ class Asking:
         """
         entries: list[Attention] = []
         if len(without) == len(self._course.exercises) and not asks:
-            entries += nothing_found(student, self._exercises, without)
+            entries += nothing_found(newest.student, self._exercises, without)
         answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == newest.id}
         for exercise in self._exercises:
             if exercise.id in without and exercise.id not in answered:
-                entries += passed_over(student, exercise, without[exercise.id])
+                entries += passed_over(newest.student, exercise, without[exercise.id])
         return tuple(entries)
 
 
 def _missing(exercise: Exercise) -> ExerciseFile:
     return ExerciseFile(None, f"{exercise.file} is missing: hand it in under this name.")
+
+
+# --- what is known without a judge ----------------------------------------------------------------------
+
+
+class Question(NamedTuple):
+    """A file that needs a verdict, the key of that verdict, and why its points are held, if they are."""
+
+    exercise: Exercise
+    file: ExerciseFile
+    key: VerdictKey
+    held: tuple[str, ...]
+
+    def answered_by(self, result: ExerciseResult) -> ExerciseResult:
+        """The result as it is kept for this file: odd code holds the points of any file but the stub."""
+        return msgspec.structs.replace(result, held=() if result.untouched else self.held)
+
+
+class Questions:
+    """What is known of the files of a course without a judge; any thread may ask.
+
+    `exercises` are those of which a suite is run.
+    """
+
+    def __init__(self, course: Course, options: GradingOptions) -> None:
+        self._course, self._options = course, options
+        self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
+        self._stubs = {e.id: course.stub(e).source for e in course.exercises}
+        self._ordinary = {e.id: ordinary_in(e, self._stubs[e.id]) for e in course.exercises}
+        self.exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
+
+    def about(self, exercise: Exercise, file: ExerciseFile) -> Question:
+        """What a file asks, which needs neither the suite nor the gradebook."""
+        key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
+        # Of a class that has not begun most files are the stub, and need no look.
+        if file.source is None or file.source == self._stubs[exercise.id]:
+            return Question(exercise, file, key, ())
+        return Question(exercise, file, key, held(file.source, self._ordinary[exercise.id]))
+
+    def settled(self, question: Question) -> ExerciseResult | None:
+        """The result of a file that needs no judge: missing, untouched, unreadable."""
+        return settle(self._course, question.exercise, question.file, self._options)
+
+
+def is_final(verdict: Verdict) -> bool:
+    """Whether the verdict holds for the same file, too: time runs out on a busy machine, and is tried again."""
+    return all(test.outcome is not Outcome.TIMEOUT for test in verdict.result.tests)

@@ -7,7 +7,6 @@ killed at any moment. A verdict that is replaced is set aside.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -27,7 +26,8 @@ from grader.gradebook.corrections_file import (
 from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import total_of
-from grader.gradebook.store import FILE, Store, only_writer, opened
+from grader.gradebook.store import FILE, Store, as_text, only_writer, opened
+from grader.gradebook.times import now
 from grader.gradebook.verdict_key import VerdictKey, grader_digest, source_digest
 from grader.gradebook.work import Attempt, Verdict, packed
 from grader.judge.assignment import Observations
@@ -75,25 +75,28 @@ class Keeper:
         """
         book = self.book
         facts: dict[str, Any] = {
-            "course": msgspec.json.encode(course.info()).decode(),
+            "course": course.info(),
             "title": course.title,
             "corrections": self._digest_of_corrections(),
             "exercises": ",".join(exercise.id for exercise in course.exercises),
-            "stubs": msgspec.json.encode(
-                {e.id: hashlib.sha256(course.stub(e).source).hexdigest() for e in course.exercises}
-            ).decode(),
+            "stubs": {
+                e.id: hashlib.sha256(course.stub(e).source).hexdigest() for e in course.exercises
+            },
+            "extra credit": ",".join(sorted(course.extra_credit)),
         }
-        facts["extra credit"] = ",".join(sorted(course.extra_credit))
         if course.assignments:
-            parts = {
+            facts["assignments"] = {
                 part.id: AssignmentPart(part.title, part.exercises) for part in course.assignments
             }
-            facts["assignments"] = msgspec.json.encode(parts).decode()
-        if blank is not None and not _alike(blank, book.blank):
-            facts["blank"] = msgspec.json.encode(blank).decode()
+        before = book.blank
+        # Equal but for its time it is the one that is there.
+        if blank is not None and (
+            before is None or blank != msgspec.structs.replace(before, started_at=blank.started_at)
+        ):
+            facts["blank"] = blank
         if policy is not None:
             facts["policy"] = policy
-        is_other = any(book.fact(name) != value for name, value in facts.items())
+        is_other = any(book.fact(name) != as_text(value) for name, value in facts.items())
         is_other |= book.fact("finished") != "yes" or bool(book.fact("stale"))
         if is_other:
             # Until `settled`, also where a kill comes between the end of a grading and the last result.
@@ -155,16 +158,8 @@ class Keeper:
         change_corrections(self._folder, added, replacing)
         self.set_facts(corrections=self._digest_of_corrections())
         # A correction without a student is for all.
-        if "" in students or not is_settled:
-            self._write_results()
-            return
-        for student in sorted(students):
-            self.write_result(student)
-        self.settled()
-
-    def undo(self, place: int) -> None:
-        """Remove the correction at this place, from 0, and write the results that it changes."""
-        self.correct(replacing=(place,))
+        is_for_all = "" in students or not is_settled
+        self._write_results(None if is_for_all else sorted(students))
 
     @contextlib.contextmanager
     def changing_results(self, students: Iterable[str]) -> Iterator[Store]:
@@ -176,12 +171,7 @@ class Keeper:
         with self.transaction():
             self._store.set_facts({"stale": "yes"})
             yield self._store
-        if not is_settled:
-            self._write_results()
-            return
-        for student in dict.fromkeys(students):
-            self.write_result(student)
-        self.settled()
+        self._write_results(dict.fromkeys(students) if is_settled else None)
 
     def _digest_of_corrections(self) -> str:
         """The digest of the file of corrections; empty where there are none. Raises CorrectionsError."""
@@ -189,9 +179,11 @@ class Keeper:
             return ""
         return hashlib.sha256(corrections_text(self._folder).encode()).hexdigest()
 
-    def _write_results(self) -> None:
-        for student in self.book.students():
-            self.write_result(student.id)
+    def _write_results(self, students: Iterable[str] | None = None) -> None:
+        """Write what counts of these students, None for the class, after which all results are settled."""
+        names = [s.id for s in self.book.students()] if students is None else students
+        for student in names:
+            self.write_result(student)
         self.settled()
 
     def settled(self) -> None:
@@ -225,14 +217,11 @@ class Keeper:
         `whole` says that the submission has all files of its student, so that an earlier attempt that
         has more is of a course that dropped exercises, and not another one. Within a transaction.
         """
-        student, digest, time = (
-            handed_in.student.id,
-            submission.info().digest,
-            handed_in.submitted_at,
-        )
+        student, time = handed_in.student.id, handed_in.submitted_at
+        digest = submission.info().digest
         self.keep_student(handed_in.student)
         if whole:
-            self._know_again(student, submission)
+            self._know_again(student, submission, digest)
         attempts = self._store.attempts_of(student)
         same = [attempt for attempt in attempts if attempt.digest == digest]
         by_time = {a.submitted_at: a for a in sorted(same, key=lambda a: a.submitted_at)}
@@ -258,12 +247,11 @@ class Keeper:
             self._store.put_file(attempt.id, exercise, file, source_digest(file))
         return attempt
 
-    def _know_again(self, student: str, submission: Submission) -> None:
+    def _know_again(self, student: str, submission: Submission, digest: str) -> None:
         """Give attempts their digest of today, if they are of these files and the course dropped exercises.
 
         A file for an exercise that is new in the course makes an attempt of its own.
         """
-        digest = submission.info().digest
         attempts = self._store.attempts_of(student)
         if any(attempt.digest == digest for attempt in attempts):
             return
@@ -277,14 +265,6 @@ class Keeper:
                 return
 
     # --- verdicts -------------------------------------------------------------------------------
-
-    def verdict(self, key: str) -> Verdict | None:
-        """A verdict on the same file by the same suite and grader, of any student."""
-        return self._store.verdict(key)
-
-    def has(self, attempt: Attempt, exercise: str, key: str) -> bool:
-        """Whether this very verdict is there already."""
-        return self._store.has_verdict(attempt.id, exercise, key)
 
     def keep(
         self,
@@ -308,16 +288,11 @@ class Keeper:
             score=result.score,
             max_score=result.max_score,
             packed=packed(result),
-            graded_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            graded_at=now(),
             seed=seed,
             environment=environment,
         )
-        replace = not waited_for
-        self._store.put_verdict(attempt.id, result.name, key, verdict, replace=replace)
-
-    def reword(self, attempt: int, result: ExerciseResult) -> None:
-        """Replace the words of a verdict, whose outcomes and points stay; within a transaction."""
-        self._store.reword(attempt, result)
+        self._store.put_verdict(attempt.id, result.name, key, verdict, replace=not waited_for)
 
     def observations(self, course: Course, seed: int) -> list[Observations]:
         """What tests saw of the course's wrong answers under this seed, by suites and grader of today."""
@@ -344,10 +319,3 @@ class Keeper:
         with writing(path):
             draft.write_bytes(text)
             draft.replace(path)
-
-
-def _alike(blank: Result, before: Result | None) -> bool:
-    """Whether two blank results are equal except for the start time."""
-    return before is not None and blank == msgspec.structs.replace(
-        before, started_at=blank.started_at
-    )

@@ -20,7 +20,7 @@ from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction
 from grader.gradebook.keeper import Keeper
 from grader.judge.scoring import judged_points
-from grader.results import Entry, ExerciseResult
+from grader.results import ExerciseResult
 from grader.text import clean, number
 from grader.toml import TomlMistake, line_of, read_toml
 
@@ -106,17 +106,21 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     shared = bool(book.fact("teams"))
     teams: dict[tuple[str, str], FileToMark] = {}
     for entry in book.entries():
-        answer = _answer(book, entry, exercise)
-        if answer is None:
+        result = next((e for e in entry.result.exercises if e.name == exercise), None)
+        if result is None or result.untouched:
             continue
+        if (source := book.sources(entry).get(exercise)) is None:
+            continue
+        answer = FileToMark((entry.student.id,), result, source)
         team = entry.student.ids.get("team", "") if shared else ""
         if not team:
             yield answer
-        elif (other := teams.get((team, answer.digest))) is not None:
-            students = (*other.students, *answer.students)
-            teams[team, answer.digest] = msgspec.structs.replace(other, students=students)
-        else:
-            teams[team, answer.digest] = answer
+            continue
+        # The same file of a team is read once.
+        first = teams.setdefault((team, answer.digest), answer)
+        if first is not answer:
+            students = (*first.students, *answer.students)
+            teams[team, answer.digest] = msgspec.structs.replace(first, students=students)
     yield from teams.values()
 
 
@@ -156,45 +160,8 @@ def keep_mark(
     beyond: bool = False,
 ) -> None:
     """Replace the marks of a file by one for each of its students, all at once; its draft goes last."""
-    before = _places(keeper.book.corrections(), answer)
-    made = _marks(answer, items, comment, author)
-    if beyond:
-        made = [msgspec.structs.replace(correction, beyond=True) for correction in made]
-    keeper.correct(*made, replacing=before)
-    keep_draft(keeper, answer, None)
-
-
-def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
-    """Whether each of a file's students has a mark of it."""
-    places = _places(corrections, answer)
-    return {corrections[place].student for place in places} == set(answer.students)
-
-
-def _answer(book: Gradebook, entry: Entry, exercise: str) -> FileToMark | None:
-    result = next((e for e in entry.result.exercises if e.name == exercise), None)
-    if result is None or result.untouched:
-        return None
-    source = book.sources(entry).get(exercise)
-    return None if source is None else FileToMark((entry.student.id,), result, source)
-
-
-def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
-    """The places of the corrections that are marks of this file, for one of its students."""
-    return [
-        place
-        for place, correction in enumerate(corrections)
-        if correction.marked == answer.digest
-        and correction.exercise == answer.result.name
-        and correction.student in answer.students
-    ]
-
-
-def _marks(
-    answer: FileToMark, items: Sequence[RubricItem], comment: str, author: str
-) -> list[Correction]:
-    """The corrections that say what holds of a file, one for each of its students."""
     reason = " ".join(item.says for item in items) or _NOTHING
-    return [
+    made = [
         Correction(
             student=student,
             exercise=answer.result.name,
@@ -205,6 +172,26 @@ def _marks(
             time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
             judged=judged_points(answer.result),
             marked=answer.digest,
+            beyond=beyond,
         )
         for student in answer.students
+    ]
+    keeper.correct(*made, replacing=_places(keeper.book.corrections(), answer))
+    keep_draft(keeper, answer, None)
+
+
+def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
+    """Whether each of a file's students has a mark of it."""
+    places = _places(corrections, answer)
+    return {corrections[place].student for place in places} == set(answer.students)
+
+
+def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
+    """The places of the corrections that are marks of this file, for one of its students."""
+    return [
+        place
+        for place, correction in enumerate(corrections)
+        if correction.marked == answer.digest
+        and correction.exercise == answer.result.name
+        and correction.student in answer.students
     ]

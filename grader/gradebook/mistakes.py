@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -42,11 +42,6 @@ class UnnamedGroup(msgspec.Struct, frozen=True, kw_only=True):
     students: tuple[str, ...]
     tests: tuple[TestResult, ...]
     source: bytes
-
-    @property
-    def caught_by(self) -> tuple[str, ...]:
-        """The names of its tests."""
-        return tuple(test.name for test in self.tests)
 
 
 class _Failure(msgspec.Struct, frozen=True):
@@ -111,6 +106,7 @@ def _seen(test: TestResult) -> str:
 
 
 def _group(exercise: str, function: str, failures: Sequence[_Failure]) -> UnnamedGroup:
+    """A group of alike failures, named by the exercise and a digest of what their tests saw."""
     shown = min(failures, key=lambda each: (each.failed, len(each.source), each.student))
     tests = tuple(shown.tests.values())
     seen = "\0".join(
@@ -144,8 +140,7 @@ def difference(course: Course, exercise: Exercise, group: UnnamedGroup) -> list[
         key=lambda pair: difflib.SequenceMatcher(None, *pair).ratio(),
     )
     names = "right answer", "these students"
-    diff = difflib.unified_diff(right, own, *names, lineterm="", n=_CONTEXT_LINES)
-    return list(diff)
+    return [*difflib.unified_diff(right, own, *names, lineterm="", n=_CONTEXT_LINES)]
 
 
 def _plain(source: bytes) -> ast.Module | None:
@@ -199,33 +194,26 @@ def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: st
     path = folder / f"class_{group.id.rpartition('-')[2]}.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"# wrong: {sentence}\n{ast.unparse(tree)}\n", encoding="utf-8")
-    write_caught(course, exercise, caught | {path.stem: group.caught_by})
+    caught_by = tuple(test.name for test in group.tests)
+    write_caught(course, exercise, caught | {path.stem: caught_by})
+    names, book = {(test.visibility, test.name) for test in group.tests}, keeper.book
     with keeper.transaction():
-        for attempt, result in _verdicts(keeper, group):
-            keeper.reword(attempt, _renamed(result, group, sentence))
-    for student in group.students:
-        keeper.write_result(student)
-    return path
-
-
-def _verdicts(keeper: Keeper, group: UnnamedGroup) -> Iterator[tuple[int, ExerciseResult]]:
-    """The verdicts of the group's students that count, with their attempts."""
-    book = keeper.book
-    for student in book.students():
-        if student.id in group.students:
+        for student in book.students():
+            if student.id not in group.students:
+                continue
             work = book.work(student)
+            # The verdict that counts.
             attempt = choices(work, book.rules)[group.exercise].judged_as
             if attempt is not None:
-                yield attempt, work.verdicts[group.exercise][attempt].result
-
-
-def _renamed(result: ExerciseResult, group: UnnamedGroup, sentence: str) -> ExerciseResult:
-    names = {(test.visibility, test.name) for test in group.tests}
-    tests = tuple(
-        with_sentence(test, sentence) if (test.visibility, test.name) in names else test
-        for test in result.tests
-    )
-    return msgspec.structs.replace(result, tests=tests)
+                result = work.verdicts[group.exercise][attempt].result
+                tests = (
+                    with_sentence(t, sentence) if (t.visibility, t.name) in names else t
+                    for t in result.tests
+                )
+                book.store.reword(attempt, msgspec.structs.replace(result, tests=tuple(tests)))
+    for name in group.students:
+        keeper.write_result(name)
+    return path
 
 
 def of_group(groups: Iterable[UnnamedGroup], wanted: str) -> UnnamedGroup:

@@ -246,7 +246,7 @@ class Policy(msgspec.Struct, frozen=True):
         verdict, it is the attempt of that file, and there are none yet.
         """
         weighed = self.weighed(student, exercise, files)
-        open_ones = [each for each in weighed if each.may_count]
+        open_ones = [attempt for attempt in weighed if attempt.may_count]
         if not open_ones:
             newest = weighed[-1]
             why, lost = self._why_none(newest), newest.file.judged or 0.0
@@ -256,12 +256,12 @@ class Policy(msgspec.Struct, frozen=True):
         rule, chosen = self.rules.attempts, open_ones[-1]
         if rule is CountedAttempt.BEST:
             # Of equally good ones the newest.
-            chosen = max(reversed(open_ones), key=lambda each: each.points or 0.0)
+            chosen = max(reversed(open_ones), key=lambda attempt: attempt.points or 0.0)
         points = chosen.points or 0.0
         lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
         reasons = self._passed_over(weighed, chosen)
         if rule is CountedAttempt.AVERAGE and len(open_ones) > 1:
-            points = average_of([each.points or 0.0 for each in open_ones])
+            points = average_of([attempt.points or 0.0 for attempt in open_ones])
             reasons.append(_average_words(open_ones))
         else:
             reasons += _lateness_words(chosen, self.zone)
@@ -276,8 +276,8 @@ class Policy(msgspec.Struct, frozen=True):
         if self.rules.attempts is CountedAttempt.NEWEST:
             return {self.counted(student, exercise, worth, files).attempt}
         weighed = self.weighed(student, exercise, files)
-        open_ones = [each for each in weighed if each.may_count] or weighed[-1:]
-        return {each.file.attempt for each in open_ones}
+        open_ones = [attempt for attempt in weighed if attempt.may_count] or weighed[-1:]
+        return {attempt.file.attempt for attempt in open_ones}
 
     def weighed(
         self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]
@@ -285,7 +285,7 @@ class Policy(msgspec.Struct, frozen=True):
         """Each different file by the rules, in the order in which they were last handed in."""
         turns: dict[str, int] = {}
         last: dict[str, HandedIn] = {}
-        # Who handed in a whole course week by week began with the first change.
+        # A student who hands in the whole course each week begins an exercise with the first change.
         begun = list(itertools.dropwhile(lambda file: file.untouched, files)) or files[-1:]
         for file in begun:
             source = file.source or str(file.attempt)
@@ -293,6 +293,7 @@ class Policy(msgspec.Struct, frozen=True):
             last.pop(source, None)
             last[source] = file
         deadline = self.deadline(student, exercise)
+        # Without a rule all of them may count.
         most = self.rules.max_attempts or len(turns)
         return [_weighed(file, deadline, turns[source] > most) for source, file in last.items()]
 
@@ -332,22 +333,25 @@ class Policy(msgspec.Struct, frozen=True):
 
     def _missing(self, open_ones: Sequence[Weighed], worth: float) -> Weighed | None:
         """A file without a verdict on which the points hang."""
-        unjudged = [each for each in open_ones if each.points is None]
+        unjudged = [attempt for attempt in open_ones if attempt.points is None]
         if self.rules.attempts is CountedAttempt.NEWEST:
-            unjudged = [each for each in unjudged if each is open_ones[-1]]
+            unjudged = [attempt for attempt in unjudged if attempt is open_ones[-1]]
         elif self.rules.attempts is CountedAttempt.BEST:
-            best = max((each.points for each in open_ones if each.points is not None), default=-1.0)
-            unjudged = [each for each in unjudged if lessened(worth, each.lost) > best]
+            best = max(
+                (attempt.points for attempt in open_ones if attempt.points is not None),
+                default=-1.0,
+            )
+            unjudged = [attempt for attempt in unjudged if lessened(worth, attempt.lost) > best]
         return unjudged[-1] if unjudged else None
 
     def _passed_over(self, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
         """Sentences about later files that cannot count."""
         later = weighed[weighed.index(chosen) + 1 :]
         reasons = []
-        if beyond := sum(each.is_beyond for each in later):
+        if beyond := sum(attempt.is_beyond for attempt in later):
             most = counted(self.rules.max_attempts or 0, "attempt")
             reasons.append(f"Only the first {most} may count: {beyond} later not.")
-        if closed := [each for each in later if each.is_closed and not each.is_beyond]:
+        if closed := [attempt for attempt in later if attempt.is_closed and not attempt.is_beyond]:
             late = span_words(closed[-1].late or _NONE)
             reasons.append(f"A newer file was handed in {late} late, too late to count.")
         return reasons
@@ -370,6 +374,7 @@ def _zone(name: str) -> datetime.tzinfo:
 
 
 def _weighed(file: HandedIn, deadline: Deadline | None, is_beyond: bool) -> Weighed:
+    """A file by its deadline; without a time or a due time it is not late."""
     time = submitted(file.submitted_at)
     if deadline is None or time is None:
         return Weighed(file, deadline, None, 0.0, file.judged, False, is_beyond)
@@ -406,8 +411,8 @@ def _lateness_words(chosen: Weighed, zone: datetime.tzinfo | None) -> list[str]:
 
 def _average_words(open_ones: Sequence[Weighed]) -> str:
     parts = []
-    for each in open_ones:
-        loss = f" after {number(each.lost)} % for {span_words(each.late or _NONE)} late"
-        parts.append(number(each.points or 0.0) + (loss if each.lost else ""))
+    for attempt in open_ones:
+        loss = f" after {number(attempt.lost)} % for {span_words(attempt.late or _NONE)} late"
+        parts.append(number(attempt.points or 0.0) + (loss if attempt.lost else ""))
     *first, last = parts
     return f"The average of {len(parts)} attempts counts: {', '.join(first)} and {last} points."

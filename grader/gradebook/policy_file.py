@@ -64,13 +64,12 @@ def policy_of(course: Course, other: str = "") -> str | None:
     path = course.folder / POLICY_FILE
     if other and Path(other) != path.resolve():
         return None
-    chapters = course.chapter_of
-    if not path.is_file() and course.assignment is None:
-        return None
-    if course.assignment is None:
-        return policy_from(path, chapters)[0]
-    text = policy_from(path, chapters, due_elsewhere=True)[0] if path.is_file() else ""
-    return policy_of_assignment(course.assignment, chapters, text)
+    chapters, assignment, text = course.chapter_of, course.assignment, None
+    if path.is_file():
+        text, _ = policy_from(path, chapters, due_elsewhere=assignment is not None)
+    if assignment is None:
+        return text
+    return policy_of_assignment(assignment, chapters, text or "")
 
 
 def policy_of_assignment(

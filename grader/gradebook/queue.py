@@ -13,9 +13,9 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -186,58 +186,55 @@ def add_submission(
 
 def submission(store: Store, id_: str) -> Handed | None:
     """The submission of this id."""
-    return _handed(store, "id = ?", (id_,))
+    return next(iter(_handed(store, "WHERE id = ?", id_)), None)
 
 
 def tried_before(store: Store, student: str, retry_key: str) -> Handed | None:
     """The submission that a client sent before with this key, and whose answer it did not get."""
-    return _handed(store, "student = ? AND retry_key = ?", (student, retry_key))
+    known = _handed(store, "WHERE student = ? AND retry_key = ?", student, retry_key)
+    return next(iter(known), None)
 
 
 def submissions_of(store: Store, student: str, most: int) -> list[Handed]:
     """The newest submissions of a student, the last one first."""
-    rows = store.connection.execute(
-        f"{_SUBMISSION} WHERE student = ? ORDER BY number DESC LIMIT ?", (student, most)
-    )
-    return [Handed(*row) for row in rows]
+    return _handed(store, "WHERE student = ? ORDER BY number DESC LIMIT ?", student, most)
 
 
 def newest(store: Store, most: int) -> list[Handed]:
     """The newest submissions of the class, the last one first."""
-    rows = store.connection.execute(f"{_SUBMISSION} ORDER BY number DESC LIMIT ?", (most,))
-    return [Handed(*row) for row in rows]
+    return _handed(store, "ORDER BY number DESC LIMIT ?", most)
+
+
+def _handed(store: Store, which: str, *values: Any) -> list[Handed]:
+    query = "SELECT number, id, student, attempt, accepted_at FROM submissions"
+    return [Handed(*row) for row in store.connection.execute(f"{query} {which}", values)]
 
 
 def last_time(store: Store) -> float:
     """When the last submission was accepted; 0 before the first one."""
-    (time,) = store.connection.execute("SELECT max(accepted_at) FROM submissions").fetchone()
-    return float(time or 0.0)
+    (time,) = _column(store, "SELECT coalesce(max(accepted_at), 0.0) FROM submissions")
+    return float(time)
 
 
 def times_of(store: Store, student: str, exercise: str, since: float) -> list[float]:
     """When a student handed in an exercise since then, oldest first."""
-    rows = store.connection.execute(
+    return _column(
+        store,
         "SELECT accepted_at FROM submissions JOIN jobs USING (attempt)"
         " WHERE student = ? AND exercise = ? AND accepted_at > ? ORDER BY accepted_at",
-        (student, exercise, since),
+        *(student, exercise, since),
     )
-    return [time for (time,) in rows]
 
 
 def accepted_since(store: Store, since: float) -> list[float]:
     """When submissions of the class were accepted since then, oldest first."""
-    rows = store.connection.execute(
-        "SELECT accepted_at FROM submissions WHERE accepted_at > ? ORDER BY accepted_at", (since,)
-    )
-    return [time for (time,) in rows]
+    query = "SELECT accepted_at FROM submissions WHERE accepted_at > ? ORDER BY accepted_at"
+    return _column(store, query, since)
 
 
-_SUBMISSION = "SELECT number, id, student, attempt, accepted_at FROM submissions"
-
-
-def _handed(store: Store, where: str, values: Sequence[str]) -> Handed | None:
-    row = store.connection.execute(f"{_SUBMISSION} WHERE {where}", values).fetchone()
-    return None if row is None else Handed(*row)
+def _column(store: Store, query: str, *values: Any) -> list[Any]:
+    """The first column of the rows of a query."""
+    return [row[0] for row in store.connection.execute(query, values)]
 
 
 # --- the queue ------------------------------------------------------------------------------------
@@ -257,24 +254,23 @@ def queue_job(
     )
 
 
-def replace_job(store: Store, attempt: int, exercise: str, now: float) -> bool:
-    """A newer file takes the place of one that still waits; returns whether it did."""
-    cursor = store.connection.execute(
+def replace_job(store: Store, attempt: int, exercise: str, now: float) -> None:
+    """A newer file takes the place of one that still waits."""
+    store.connection.execute(
         "UPDATE jobs SET state = 'replaced', ended_at = ?"
         " WHERE attempt = ? AND exercise = ? AND state = 'waiting'",
         (now, attempt, exercise),
     )
-    return cursor.rowcount > 0
 
 
 def waiting_of(store: Store, student: str, exercise: str) -> list[int]:
     """The attempts of a student whose file for an exercise waits."""
-    rows = store.connection.execute(
-        "SELECT jobs.attempt FROM jobs JOIN attempts ON attempts.id = jobs.attempt"
+    return _column(
+        store,
+        "SELECT attempt FROM jobs JOIN attempts ON id = attempt"
         " WHERE state = 'waiting' AND student = ? AND exercise = ?",
-        (student, exercise),
+        *(student, exercise),
     )
-    return [attempt for (attempt,) in rows]
 
 
 def take_job(store: Store, now: float) -> Job | None:
@@ -342,20 +338,17 @@ def counts(store: Store) -> Counts:
 
 def states_of(store: Store, attempt: int) -> dict[str, JobState]:
     """The states of the exercises of an attempt."""
-    rows = store.connection.execute(
-        "SELECT exercise, state FROM jobs WHERE attempt = ? ORDER BY exercise", (attempt,)
-    )
-    return {exercise: JobState(state) for exercise, state in rows}
+    query = "SELECT exercise, state FROM jobs WHERE attempt = ? ORDER BY exercise"
+    return {exercise: JobState(s) for exercise, s in store.connection.execute(query, (attempt,))}
 
 
 def open_exercises(store: Store, student: str) -> set[str]:
     """The exercises of a student that wait or are judged now, and that the student waits for."""
-    rows = store.connection.execute(
-        "SELECT DISTINCT exercise FROM jobs JOIN attempts ON attempts.id = attempt"
-        " WHERE state IN ('waiting', 'running') AND priority = 0 AND student = ?",
-        (student,),
+    query = (
+        "SELECT exercise FROM jobs JOIN attempts ON attempts.id = attempt"
+        " WHERE state IN ('waiting', 'running') AND priority = 0 AND student = ?"
     )
-    return {exercise for (exercise,) in rows}
+    return set(_column(store, query, student))
 
 
 def waits_since(store: Store, since: float) -> list[Wait]:
@@ -421,10 +414,8 @@ def revoke_tokens(store: Store, role: Role, name: str, now: float) -> int:
 
 def holders(store: Store, role: Role) -> set[str]:
     """Those who have a token that holds."""
-    rows = store.connection.execute(
-        "SELECT holder FROM tokens WHERE role = ? AND revoked_at = 0", (role.value,)
-    )
-    return {name for (name,) in rows}
+    query = "SELECT holder FROM tokens WHERE role = ? AND revoked_at = 0"
+    return set(_column(store, query, role.value))
 
 
 def holder_of(store: Store, token: str) -> Holder | None:
@@ -432,15 +423,15 @@ def holder_of(store: Store, token: str) -> Holder | None:
 
     The index is asked for the beginning of the hash alone; the rest is compared in constant time.
     """
-    digest, holder = _digest(token), None
+    digest = _digest(token)
     rows = store.connection.execute(
         "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
         (digest[:8], digest[:8] + "g"),
     )
-    for stored, role, name in rows:
-        if hmac.compare_digest(stored, digest):
-            holder = Holder(Role(role), name)
-    return holder
+    held = [
+        Holder(Role(r), name) for stored, r, name in rows if hmac.compare_digest(stored, digest)
+    ]
+    return held[0] if held else None
 
 
 def _digest(token: str) -> str:

@@ -6,13 +6,13 @@ asked in a file is a request of every member, and one answer answers all of them
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Mapping, Sequence
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.keeper import Keeper
 from grader.gradebook.store import Store
+from grader.gradebook.times import now
 from grader.gradebook.work import KeptRequest, RequestAnswer
 from grader.submissions.submission import message_of
 from grader.text import counted, listed
@@ -96,8 +96,3 @@ def ask(keeper: Keeper, student: str, exercise: str, message: str, origin: str) 
 def open_requests(requests: Iterable[KeptRequest]) -> list[KeptRequest]:
     """The requests that have no answer."""
     return [request for request in requests if request.is_open]
-
-
-def now() -> str:
-    """The time in ISO 8601, in UTC."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -52,41 +52,36 @@ _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
 def attention(
     student: str, exercise: Exercise, handed: ExerciseFile, result: ExerciseResult
-) -> tuple[Attention, ...]:
-    """The entries on one exercise of one student."""
-    return tuple(
-        Attention(kind, student, exercise.id, what) for kind, what in _reasons(handed, result)
-    )
-
-
-def _reasons(handed: ExerciseFile, result: ExerciseResult) -> Iterator[tuple[Reason, str]]:
-    """Why a person should look at an exercise of a student, with a sentence for each reason."""
+) -> list[Attention]:
+    """The entries on one exercise of one student, with a sentence for each reason."""
+    found: list[tuple[Reason, str]] = []
     if result.status is Status.UNJUDGED:
-        yield Reason.FAULT, result.message
+        found.append((Reason.FAULT, result.message))
     if (problem := _problem(handed)) is not None:
-        yield problem, handed.problem if handed.source is None else result.message
-    if handed.source is not None and not _is_text(handed.source):
-        yield Reason.UNREADABLE, result.message
+        found.append((problem, handed.problem if handed.source is None else result.message))
+    if handed.source is not None:
+        try:
+            decode(handed.source)
+        except SyntaxError:
+            found.append((Reason.UNREADABLE, result.message))
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
-        yield Reason.TIMEOUT, late.message or result.message
-    for what in result.held:
-        yield Reason.FORGER, what
+        found.append((Reason.TIMEOUT, late.message or result.message))
+    found += [(Reason.FORGER, what) for what in result.held]
+    return [Attention(kind, student, exercise.id, what) for kind, what in found]
 
 
 def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
     """Why the points of a file are held: its odd code with the lines, at most five entries."""
-    oddities = odd_code(source, ordinary)
-    texts = [f"line {oddity.line} {oddity.what}{_more(oddity.times - 1)}" for oddity in oddities]
+    texts = [
+        f"line {oddity.line} {oddity.what}"
+        + (f" (and on {counted(oddity.times - 1, 'more line')})" if oddity.times > 1 else "")
+        for oddity in odd_code(source, ordinary)
+    ]
     if (more := len(texts) - _MOST_ENTRIES) > 0:
-        texts[_MOST_ENTRIES - 1 :] = [
-            f"{texts[_MOST_ENTRIES - 1]}; and {counted(more, 'more thing')} of this kind"
-        ]
+        last = texts[_MOST_ENTRIES - 1]
+        texts[_MOST_ENTRIES - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
     return tuple(texts)
-
-
-def _more(lines: int) -> str:
-    return f" (and on {counted(lines, 'more line')})" if lines else ""
 
 
 def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
@@ -117,11 +112,12 @@ def nothing_found(
     student: str, exercises: Iterable[Exercise], files: Mapping[str, ExerciseFile]
 ) -> Iterator[Attention]:
     """An entry for a submission none of whose files is one of the course."""
-    if all(file.source is None and file.path is None for file in files.values()):
-        names = [exercise.id for exercise in exercises]
-        if names and not any(file.seems_misnamed for file in files.values()):
-            what = files[names[0]].problem
-            yield Attention(Reason.UNREADABLE, student, _listed(names), what)
+    names = [exercise.id for exercise in exercises]
+    is_there = (
+        f.source is not None or f.path is not None or f.seems_misnamed for f in files.values()
+    )
+    if names and not any(is_there):
+        yield Attention(Reason.UNREADABLE, student, _listed(names), files[names[0]].problem)
 
 
 def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
@@ -183,14 +179,6 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _is_text(source: bytes) -> bool:
-    try:
-        decode(source)
-    except SyntaxError:
-        return False
-    return True
 
 
 class StudentAttention(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ their times, and where one has none, by when they were found.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -34,7 +34,6 @@ from grader.results import (
     Outcome,
     Result,
     Status,
-    StudentInfo,
     StudentRequest,
     SubmissionInfo,
 )
@@ -188,7 +187,7 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
         late=any(by_rules) if by_rules else about.late,
         origin=about.origin,
         timezone=rules.policy.rules.timezone,
-        result=_result(rules, submission, exercises, list(verdicts.values())),
+        result=result_of(rules.course, submission, exercises, verdicts.values(), rules.blank),
     )
 
 
@@ -212,7 +211,11 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
 def _exercise(
     work: Work, rules: ClassRules, exercise: str, choice: Choice | None, verdict: Verdict | None
 ) -> ExerciseResult | None:
-    """The result of an exercise as it counts: the verdict, then the policy, then what a person corrected."""
+    """The result of an exercise as it counts; None where nothing is known of it.
+
+    The verdict comes first, without dropped tests and with given ones; then the points that the policy leaves
+    of it; then what a person added, or set. `mark` says what the judge gave, and why the points differ.
+    """
     result = verdict.result if verdict is not None else _nothing(rules, exercise, choice)
     made = holding(rules.corrections_of(exercise), work.student.id, exercise, result)
     if result is not None and choice is not None and released(made, choice.source):
@@ -229,7 +232,11 @@ def _exercise(
     if not is_judged:
         if not after.final:
             return result
-        judged = msgspec.structs.replace(judged, status=_status(after.points, result))
+        # What a person gave points for, and no judge.
+        status = Status.PARTIAL if after.points > 0 else Status.FAILED
+        status = Status.PASSED if after.points >= result.max_score else status
+        judged = msgspec.structs.replace(judged, status=status)
+    deadline = rules.policy.deadline(work.student, exercise)
     mark = Mark(
         judged=result.score,
         reasons=(
@@ -240,10 +247,10 @@ def _exercise(
         comment=after.comment,
         attempt=choice.attempt.number if choice is not None else 0,
         submitted_at=choice.submitted_at if choice is not None else "",
-        due=_due(rules.policy, work.student, exercise),
+        due=deadline.due.isoformat().replace("+00:00", "Z") if deadline is not None else "",
         lost=counted.lost if counted is not None and not after.final else 0.0,
     )
-    # Who set the points has looked at the file.
+    # A person who set the points has looked at the file.
     held = () if after.final else result.held
     return msgspec.structs.replace(judged, score=after.points, mark=mark, held=held)
 
@@ -258,11 +265,6 @@ def _with_requests(result: ExerciseResult, requests: Sequence[KeptRequest]) -> E
         if r.exercise == result.name
     )
     return msgspec.structs.replace(result, requests=about) if about else result
-
-
-def _due(policy: Policy, student: StudentInfo, exercise: str) -> str:
-    deadline = policy.deadline(student, exercise)
-    return deadline.due.isoformat().replace("+00:00", "Z") if deadline is not None else ""
 
 
 def _nothing(rules: ClassRules, exercise: str, choice: Choice | None) -> ExerciseResult | None:
@@ -280,31 +282,24 @@ def _nothing(rules: ClassRules, exercise: str, choice: Choice | None) -> Exercis
     )
 
 
-def _status(points: float, result: ExerciseResult) -> Status:
-    """The status of what a person gave points for, and no judge."""
-    if points >= result.max_score:
-        return Status.PASSED
-    return Status.PARTIAL if points > 0 else Status.FAILED
-
-
-def _result(
-    rules: ClassRules,
+def result_of(
+    course: CourseInfo,
     submission: SubmissionInfo,
     exercises: Sequence[ExerciseResult],
-    verdicts: Sequence[Verdict],
+    verdicts: Collection[Verdict],
+    blank: Result | None = None,
 ) -> Result:
-    """The result of a student, put together from verdicts that may be of several gradings."""
+    """A result put together from verdicts that may be of several gradings, or from a `blank` one."""
     score, max_score = sum_of(exercises)
     if verdicts:
         seed = max(verdict.seed for verdict in verdicts)
         started_at = min(verdict.graded_at for verdict in verdicts)
         environment = _common([verdict.environment for verdict in verdicts])
     else:
-        assert rules.blank is not None, "it is what the exercises are of"
-        seed, started_at = rules.blank.seed, rules.blank.started_at
-        environment = rules.blank.environment
+        assert blank is not None, "it is what the exercises are of"
+        seed, started_at, environment = blank.seed, blank.started_at, blank.environment
     return Result(
-        course=rules.course,
+        course=course,
         submission=submission,
         score=score,
         max_score=max_score,
@@ -328,15 +323,14 @@ def _digest(about: Attempt, chosen: Mapping[str, Choice]) -> str:
     return digest.hexdigest()
 
 
-def _common(environments: Iterable[Environment]) -> Environment:
+def _common(environments: Sequence[Environment]) -> Environment:
     """The environment of the last one judged, with the walls that held around every one of them.
 
     One that was settled without being run names no torch, and no walls were needed.
     """
-    everywhere = list(environments)
-    judged = [environment for environment in everywhere if environment.torch]
+    judged = [environment for environment in environments if environment.torch]
     if not judged:
-        return everywhere[0]
+        return environments[0]
     common = set.intersection(*(set(environment.isolation) for environment in judged))
     walls = tuple(wall for wall in judged[-1].isolation if wall in common)
     return msgspec.structs.replace(judged[-1], isolation=walls)

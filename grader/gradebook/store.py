@@ -170,8 +170,8 @@ class Store:
         """Set some facts; what is no text is kept as JSON."""
         self._facts_changed += 1
         for name, value in facts.items():
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, text))
+            row = name, as_text(value)
+            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
 
     # --- students -------------------------------------------------------------------------------
 
@@ -274,6 +274,7 @@ class Store:
         return self._requests(f"{_REQUEST} WHERE student = ? ORDER BY number", (student,))
 
     def _requests(self, query: str, values: Sequence[str]) -> list[KeptRequest]:
+        """The requests that a query finds, each with its answers."""
         if not self._has_requests:
             # A gradebook that nothing was written to since an earlier grader has no such table.
             known = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"
@@ -376,7 +377,9 @@ class Store:
     def set_aside(self, revision: int, attempt: int, exercise: str) -> None:
         """Keep the verdict that is about to be replaced; within a revision the first one is kept.
 
-        Where a fault of the grader took the place of a verdict, it is the last verdict before that.
+        A revision is one grading, however often it is interrupted: `grade regrade` compares its end with what
+        was there at its beginning. Where a fault of the grader took the place of a verdict, the last verdict
+        before the fault is kept.
         """
         row = {
             "revision": revision,
@@ -450,6 +453,7 @@ class Store:
         return dict(rows.fetchall())
 
     def _verdict(self, row: Any) -> Verdict:
+        """A row of `grades` as a verdict, whose result stays packed."""
         status, score, max_score, result, graded_at, seed, environment = row
         return Verdict(
             status=_read(lambda: Status(status)),
@@ -479,6 +483,11 @@ class Store:
 
 
 # --- values -------------------------------------------------------------------------------------------
+
+
+def as_text(value: Any) -> str:
+    """A fact as the table has it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _student(row: Any) -> StudentInfo:
@@ -524,13 +533,45 @@ def opened(file: Path, *, create: bool) -> Iterator[Store]:
 
     Raises GraderError if it is no gradebook or damaged, and for whatever SQLite cannot do while it is open.
     """
-    with contextlib.closing(_connect(file, create=create)) as connection:
-        try:
+    try:
+        with contextlib.closing(_connected(file, create=create)) as connection:
+            connection.execute("PRAGMA busy_timeout = 10000")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+            if create and is_new:
+                version = FORMAT_VERSION
+            if create and version == FORMAT_VERSION:
+                _prepare(connection, is_new=is_new)
+            if version != FORMAT_VERSION:
+                raise GraderError(
+                    f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
+                    "use the grader that wrote it."
+                )
             # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
             _check(connection, file)
             yield Store(connection)
-        except (sqlite3.DatabaseError, DamagedValueError) as error:
-            raise _unusable(file, error) from error
+    except (sqlite3.DatabaseError, DamagedValueError) as error:
+        raise _unusable(file, error) from error
+
+
+def _connected(file: Path, *, create: bool) -> sqlite3.Connection:
+    """A connection; where nothing can be written (a backup, another's folder), one that writes nothing."""
+    if create or os.access(file.parent, os.W_OK) or _has_log(file):
+        return sqlite3.connect(file)
+    return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
+
+
+def _prepare(connection: sqlite3.Connection, *, is_new: bool) -> None:
+    """Make the tables that are missing, and have every transaction synced to the disk."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    # A verdict that was answered stays, also when the power goes.
+    connection.execute("PRAGMA synchronous = FULL")
+    if is_new:
+        connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION};")
+        insert = "INSERT INTO facts VALUES (?, ?)"
+        connection.execute(insert, (PSEUDONYMS, secrets.token_hex(16)))
+        connection.commit()
+    connection.executescript(_LATER_TABLES)
 
 
 @contextlib.contextmanager
@@ -562,48 +603,6 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
         raise sqlite3.DatabaseError(first)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
         raise sqlite3.DatabaseError("a row is missing")
-
-
-def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
-    connection = None
-    try:
-        connection = _opened(file, create=create)
-        connection.execute("PRAGMA busy_timeout = 10000")
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-        if create and (is_new or version == FORMAT_VERSION):
-            connection.execute("PRAGMA journal_mode = WAL")
-            # A verdict that was told stays, also when the power goes.
-            connection.execute("PRAGMA synchronous = FULL")
-            if is_new:
-                connection.executescript(
-                    f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION};"
-                )
-                insert = "INSERT INTO facts VALUES (?, ?)"
-                connection.execute(insert, (PSEUDONYMS, secrets.token_hex(16)))
-                connection.commit()
-                version = FORMAT_VERSION
-            connection.executescript(_LATER_TABLES)
-    except BaseException as error:
-        if connection is not None:
-            connection.close()
-        if isinstance(error, sqlite3.DatabaseError):
-            raise _unusable(file, error) from error
-        raise
-    if version != FORMAT_VERSION:
-        connection.close()
-        raise GraderError(
-            f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
-            "use the grader that wrote it."
-        )
-    return connection
-
-
-def _opened(file: Path, *, create: bool) -> sqlite3.Connection:
-    """A connection; where nothing can be written (a backup, another's folder), one that writes nothing."""
-    if create or os.access(file.parent, os.W_OK) or _has_log(file):
-        return sqlite3.connect(file)
-    return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
 
 
 def _has_log(file: Path) -> bool:

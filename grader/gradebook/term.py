@@ -20,7 +20,7 @@ from grader.gradebook.intake import refuse_other_course
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number
 
-# Of people who are told in one note.
+# The most people that one note names.
 _MOST_NAMES = 10
 
 
@@ -261,7 +261,8 @@ def _row(
     why = ""
     if total > rules.at_most:
         total, why = rules.at_most, f", at most, of {number(total)} %"
-    return TermRow(info, tuple(parts), total, _letter(total, rules.cuts), why)
+    reached = [(least, letter) for letter, least in rules.cuts.items() if total >= least]
+    return TermRow(info, tuple(parts), total, max(reached)[1] if reached else "", why)
 
 
 def _part(
@@ -345,11 +346,6 @@ def _weighed(parts: list[TermPart]) -> tuple[list[TermPart], float]:
         for part, share in zip(parts, cents, strict=True)
     ]
     return shared, total / 100
-
-
-def _letter(total: float, cuts: Mapping[str, float]) -> str:
-    reached = [(least, letter) for letter, least in cuts.items() if total >= least]
-    return max(reached)[1] if reached else ""
 
 
 def summary(term: Term) -> str:

@@ -110,6 +110,11 @@ def extended(
     return instant(wall, zone) + rest
 
 
+def now() -> str:
+    """This moment in ISO 8601, in UTC."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def submitted(text: str) -> datetime.datetime | None:
     """The instant of `submitted_at`, which is in UTC; None where it is not known."""
     try:

@@ -64,7 +64,7 @@ def verdict_key(
 ) -> VerdictKey:
     """The key of a verdict; `course` is the exercise's digest.
 
-    A file that cannot be read has none: what is told about it stands in its place.
+    A file that cannot be read has no digest: the sentence about it takes its place.
     """
     source = source_digest(handed)
     suites = ",".join(visibility.value for visibility in options.suites)

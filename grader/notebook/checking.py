@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import atexit
 import concurrent.futures
 import functools
 import itertools
 import shlex
-import symtable
 import sys
 import types
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import GraderError, SubmissionError
 from grader.grading import grading_options, settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.notebook.composing import Composed, Gathering, SourcePiece
+from grader.notebook.composing import Composed, Gathering, SourcePiece, blanked, parsed
 from grader.notebook.verdict import CheckResult
 from grader.submissions import ExerciseFile
 from grader.submissions.source import definitions, parse
 
 _PATIENCE_SECONDS = 5.0
-_USAGE = "%%grade EXERCISE [--course FOLDER] [--suite public|hidden|all] [--run]"
 
 
 def check(
@@ -69,35 +66,19 @@ def check(
         objects = [part for name in names if (part := _own(namespace, name)) is not None]
         if not objects:
             raise ValueError(f"Nothing of {exercise.id} is defined here: {', '.join(names)}.")
-    gathering = Gathering(namespace, _defined(stub))
+    gathering = Gathering(namespace, stub)
     for part in objects:
         if not gathering.add_definition(part):
             raise ValueError(
                 f"The source of {part.__name__} is not to be found: define it in a cell."
             )
-    return _judge(loaded, exercise, gathering.composed(stub), grading_options(seed, suite))
-
-
-def judge_cell(
-    cell: SourcePiece,
-    namespace: Mapping[str, Any],
-    exercise_id: str,
-    *,
-    course: Path | str,
-    suite: str,
-) -> CheckResult:
-    """Judge the text of a cell, with what it names of the notebook's own."""
-    loaded = load_course(course)
-    exercise = loaded.exercise(exercise_id)
-    stub = loaded.stub(exercise).source.decode()
-    gathering = Gathering(namespace, _defined(stub))
-    gathering.add_piece(cell)
-    return _judge(loaded, exercise, gathering.composed(stub), grading_options(0, suite))
+    return _judge(loaded, exercise, gathering.composed(), grading_options(seed, suite))
 
 
 def _judge(
     course: Course, exercise: Exercise, composed: Composed, options: GradingOptions
 ) -> CheckResult:
+    """Settle a file or have it judged; SubmissionError where the course has none of these suites."""
     if not set(options.suites) & set(course.suites(exercise)):
         names = " or ".join(suite.value for suite in options.suites)
         raise SubmissionError(f"There is no {names} suite here for {exercise.id}.")
@@ -142,6 +123,7 @@ def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
 
 
 def _checked(part: object, exercise: Exercise, names: Sequence[str]) -> type | types.FunctionType:
+    """A part that is a class or function of the exercise; TypeError and ValueError for others."""
     if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
         raise TypeError(
             "Give the class or the function itself, without calling it, not an object of type "
@@ -159,57 +141,21 @@ def _own(namespace: Mapping[str, Any], name: str) -> Any:
     return value if getattr(value, "__module__", None) == namespace.get("__name__") else None
 
 
-def _defined(stub: str) -> frozenset[str]:
-    """The names that the stub makes: its imports, its constants, its parts."""
-    symbols = symtable.symtable(stub, "<stub>", "exec").get_symbols()
-    return frozenset(
-        symbol.get_name()
-        for symbol in symbols
-        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-    )
-
-
 # --- %%grade ---------------------------------------------------------------------------------------
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Make `%%grade` known; called by `%load_ext grader.notebook`."""
-    shell.register_magic_function(_Grade(shell).judge, "cell", "grade")
+    from IPython.core.error import UsageError
+    from IPython.core.magic_arguments import MagicArgumentParser
 
-
-class _Arguments(argparse.ArgumentParser):
-    """Says what is wrong as IPython does, and does not end the kernel."""
-
-    def error(self, message: str) -> NoReturn:
-        from IPython.core.error import UsageError
-
-        raise UsageError(f"{message}. Use it as: {_USAGE}")
-
-
-def _arguments() -> _Arguments:
-    arguments = _Arguments(usage=_USAGE.replace("%", "%%"), add_help=False)
+    arguments = MagicArgumentParser()  # type: ignore[no-untyped-call]  # IPython has no types
     arguments.add_argument("exercise")
     arguments.add_argument("--course", default=".")
     arguments.add_argument("--suite", choices=("public", "hidden", "all"), default="all")
     arguments.add_argument("--run", action="store_true")
-    return arguments
 
-
-def _options(line: str) -> argparse.Namespace:
-    arguments = _arguments()
-    try:
-        return arguments.parse_args(shlex.split(line))
-    except ValueError as error:
-        arguments.error(str(error).lower())
-
-
-class _Grade:
-    """The magic of one IPython shell."""
-
-    def __init__(self, shell: Any) -> None:
-        self._shell = shell
-
-    def judge(self, line: str, cell: str) -> CheckResult:
+    def grade(line: str, cell: str) -> CheckResult:
         """Judge the text of this cell, behind the walls; nothing of it runs in the notebook.
 
         %%grade glu [--course FOLDER] [--suite public|hidden|all] [--run]
@@ -218,44 +164,46 @@ class _Grade:
         constants. What is missing of the exercise counts as not written yet. With --run the cell
         is then run here as well, as any other cell.
         """
-        options = _options(line)
         try:
-            verdict = judge_cell(
-                self._piece(cell),
-                self._shell.user_ns,
-                options.exercise,
-                course=options.course,
-                suite=options.suite,
+            options = arguments.parse_args(shlex.split(line))
+        except (UsageError, ValueError) as error:
+            said = str(error).rstrip(".")
+            raise UsageError(
+                f"{said[:1].lower()}{said[1:]}. Use it as: %%grade EXERCISE [--course FOLDER] "
+                "[--suite public|hidden|all] [--run]"
+            ) from error
+        try:
+            course = load_course(options.course)
+            exercise = course.exercise(options.exercise)
+            gathering = Gathering(shell.user_ns, course.stub(exercise).source.decode())
+            gathering.add_piece(_piece(shell, cell))
+            verdict = _judge(
+                course, exercise, gathering.composed(), grading_options(0, options.suite)
             )
         except GraderError as error:
-            from IPython.core.error import UsageError
-
             # One sentence for the reader, and not the way through our code.
             raise UsageError(str(error)) from error
         if options.run:
-            self._shell.run_cell(cell)
+            shell.run_cell(cell)
         return verdict
 
-    def _piece(self, cell: str) -> SourcePiece:
-        # Its own number, which `execution_count` is no longer; the magic's line is the first one.
-        number = len(self._shell.user_ns["In"]) - 1
-        # IPython takes the empty lines of the beginning away.
-        first = 2 + len(list(itertools.takewhile(lambda line: not line.strip(), cell.split("\n"))))
-        return SourcePiece(_python_of(self._shell.transform_cell(cell)), f"In[{number}]", first)
+    shell.register_magic_function(grade, "cell", "grade")
+
+
+def _piece(shell: Any, cell: str) -> SourcePiece:
+    """The Python of a cell, with its number and the line on which it begins."""
+    # Its own number, which `execution_count` is no longer; the magic's line is the first one.
+    number = len(shell.user_ns["In"]) - 1
+    # IPython takes the empty lines of the beginning away.
+    first = 2 + len(list(itertools.takewhile(lambda line: not line.strip(), cell.split("\n"))))
+    return SourcePiece(_python_of(shell.transform_cell(cell)), f"In[{number}]", first)
 
 
 def _python_of(transformed: str) -> str:
     """A cell without its %magics and !commands, which are for the notebook: blank lines instead."""
-    lines = transformed.split("\n")
-    try:
-        body = ast.parse(transformed).body
-    except (SyntaxError, ValueError):
-        return transformed
-    for node in body:
-        if isinstance(node, ast.Expr | ast.Assign) and _is_magic(node.value):
-            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                lines[number - 1] = ""
-    return "\n".join(lines)
+    body = parsed(transformed).body
+    statements = [node for node in body if isinstance(node, ast.Expr | ast.Assign)]
+    return blanked(transformed, [node for node in statements if _is_magic(node.value)])
 
 
 def _is_magic(value: ast.expr) -> bool:

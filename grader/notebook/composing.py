@@ -18,7 +18,7 @@ import sys
 import textwrap
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -59,14 +59,18 @@ def compose(
     stub: str, pieces: Sequence[SourcePiece], *, notes: Sequence[str] = (), future: bool = False
 ) -> Composed:
     """Put the pieces below the stub; with `future` all annotations stay unevaluated."""
-    if future and not _future_imports(stub):
+    if future and not future_imports(parsed(stub)):
         # It has to be the first statement of a file.
         stub = _FUTURE + stub
     starts: list[tuple[int, SourcePiece]] = []
     text, line = "", 1
     for piece in (SourcePiece(stub, "the stub"), *pieces):
         starts.append((line, piece))
-        body = piece.text if not starts[1:] else _without_future(piece.text)
+        body = (
+            piece.text
+            if not starts[1:]
+            else blanked(piece.text, future_imports(parsed(piece.text)))
+        )
         text += body.rstrip("\n") + "\n"
         line = text.count("\n") + 1
     return Composed(text.encode(), tuple(starts), tuple(notes))
@@ -75,21 +79,22 @@ def compose(
 class Gathering:
     """Pieces of source in an order in which they run, each name once.
 
-    `given` are the names that the stub defines: they need not be found. `notes` says what was used
+    The names that the stub defines, its imports among them, need not be found. `notes` says what was used
     and could not be brought along.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], given: frozenset[str]) -> None:
+    def __init__(self, namespace: Mapping[str, Any], stub: str) -> None:
         self.pieces: list[SourcePiece] = []
         self.notes: list[str] = []
-        self._namespace, self._given = namespace, given
+        self._namespace, self._stub = namespace, stub
+        self._given = _bound(symtable.symtable(stub, "<stub>", "exec"))
         self._cells = Cells(namespace)
         self._seen: set[str] = set()
 
-    def composed(self, stub: str) -> Composed:
+    def composed(self) -> Composed:
         """The file of all pieces."""
         future = self._cells.annotations_unevaluated
-        return compose(stub, self.pieces, notes=self.notes, future=future)
+        return compose(self._stub, self.pieces, notes=self.notes, future=future)
 
     def add_definition(self, value: type | types.FunctionType) -> bool:
         """Bring a class or function of the notebook, what it names first; False if it is not found."""
@@ -108,6 +113,7 @@ class Gathering:
         self.pieces.append(piece)
 
     def _add_name(self, name: str, user: SourcePiece) -> None:
+        """Bring what a name stands for, or note why it did not come along."""
         value: Any = self._namespace.get(name)
         if getattr(value, "__name__", None) == name and _is_definition(value, self._namespace):
             if not self.add_definition(value):
@@ -148,18 +154,22 @@ def _names_needed(text: str) -> set[str]:
         top = symtable.symtable(text, "<cell>", "exec")
     except (SyntaxError, ValueError):
         return set()
-    bound = {
-        symbol.get_name()
-        for symbol in top.get_symbols()
-        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-    }
     used = {
         symbol.get_name()
         for table in _tables(top)
         for symbol in table.get_symbols()
         if symbol.is_referenced() and (symbol.is_global() or table is top)
     }
-    return used - bound - set(vars(builtins)) - {"__name__", "__file__", "__doc__"}
+    return used - _bound(top) - set(vars(builtins)) - {"__name__", "__file__", "__doc__"}
+
+
+def _bound(table: symtable.SymbolTable) -> set[str]:
+    """The names that a scope makes: what it assigns, imports and defines."""
+    return {
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+    }
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
@@ -186,24 +196,6 @@ def _written(value: Any) -> str:
     return repr(value)
 
 
-# --- from __future__ ------------------------------------------------------------------------------
-
-
-def _future_imports(text: str) -> list[ast.ImportFrom]:
-    try:
-        return future_imports(ast.parse(text))
-    except (SyntaxError, ValueError):
-        return []
-
-
-def _without_future(text: str) -> str:
-    lines = text.split("\n")
-    for node in _future_imports(text):
-        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-            lines[number - 1] = ""
-    return "\n".join(lines)
-
-
 # --- the cells that ran ----------------------------------------------------------------------------
 
 
@@ -216,7 +208,7 @@ class Cells:
             texts = [(f"In[{number}]", str(cell)) for number, cell in enumerate(cells)]
         else:
             texts = [(file, "".join(linecache.getlines(file)))]
-        self._cells = [(where, text, _parsed(text)) for where, text in reversed(texts)]
+        self._cells = [(where, text, parsed(text)) for where, text in reversed(texts)]
         # IPython keeps the flag for the cells that follow.
         self.annotations_unevaluated = any(future_imports(tree) for _, _, tree in self._cells)
 
@@ -279,11 +271,21 @@ def future_imports(tree: ast.Module) -> list[ast.ImportFrom]:
     return [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
 
 
-def _parsed(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a cell or a file; an empty one of a cell that is no Python, and never ran."""
     try:
         return ast.parse(text)
-    except (SyntaxError, ValueError):  # a cell that never ran
+    except (SyntaxError, ValueError):
         return ast.Module([], [])
+
+
+def blanked(text: str, nodes: Iterable[ast.stmt]) -> str:
+    """The text without these statements: blank lines stand for them, so that all others keep their number."""
+    lines = text.split("\n")
+    for node in nodes:
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+            lines[number - 1] = ""
+    return "\n".join(lines)
 
 
 def _first_line(node: _Definition) -> int:

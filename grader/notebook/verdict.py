@@ -80,6 +80,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         )
 
     def _lines(self) -> Iterator[tuple[LineStyle, str]]:
+        """Every line below the head, with its kind."""
         result = self.result
         if result.untouched:
             yield LineStyle.MESSAGE, "Nothing of it is written here yet."
@@ -97,6 +98,7 @@ class CheckResult(msgspec.Struct, frozen=True):
             yield LineStyle.REST, "By the public tests alone."
 
     def _section(self, section: blocks.Section) -> Iterator[tuple[LineStyle, str]]:
+        """The lines of a finding, about cells in the place of the composed file."""
         if section.test is not None:
             mark = "-" if section.is_part else "x"
             yield LineStyle.TITLE, f"{mark} {clean(self._in_cells(section.title), _LONGEST)}"

@@ -1,4 +1,8 @@
-"""The routes for programs: JSON over HTTP, as docs/openapi.json describes it."""
+"""The routes for programs: JSON over HTTP, as docs/openapi.json describes it.
+
+A route asks `identity` who sends the request, reads by `views` or writes by `desk`, each in the thread of its
+gradebook, and answers a struct as JSON. A Refusal that is raised on the way becomes the answer in `app.py`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from grader.serve.hand_in import HandIn
 from grader.serve.http import NO_SUBMISSION, Refusal, answered, body_of, decoded, event, stream
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
-from grader.serve.views import SubmissionAnswer
+from grader.serve.views import SubmissionAnswer, Views
 
 # So long a stream is silent.
 _SILENT_SECONDS = 15
@@ -64,6 +68,7 @@ class Api:
         return answered(answer, 202, Location=f"/api/submissions/{handed.id}")
 
     async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> Handed:
+        """Keep what was handed in, then tell the queue, the class and the judges."""
         handed, places = await self._server.desk.answer(
             lambda desk: (desk.accept(student, read.files, key), desk.places())
         )
@@ -96,28 +101,22 @@ class Api:
     async def standing(self, request: Request) -> Response:
         """One's own standing."""
         student, places = await self._server.identity.student(request), self._server.hub.places
-        return answered(
-            await self._server.books.answer(
-                lambda book: self._server.views.standing(book, student, places)
-            )
-        )
+        standing = await self._server.views.answer(lambda views: views.standing(student, places))
+        return answered(standing)
 
     async def _own(self, request: Request) -> Handed:
         student, id_ = await self._server.identity.student(request), request.path_params["id"]
-        handed = await self._server.books.answer(
-            lambda book: self._server.views.own(book, student, id_)
-        )
+        handed = await self._server.views.answer(lambda views: views.own(student, id_))
         if handed is None:
             raise Refusal(404, NO_SUBMISSION)
         return handed
 
     async def _submission(self, handed: Handed) -> SubmissionAnswer:
         places = self._server.hub.places
-        return await self._server.books.answer(
-            lambda book: self._server.views.submission(book, handed, places)
-        )
+        return await self._server.views.answer(lambda views: views.submission(handed, places))
 
     async def _events(self, handed: Handed) -> AsyncIterator[bytes]:
+        """The state of a submission, then what changes of it, until it is judged or the server ends."""
         with self._server.hub.listening(handed.attempt) as events:
             answer = await self._submission(handed)
             yield event("state", answer)
@@ -138,17 +137,13 @@ class Api:
     async def queue(self, request: Request) -> Response:
         """The queue and the judges."""
         await self._server.identity.staff(request)
-        judging, views = self._server.judging, self._server.views
-        return answered(
-            await self._server.books.answer(
-                lambda book: views.queue(book, judging.alive, judging.fault)
-            )
-        )
+        alive, fault = self._server.judging.alive, self._server.judging.fault
+        return answered(await self._server.views.answer(lambda views: views.queue(alive, fault)))
 
     async def newest(self, request: Request) -> Response:
         """What came in last, of all students."""
         await self._server.identity.staff(request)
-        return answered(await self._server.books.answer(self._server.views.newest))
+        return answered(await self._server.views.answer(Views.newest))
 
     async def students(self, request: Request) -> Response:
         """Every student with the points that count."""
@@ -161,6 +156,7 @@ class Api:
         return stream(self._class_events())
 
     async def _class_events(self) -> AsyncIterator[bytes]:
+        """An event at once, then one for all that came in within a second."""
         with self._server.hub.listening(CLASS) as events:
             yield event("state", {})
             while (news := await _next_of(events)) is not CLOSED:
@@ -209,7 +205,7 @@ class Api:
 
     async def health(self, _: Request) -> Response:
         """Whether the gradebook answers and something can be judged."""
-        await self._server.books.answer(lambda book: queue.counts(book.store))
+        await self._server.views.answer(lambda views: queue.counts(views.store))
         # What is at fault is for staff.
         if self._server.judging.fault:
             return answered({"status": "nothing can be judged"}, 503)
@@ -218,7 +214,7 @@ class Api:
     async def metrics(self, request: Request) -> Response:
         """The metrics, for staff: Prometheus sends a token, too."""
         await self._server.identity.staff(request)
-        counts = await self._server.books.answer(lambda book: queue.counts(book.store))
+        counts = await self._server.views.answer(lambda views: queue.counts(views.store))
         metrics, judging = self._server.metrics, self._server.judging
         for state, count in zip(("waiting", "regrade", "running"), counts, strict=True):
             metrics.jobs.labels(state).set(count)

@@ -23,7 +23,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
 from grader.serve.http import Refusal, answered
 from grader.serve.observing import JsonLines, Observed
-from grader.serve.pages import Pages, RequestPages
+from grader.serve.pages import Pages
 from grader.serve.server import OpenServer, Settings, opened
 
 log = logging.getLogger("grader.serve")
@@ -34,7 +34,7 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages, requests: RequestPages) -> list[Route]:
+def routes(api: Api, pages: Pages) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -52,8 +52,8 @@ def routes(api: Api, pages: Pages, requests: RequestPages) -> list[Route]:
         Route("/metrics", api.metrics),
         Route("/", pages.home),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
-        Route("/class/requests", requests.queue, methods=["GET", "POST"]),
-        Route("/requests", requests.ask, methods=["POST"]),
+        Route("/class/requests", pages.queue, methods=["GET", "POST"]),
+        Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
         Route("/sign-out", pages.sign_out, methods=["POST"]),
         Route("/static/{name}", pages.static),
@@ -61,6 +61,7 @@ def routes(api: Api, pages: Pages, requests: RequestPages) -> list[Route]:
 
 
 def _application(server: OpenServer) -> Starlette:
+    """The routes, and one answer for each kind of error: JSON for programs, a page for people."""
     api = Api(server)
     pages = Pages(server, api)
 
@@ -82,7 +83,7 @@ def _application(server: OpenServer) -> Starlette:
 
     errors = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, GraderError, Exception)
     return Starlette(
-        routes=routes(api, pages, RequestPages(server)),
+        routes=routes(api, pages),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )
@@ -167,6 +168,7 @@ def _allow_open_files() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens at the address; raises SubmissionError where it cannot."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)

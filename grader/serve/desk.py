@@ -13,16 +13,15 @@ import datetime
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Keeper, queue
-from grader.gradebook.intake import Asking, refuse_other_course
+from grader.gradebook.intake import Asking, Question, Questions, is_final, refuse_other_course
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Handed, Job, JobState
@@ -32,10 +31,10 @@ from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
 from grader.judge.assignment import GradingOptions, Observations
 from grader.judge.pool import Completed
-from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
-from grader.serve.hand_in import HandInReader, Prepared
+from grader.results import Environment, ExerciseResult, StudentInfo
+from grader.serve.hand_in import HandedFile
 from grader.serve.http import Refusal
-from grader.submissions import ClassAttempt, Submission
+from grader.submissions import ClassAttempt, ExerciseFile, Submission
 from grader.text import counted
 
 log = logging.getLogger("grader.serve")
@@ -52,14 +51,7 @@ class Taken(msgspec.Struct, frozen=True):
     """A job that is to be judged, and its file."""
 
     job: Job
-    file: Prepared
-
-
-class _Known(NamedTuple):
-    """What is known of a file that waits: the key of its verdict, and what is odd in it."""
-
-    key: VerdictKey
-    held: tuple[str, ...]
+    question: Question
 
 
 class Desk:
@@ -70,18 +62,17 @@ class Desk:
         keeper: Keeper,
         course: Course,
         options: GradingOptions,
+        questions: Questions,
         students: Sequence[StudentInfo],
     ) -> None:
         self._keeper, self._book, self._store = keeper, keeper.book, keeper.book.store
         self._course, self._options = course, options
-        self._students = students
-        self._reader = HandInReader(course, options)
-        self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
+        self._questions, self._students = questions, students
         self._here, self._torch = environment_of("", ()), version_of("torch")
         self._policy = Policy()
         self._unwritten: set[str] = set()
         # What was found out of a file when it was handed in, which takes longer than to keep it.
-        self._known: dict[tuple[int, str], _Known] = {}
+        self._known: dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]] = {}
 
     def open(self) -> int:
         """Make the gradebook that of this course and roster; returns how many jobs wait again.
@@ -92,7 +83,7 @@ class Desk:
         refuse_other_course(self._book, self._course)
         if self._course.assignment is not None:
             keeper.assign(self._course)
-        again = queue.prepare(self._store, [exercise.id for exercise in self._exercises])
+        again = queue.prepare(self._store, [exercise.id for exercise in self._questions.exercises])
         with keeper.transaction():
             for student in self._students:
                 keeper.keep_student(student)
@@ -105,7 +96,7 @@ class Desk:
         return again
 
     def _begin(self) -> None:
-        blank = nothing_handed_in(self._course, self._exercises, self._options)
+        blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
         text = policy_of(self._course, self._book.fact("policy_file"))
         self._keeper.begin(self._course, blank, text)
         # Between two submissions it is at its end, for other commands that read it.
@@ -113,108 +104,96 @@ class Desk:
 
     # --- what is handed in ----------------------------------------------------------------------
 
-    def accept(self, student: StudentInfo, files: Sequence[Prepared], retry_key: str) -> Handed:
+    def accept(self, student: StudentInfo, files: Sequence[HandedFile], retry_key: str) -> Handed:
         """Keep a submission, synced to the disk when this returns.
 
         With the key of an earlier one it is that one. Raises Refusal for one too many.
         """
         keeper, store = self._keeper, self._store
+        handed_in = {file.question.exercise.id: file.question.file for file in files}
         with keeper.transaction():
             if (earlier := queue.tried_before(store, student.id, retry_key)) is not None:
-                self._refuse_other_files(earlier, files)
+                self._refuse_other_files(earlier, handed_in)
                 return earlier
-            self._refuse_too_often(student, [file.exercise for file in files], time.time())
+            self._refuse_too_often(student, handed_in, time.time())
             # A clock that was set back makes no submission older than the one before it.
             now = max(time.time(), queue.last_time(store))
-            attempt = keeper.register(
-                ClassAttempt(
-                    student=student, submitted_at=iso(now), origin=ORIGIN, path=Path(ORIGIN)
-                ),
-                Submission(student.id, {file.exercise.id: file.file for file in files}),
-                whole=False,
+            found = ClassAttempt(
+                student=student, submitted_at=iso(now), origin=ORIGIN, path=Path(ORIGIN)
             )
+            attempt = keeper.register(found, Submission(student.id, handed_in), whole=False)
             handed = queue.add_submission(store, student.id, attempt.id, retry_key, now)
-            waiting = [file for file in files if not self._is_answered(attempt.id, file)]
-            for file in files:
-                state = JobState.WAITING if file in waiting else JobState.DONE
-                queue.queue_job(store, attempt.id, file.exercise.id, state, now)
-            self._replace_older(student, attempt, files, now)
+            waiting = {}
+            for question, settled in files:
+                name, state = question.exercise.id, JobState.DONE
+                if not self._is_answered(attempt.id, question, settled):
+                    state = JobState.WAITING
+                    waiting[attempt.id, name] = question.key, question.held
+                queue.queue_job(store, attempt.id, name, state, now)
+            self._replace_older(student, attempt.id, handed_in, now)
         # In memory alone, and not before all of it is on the disk.
-        self._known |= {
-            (attempt.id, file.exercise.id): _Known(file.key, file.held) for file in waiting
-        }
+        self._known |= waiting
         if len(waiting) < len(files):
             self._write_result(student.id)
         return handed
 
-    def _refuse_other_files(self, known: Handed, files: Sequence[Prepared]) -> None:
-        kept = self._book.files_of(known.attempt)
+    def _refuse_other_files(self, known: Handed, files: Mapping[str, ExerciseFile]) -> None:
+        kept = self._store.files_of(known.attempt)
         before = {name: file.source for name, file in kept.items() if file.source is not None}
-        if before != {file.exercise.id: file.file.source for file in files}:
+        if before != {name: file.source for name, file in files.items()}:
             raise Refusal(
                 422, "Other files were handed in with this Idempotency-Key: take a new one."
             )
 
-    def _refuse_too_often(
-        self, student: StudentInfo, exercises: Sequence[Exercise], now: float
-    ) -> None:
+    def _refuse_too_often(self, student: StudentInfo, exercises: Iterable[str], now: float) -> None:
+        """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours."""
         rules = self._policy.rules
         most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
         for exercise in exercises:
-            times = queue.times_of(self._store, student.id, exercise.id, now - _DAY_SECONDS)
+            times = queue.times_of(self._store, student.id, exercise, now - _DAY_SECONDS)
             # One from the future was accepted before the clock was set back.
             if times and 0 <= now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
-                sentence = (
-                    f"{exercise.id} was handed in a moment ago; wait {counted(wait, 'second')}."
-                )
+                sentence = f"{exercise} was handed in a moment ago; wait {counted(wait, 'second')}."
                 raise Refusal(429, sentence, retry_after=wait)
             if len(times) >= most:
                 wait = math.ceil(times[-most] + _DAY_SECONDS - now)
                 often = counted(most, "time")
-                sentence = (
-                    f"{exercise.id} was handed in {often} within 24 hours, which is the most."
-                )
+                sentence = f"{exercise} was handed in {often} within 24 hours, which is the most."
                 raise Refusal(429, sentence, retry_after=max(wait, 1))
 
     def _replace_older(
-        self, student: StudentInfo, attempt: Attempt, files: Sequence[Prepared], now: float
+        self, student: StudentInfo, attempt: int, exercises: Iterable[str], now: float
     ) -> None:
         """What still waits is not judged any more, unless the policy needs it to tell what counts."""
         work = None
-        for file in files:
-            exercise = file.exercise.id
-            older = [
-                a for a in queue.waiting_of(self._store, student.id, exercise) if a != attempt.id
-            ]
+        for exercise in exercises:
+            older = {*queue.waiting_of(self._store, student.id, exercise)} - {attempt}
             if older:
                 work = work or self._book.work(student)
-                wanted = {a.id for a in needed(work, self._book.rules, exercise)}
-                for waiting in set(older) - wanted:
-                    queue.replace_job(self._store, waiting, exercise, now)
-                    self._known.pop((waiting, exercise), None)
+                older -= {a.id for a in needed(work, self._book.rules, exercise)}
+            for waiting in older:
+                queue.replace_job(self._store, waiting, exercise, now)
+                self._known.pop((waiting, exercise), None)
 
-    def _is_answered(self, attempt: int, file: Prepared) -> bool:
+    def _is_answered(
+        self, attempt: int, question: Question, settled: ExerciseResult | None
+    ) -> bool:
         """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
-        verdict = self._keeper.verdict(file.key.key)
-        # Time runs out on a busy machine, too.
-        if verdict is not None and all(
-            t.outcome is not Outcome.TIMEOUT for t in verdict.result.tests
-        ):
-            self._keep(attempt, file, verdict.result, verdict.environment)
-            return True
-        if file.settled is not None:
-            self._keep(attempt, file, file.settled, self._here)
-            return True
-        return False
+        verdict = self._store.verdict(question.key.key)
+        if verdict is not None and is_final(verdict):
+            self._keep(attempt, question, verdict.result, verdict.environment)
+        elif settled is not None:
+            self._keep(attempt, question, settled, self._here)
+        else:
+            return False
+        return True
 
     def _keep(
-        self, attempt: int, file: Prepared, result: ExerciseResult, environment: Environment
+        self, attempt: int, question: Question, result: ExerciseResult, environment: Environment
     ) -> None:
-        result = msgspec.structs.replace(result, held=file.held)
-        self._keeper.keep(
-            Attempt(attempt, "", 0), file.key, self._options.seed, result, environment
-        )
+        result, seed = question.answered_by(result), self._options.seed
+        self._keeper.keep(Attempt(attempt, "", 0), question.key, seed, result, environment)
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -242,35 +221,35 @@ class Desk:
                     return None
                 if (job := queue.take_job(store, time.time())) is None:
                     return None
-                exercise = self._course.exercise(job.exercise)
-                file = self._prepared(job, exercise)
+                question, settled = self._handed(job)
                 # The same file may have been judged for another student since it was handed in.
-                if not self._is_answered(job.attempt, file):
-                    return Taken(job, file)
+                if not self._is_answered(job.attempt, question, settled):
+                    return Taken(job, question)
                 queue.end_job(store, job, time.time())
             self._write_result(job.student)
 
-    def _prepared(self, job: Job, exercise: Exercise) -> Prepared:
+    def _handed(self, job: Job) -> HandedFile:
         """The file of a job, as it was handed in to this server or an earlier one."""
-        file = self._book.files_of(job.attempt)[job.exercise]
-        prepared = self._known.pop((job.attempt, job.exercise), None)
-        if prepared is None:
-            return self._reader.prepared(exercise, file)
-        return Prepared(exercise, file, prepared.key, None, prepared.held)
+        exercise = self._course.exercise(job.exercise)
+        file = self._store.files_of(job.attempt)[job.exercise]
+        if (known := self._known.pop((job.attempt, job.exercise), None)) is not None:
+            return HandedFile(Question(exercise, file, *known), None)
+        question = self._questions.about(exercise, file)
+        return HandedFile(question, self._questions.settled(question))
 
     def finish(self, taken: Taken, verdict: Completed) -> bool:
         """Keep a verdict; where there is none, the job waits again, at most so often: whether it ended."""
-        job, keeper, store = taken.job, self._keeper, self._store
-        with keeper.transaction():
+        job, question, store = taken.job, taken.question, self._store
+        with self._keeper.transaction():
             if verdict.result is None and job.faults + 1 < _TRIES:
                 queue.give_back(store, job, fault=True)
                 return False
             result = verdict.result or unjudged(
-                self._course, taken.file.exercise, self._options, verdict.fault
+                self._course, question.exercise, self._options, verdict.fault
             )
-            self._keep(job.attempt, taken.file, result, environment_of(self._torch, verdict.walls))
+            self._keep(job.attempt, question, result, environment_of(self._torch, verdict.walls))
             queue.end_job(store, job, time.time())
-            keeper.keep_observations(verdict.observations)
+            self._keeper.keep_observations(verdict.observations)
         self._write_result(job.student)
         return True
 
@@ -323,8 +302,8 @@ class Desk:
         asked = Asking(keeper, self._course, exercises).kept(info)
         with keeper.transaction():
             for attempt, exercise, file in asked.files:
-                prepared = self._reader.prepared(exercise, file)
-                if file.source is None or keeper.has(attempt, exercise.id, prepared.key.key):
+                key = self._questions.about(exercise, file).key.key
+                if file.source is None or self._store.has_verdict(attempt.id, exercise.id, key):
                     continue
                 queue.queue_job(
                     self._store, attempt.id, exercise.id, JobState.WAITING, now, priority=1

@@ -9,12 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from grader.course.digest import exercise_digest
-from grader.course.manifest import Course, Exercise
-from grader.gradebook.review import held, ordinary_in
-from grader.gradebook.verdict_key import VerdictKey, verdict_key
-from grader.grading import settle
-from grader.judge.assignment import GradingOptions
+from grader.course.manifest import Course
+from grader.gradebook.intake import Question, Questions
 from grader.results import ExerciseResult, StudentInfo
 from grader.serve.http import Refusal, decoded
 from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
@@ -35,35 +31,25 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, bytes]
 
 
-class Prepared(NamedTuple):
-    """A file that was handed in, with all that is known of it without a judge and without the gradebook."""
+class HandedFile(NamedTuple):
+    """A file that was handed in, with its result where no judge is needed."""
 
-    exercise: Exercise
-    file: ExerciseFile
-    key: VerdictKey
+    question: Question
     settled: ExerciseResult | None
-    held: tuple[str, ...]
 
 
 class HandIn(NamedTuple):
     """The files of a request that can be taken, and a sentence for each exercise whose file cannot."""
 
-    files: tuple[Prepared, ...]
+    files: tuple[HandedFile, ...]
     problems: dict[str, str]
 
 
 class HandInReader:
     """Reads what is handed in to a course; any thread may call it."""
 
-    def __init__(self, course: Course, options: GradingOptions) -> None:
-        self._course, self._options = course, options
-        self._digests = {
-            exercise.id: exercise_digest(course, exercise) for exercise in course.exercises
-        }
-        self._ordinary = {
-            exercise.id: ordinary_in(exercise, course.stub(exercise).source)
-            for exercise in course.exercises
-        }
+    def __init__(self, course: Course, questions: Questions) -> None:
+        self._course, self._questions = course, questions
 
     @property
     def most_bytes(self) -> int:
@@ -75,33 +61,26 @@ class HandInReader:
         """The exercise files in a body; raises Refusal where it holds none that can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
-        prepared = tuple(
-            self.prepared(self._course.exercise(name), file)
+        questions = [
+            self._questions.about(self._course.exercise(name), file)
             for name, file in handed.items()
             if file.source is not None
-        )
+        ]
         problems = {
             name: file.problem
             for name, file in handed.items()
             if file.source is None and (file.path is not None or file.seems_misnamed)
         }
-        if not prepared:
+        if not questions:
             sentences = [*problems.values(), *(file.problem for file in handed.values())]
             raise Refusal(422, f"Nothing was taken. {sentences[0]}")
-        return HandIn(prepared, problems)
-
-    def prepared(self, exercise: Exercise, file: ExerciseFile) -> Prepared:
-        """What is known of a file before a judge sees it."""
-        key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
-        settled = settle(self._course, exercise, file, self._options)
-        suspicious: tuple[str, ...] = ()
-        if file.source is not None and not (settled is not None and settled.untouched):
-            suspicious = held(file.source, self._ordinary[exercise.id])
-        return Prepared(exercise, file, key, settled, suspicious)
+        files = (HandedFile(question, self._questions.settled(question)) for question in questions)
+        return HandIn(tuple(files), problems)
 
     def _exercise_files(
         self, student: StudentInfo, files: Mapping[str, bytes]
     ) -> dict[str, ExerciseFile]:
+        """The files of the exercises in what was sent, by the reader that `grade batch` has."""
         if not files:
             raise Refusal(400, "There is no file in it: hand in at least one.")
         if len(files) > _MOST_FILES:
@@ -122,6 +101,7 @@ class HandInReader:
 
 
 def _refuse_strange(name: str) -> None:
+    """Raise Refusal for a name that leads out of the folder, or that no file of an exercise has."""
     parts = name.split("/")
     if (
         not name.isprintable()

@@ -35,7 +35,10 @@ class Refusal(HTTPException):
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """The body of a request; raises Refusal for one that is too long, or comes too slowly."""
+    """The body of a request; raises Refusal for one that is too long, or comes too slowly.
+
+    It is counted as it comes: a client may announce no length, or a wrong one.
+    """
     too_long = Refusal(413, f"The body is larger than {most:,} bytes.")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:

@@ -21,11 +21,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from grader.errors import SubmissionError
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import queue
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.serve.http import Refusal
 from grader.serve.threads import BookThread
+from grader.serve.views import Views
 
 COOKIE = "lab_bench_token"
 _COOKIE_SECONDS = 180 * 86_400
@@ -53,11 +54,11 @@ class Identity:
 
     def __init__(
         self,
-        books: BookThread[Gradebook],
+        views: BookThread[Views],
         students: Iterable[StudentInfo],
         github: GitHub | None = None,
     ) -> None:
-        self._books, self._github = books, github
+        self._views, self._github = views, github
         self._students = {student.id: student for student in students}
 
     async def student(self, request: Request) -> StudentInfo:
@@ -75,23 +76,29 @@ class Identity:
         return person
 
     async def person(self, request: Request) -> Asker:
-        """Who asks; raises Refusal for a request without a token that holds."""
+        """Who asks; raises Refusal for a request without a token that holds.
+
+        Programs send the token as a Bearer, browsers in a cookie. A cookie comes with every request, also one
+        that another page started, so that writing asks for the origin, too.
+        """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return await self.holder(token.strip())
         if (token := request.cookies.get(COOKIE, "")) != "":
             # A page of someone else's cannot send it (SameSite=Strict); an old browser might.
-            if request.method not in _SAFE and not _is_same_origin(request):
-                raise Refusal(403, "This was sent from another page than ours.")
+            if request.method not in _SAFE:
+                same_origin(request)
             return await self.holder(token)
         raise Refusal(401, "Sign in: send the token that you were given (`grade login ADDRESS`).")
 
     async def holder(self, token: str) -> Asker:
         """Who has a token; raises Refusal where it does not hold."""
-        if self._github is not None and looks_like_jwt(token) and len(token) <= _LONGEST_TOKEN:
+        # With two dots it is a signed token of an issuer, and none of this server.
+        is_signed = token.count(".") == 2 and len(token) <= _LONGEST_TOKEN
+        if self._github is not None and is_signed:
             name = await asyncio.to_thread(self._github.student, token)
             return Asker(Role.STUDENT, self._students[name])
-        holder = await self._books.answer(lambda book: queue.holder_of(book.store, token))
+        holder = await self._views.answer(lambda views: queue.holder_of(views.store, token))
         if holder is None:
             raise Refusal(
                 401, "This token does not hold: it is mistyped, or was replaced by another."
@@ -119,23 +126,14 @@ def keep_signed_in(response: Response, request: Request, token: str) -> None:
     )
 
 
-def _is_same_origin(request: Request) -> bool:
-    origin = urllib.parse.urlsplit(request.headers.get("origin", ""))
-    return origin.netloc == request.headers.get("host", "") != ""
-
-
 def same_origin(request: Request) -> None:
     """Refuse a form that another page sent."""
-    if not _is_same_origin(request):
+    origin = urllib.parse.urlsplit(request.headers.get("origin", ""))
+    if not origin.netloc == request.headers.get("host", "") != "":
         raise Refusal(403, "This was sent from another page than ours.")
 
 
 # --- GitHub's word for a workflow ------------------------------------------------------------------
-
-
-def looks_like_jwt(token: str) -> bool:
-    """Whether it is a signed token of an issuer, and no token of this server."""
-    return token.count(".") == 2
 
 
 class GitHub:
@@ -187,6 +185,7 @@ class GitHub:
         return student
 
     def _key(self, name: str) -> jwt.PyJWK:
+        """The key of this name; the issuer is asked at most twice a minute. Raises Refusal."""
         with self._lock:
             if name not in self._keys and time.monotonic() - self._asked_at > _PAUSE_SECONDS:
                 self._asked_at = time.monotonic()
@@ -196,6 +195,7 @@ class GitHub:
             return self._keys[name]
 
     def _fetched(self) -> dict[str, jwt.PyJWK]:
+        """The keys of the issuer now; raises Refusal with a time to try again."""
         try:
             with urllib.request.urlopen(self._issuer + _KEYS, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 (checked)
                 keys = jwt.PyJWKSet.from_dict(json.loads(answer.read(_MOST_BYTES)))

@@ -1,4 +1,12 @@
-"""The judges of a server: a thread for each takes jobs from the desk and brings verdicts back."""
+"""The judges of a server: a thread for each takes jobs from the desk and brings verdicts back.
+
+Theory of operation. Each thread asks the desk for the next job, has it judged, and asks the desk to keep the
+verdict; in between it holds no lock and no transaction. An idle thread waits for `wake`, which the routes call
+after they queued something, and looks every few seconds by itself. Faults are of two kinds: where nothing can
+be judged (no sandbox, no worker of a cluster), the job waits again; where nothing can be written (a full
+disk), the thread keeps the verdict and tries until there is room. Both are in `fault`, for staff and health
+checks, and neither costs a student a point.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +15,21 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from grader.course.manifest import Course
 from grader.course.suite import tests_of
 from grader.errors import GraderError
 from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Task
+from grader.judge.pool import Task, TaskJudges
 from grader.results import TestResult
 from grader.serve.desk import Desk, Taken
 from grader.serve.threads import CHANGED, CLASS, BookThread, Event, Hub
 from grader.text import counted
+
+if TYPE_CHECKING:
+    # Dask is an extra of its own.
+    from grader.gradebook.cluster import ClusterJudges
 
 log = logging.getLogger("grader.serve")
 T = TypeVar("T")
@@ -28,27 +40,6 @@ _IDLE_SECONDS = 5.0
 _AGAIN_SECONDS = 2.0
 
 
-class Dispatch(NamedTuple):
-    """A job that was taken, if there was one, and the place in the queue of all that wait."""
-
-    taken: Taken | None
-    places: dict[tuple[int, str], int]
-
-
-class TaskCompleter(Protocol):
-    """Has tasks judged, several at a time, on this machine or on others; see `TaskJudges`, `ClusterJudges`."""
-
-    def start(self) -> None:
-        """Be ready for the first task."""
-
-    def complete(self, task: Task, done: Callable[[TestResult], None] | None = None) -> Completed:
-        """Have a task judged; raises GraderError where nothing can be judged now."""
-        ...
-
-    def close(self) -> None:
-        """End, also in the middle of a task."""
-
-
 class Judging:
     """Judges what is in the queue, from `start` until `close`."""
 
@@ -56,7 +47,7 @@ class Judging:
         self,
         course: Course,
         options: GradingOptions,
-        completer: TaskCompleter,
+        completer: TaskJudges | ClusterJudges,
         judges: int,
         desk: BookThread[Desk],
         hub: Hub,
@@ -119,6 +110,7 @@ class Judging:
             thread.join()
 
     def _work(self) -> None:
+        """Take jobs until the server ends: the whole life of one thread."""
         try:
             # Now, and not when the first student waits.
             self._judges.start()
@@ -127,33 +119,42 @@ class Judging:
             log.error("nothing can be judged", extra={"fault": str(error)})
         while not self._closing.is_set():
             version = self._version
-            order = self._kept_trying(_take)
+            order = self._kept_trying(lambda desk: (desk.take(), desk.places()))
             if order is None:
                 return
+            taken, places = order
             if self._closing.is_set():
-                if order.taken is not None:
-                    self._give_back(order.taken)
+                if taken is not None:
+                    self._give_back(taken)
                 return
-            self._hub.tell_places(order.places)
-            if order.taken is None:
+            self._hub.tell_places(places)
+            if taken is None:
                 self._rest(version)
             else:
-                self._judge(order.taken)
+                self._judge(taken)
 
     def _rest(self, version: int) -> None:
+        """Wait for something newer than this, which is looked at now and then all the same."""
+
+        def is_over() -> bool:
+            return self._version != version or self._closing.is_set()
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._version != version or self._closing.is_set(), _IDLE_SECONDS
-            )
+            self._changed.wait_for(is_over, _IDLE_SECONDS)
 
     def _judge(self, taken: Taken) -> None:
-        job, source, began = taken.job, taken.file.file.source, time.monotonic()
+        """Judge one job, and keep its verdict or let it wait again."""
+        job, source, began = taken.job, taken.question.file.source, time.monotonic()
         assert source is not None, "a job is of a file"
         self._hub.tell(job.attempt, CHANGED)
         try:
             verdict = self._judges.complete(Task(0, job.exercise, source), self._progress(taken))
         except GraderError as error:
-            self._out_of_order(taken, error)
+            # Nothing can be judged here now: the job waits again, and so do all others.
+            self._fault_of_judges = str(error)
+            log.error("nothing can be judged", extra={"fault": str(error)})
+            self._give_back(taken)
+            self._closing.wait(_AGAIN_SECONDS)
             return
         self._fault_of_judges = ""
         if verdict.result is None:
@@ -161,32 +162,23 @@ class Judging:
         if self._closing.is_set() and verdict.result is None:
             self._give_back(taken)
             return
-        self._finish(taken, verdict)
-        self._ended(job.exercise, time.monotonic() - began)
-
-    def _finish(self, taken: Taken, verdict: Completed) -> None:
         if self._kept_trying(lambda desk: desk.finish(taken, verdict)):
-            self._hub.tell(taken.job.attempt, CHANGED)
+            self._hub.tell(job.attempt, CHANGED)
             self._hub.tell(CLASS, CHANGED)
-
-    def _out_of_order(self, taken: Taken, error: GraderError) -> None:
-        """Nothing can be judged here now: the job waits again, and so do all others."""
-        self._fault_of_judges = str(error)
-        log.error("nothing can be judged", extra={"fault": str(error)})
-        self._give_back(taken)
-        self._closing.wait(_AGAIN_SECONDS)
+        self._ended(job.exercise, time.monotonic() - began)
 
     def _give_back(self, taken: Taken) -> None:
         self._kept_trying(lambda desk: desk.give_back(taken))
         self._hub.tell(taken.job.attempt, CHANGED)
 
     def _progress(self, taken: Taken) -> Callable[[TestResult], None]:
+        """What is called at the end of each test, for the stream of the submission."""
         exercise, ended = taken.job.exercise, 0
 
         def done(_: TestResult) -> None:
             nonlocal ended
             ended += 1
-            # The number alone: how a hidden test ended is told with the verdict, as far as students may know.
+            # The number alone: how a hidden test ended comes with the verdict, as far as students may read it.
             progress: dict[str, str | int] = {"exercise": exercise, "ended": ended}
             progress["of"] = self._tests[exercise]
             self._hub.tell(taken.job.attempt, Event("test", progress))
@@ -206,7 +198,3 @@ class Judging:
                 return answer
             if self._closing.wait(_AGAIN_SECONDS):
                 return None
-
-
-def _take(desk: Desk) -> Dispatch:
-    return Dispatch(desk.take(), desk.places())

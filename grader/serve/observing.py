@@ -1,6 +1,6 @@
 """What operators see: metrics in Prometheus' format, and a line of JSON in the log for each request.
 
-Neither has a token, a name, an id of a student, or code: a request is told by the name of its route.
+Neither has a token, a name, an id of a student, or code: a request is known by the name of its route.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Observed:
         finally:
             route = getattr(scope.get("endpoint"), "__name__", "none")
             seconds = time.monotonic() - began
-            # Whoever hung up before the answer has none.
+            # A client that hung up before the answer has no status.
             self._metrics.requests.labels(route, status or "none").inc()
             self._metrics.seconds.labels(route).observe(seconds)
             log.info(

@@ -1,4 +1,8 @@
-"""The routes for people: a page for a student, those of staff, and signing in; written on the server."""
+"""The routes for people: a page for a student, those of staff, and signing in; written on the server.
+
+The pages are made by the templates of the report with some of their own, and read without JavaScript; with it
+they follow what the server tells (`templates/serve.js`). A form is taken only from a page of this server.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
-from grader.gradebook import Gradebook
 from grader.gradebook.queue import Role
 from grader.gradebook.requests import open_requests
 from grader.gradebook.work import KeptRequest
@@ -23,7 +26,7 @@ from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
-from grader.serve.views import HOUR, PIECE
+from grader.serve.views import HOUR, PIECE, Views
 from grader.submissions.submission import MOST_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
@@ -43,7 +46,8 @@ class Pages:
 
     def __init__(self, server: OpenServer, api: Api) -> None:
         self._server, self._api = server, api
-        self._renderer = _renderer(server)
+        self._renderer = Renderer(_OWN_TEMPLATES)
+        self._renderer.timezone = server.timezone
 
     async def home(self, request: Request) -> Response:
         """A student's own page; staff is sent to the class, and a stranger to the door."""
@@ -54,9 +58,8 @@ class Pages:
         if person.student is None:
             return RedirectResponse("/class", 303)
         student, places = person.student, self._server.hub.places
-        views = self._server.views
-        standing, entry = await self._server.books.answer(
-            lambda book: (views.standing(book, student, places), views.entry(book, student))
+        standing, entry = await self._server.views.answer(
+            lambda views: (views.standing(student, places), views.entry(student))
         )
         if entry is None:
             raise Refusal(503, "The course has no exercise that is judged here.")
@@ -88,18 +91,41 @@ class Pages:
             await route(request)
             return RedirectResponse("/class", 303)
         summary = await self._server.summaries.current()
-        judging, views = self._server.judging, self._server.views
-        queue, newest, pieces = await self._server.books.answer(
-            lambda book: (
-                views.queue(book, judging.alive, judging.fault),
-                views.newest(book),
-                views.last_hour(book),
-            )
+        alive, fault = self._server.judging.alive, self._server.judging.fault
+        queue, newest, pieces = await self._server.views.answer(
+            lambda views: (views.queue(alive, fault), views.newest(), views.last_hour())
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
         return self._page(
             "class.html", summary=summary, queue=queue, newest=newest, chart=bars(pieces, ago)
         )
+
+    # --- regrade requests: the form on a student's page, and the queue of staff -------------------
+
+    async def ask(self, request: Request) -> Response:
+        """Keep a student's request about one exercise."""
+        student = await self._server.identity.student(request)
+        form = await form_of(request, _REQUEST_BYTES)
+        exercise, message = form.get("exercise", ""), form.get("message", "")
+        if all(there.id != exercise for there in self._server.course.exercises):
+            raise Refusal(422, "There is no such exercise.")
+        await self._server.desk.answer(lambda desk: desk.ask(student.id, exercise, message))
+        self._server.hub.tell(CLASS, CHANGED)
+        return RedirectResponse(f"/#ex-{exercise}", 303)
+
+    async def queue(self, request: Request) -> Response:
+        """The requests of the class, and the form that answers one."""
+        author = (await self._server.identity.staff(request)).name
+        if request.method == "POST":
+            form = await form_of(request, _REQUEST_BYTES)
+            number, text = form.get("number", ""), form.get("answer", "")
+            if not (number.isascii() and number.isdecimal() and len(number) < 10):
+                raise Refusal(422, "There is no such request.")
+            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, author))
+            return RedirectResponse("/class/requests", 303)
+        return self._page("requests.html", rows=await self._server.views.answer(_request_rows))
+
+    # --- signing in, and what all pages need ------------------------------------------------------
 
     async def sign_in(self, request: Request) -> Response:
         """Have the browser keep a token that holds."""
@@ -153,9 +179,6 @@ def _without(entry: Entry, waiting: set[str]) -> Entry:
     return msgspec.structs.replace(entry, result=result)
 
 
-# --- regrade requests: the form on a student's page, and the queue of staff ---------------------------
-
-
 class RequestRow(msgspec.Struct, frozen=True):
     """A request as staff reads it, beside what counts now."""
 
@@ -164,40 +187,9 @@ class RequestRow(msgspec.Struct, frozen=True):
     exercise: ExerciseResult | None
 
 
-class RequestPages:
-    """The routes for regrade requests."""
-
-    def __init__(self, server: OpenServer) -> None:
-        self._server, self._renderer = server, _renderer(server)
-
-    async def ask(self, request: Request) -> Response:
-        """Keep a student's request about one exercise."""
-        student = await self._server.identity.student(request)
-        form = await form_of(request, _REQUEST_BYTES)
-        exercise, message = form.get("exercise", ""), form.get("message", "")
-        if all(there.id != exercise for there in self._server.course.exercises):
-            raise Refusal(422, "There is no such exercise.")
-        await self._server.desk.answer(lambda desk: desk.ask(student.id, exercise, message))
-        self._server.hub.tell(CLASS, CHANGED)
-        return RedirectResponse(f"/#ex-{exercise}", 303)
-
-    async def queue(self, request: Request) -> Response:
-        """The requests of the class, and the form that answers one."""
-        author = (await self._server.identity.staff(request)).name
-        if request.method == "POST":
-            form = await form_of(request, _REQUEST_BYTES)
-            number, text = form.get("number", ""), form.get("answer", "")
-            if not (number.isascii() and number.isdecimal() and len(number) < 10):
-                raise Refusal(422, "There is no such request.")
-            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, author))
-            return RedirectResponse("/class/requests", 303)
-        rows = await self._server.books.answer(_request_rows)
-        title = self._server.course.title
-        return HTMLResponse(self._renderer.text("requests.html", title=title, rows=rows))
-
-
-def _request_rows(book: Gradebook) -> list[RequestRow]:
+def _request_rows(views: Views) -> list[RequestRow]:
     """The open requests, the oldest first, then the newest of those that are answered."""
+    book = views.book
     requests, names = book.requests(), book.names()
     answered = [request for request in reversed(requests) if not request.is_open]
     rows = []
@@ -207,9 +199,3 @@ def _request_rows(book: Gradebook) -> list[RequestRow]:
         exercise = next((e for e in exercises if e.name == request.exercise), None)
         rows.append(RequestRow(request, names.get(request.student, ""), exercise))
     return rows
-
-
-def _renderer(server: OpenServer) -> Renderer:
-    renderer = Renderer(_OWN_TEMPLATES)
-    renderer.timezone = server.timezone
-    return renderer

@@ -5,22 +5,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from grader.course.manifest import Course
-from grader.gradebook import Gradebook, Keeper, queue
+from grader.gradebook import Keeper, queue
+from grader.gradebook.intake import Questions
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import TaskJudges
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
-from grader.serve.judging import Judging, TaskCompleter
+from grader.serve.judging import Judging
 from grader.serve.observing import Metrics
 from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
+
+if TYPE_CHECKING:
+    from grader.gradebook.cluster import ClusterJudges
 
 # systemd and Docker wait longer than this before they kill.
 _STOP_SECONDS = 8.0
@@ -44,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class OpenServer(NamedTuple):
     """All that the routes need; so many jobs of an earlier server wait again.
 
-    `desk` writes to the gradebook, `books` reads for students, `summaries` for the class; `timezone` is that of
+    `desk` writes to the gradebook, `views` reads for students, `summaries` for the class; `timezone` is that of
     the policy.
     """
 
@@ -52,8 +56,7 @@ class OpenServer(NamedTuple):
     identity: Identity
     reader: HandInReader
     desk: BookThread[Desk]
-    books: BookThread[Gradebook]
-    views: Views
+    views: BookThread[Views]
     summaries: ClassSummaries
     hub: Hub
     judging: Judging
@@ -69,26 +72,25 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
     Raises GraderError where another grading writes to the gradebook, or it is that of another course.
     """
     course, results, options = settings.course, settings.results, settings.options
-    metrics, hub = Metrics(), Hub()
+    metrics, hub, questions = Metrics(), Hub(), Questions(course, options)
     with contextlib.ExitStack() as stack:
-        desk = stack.enter_context(BookThread("desk", lambda: _desk(settings)))
+        desk = stack.enter_context(BookThread("desk", lambda: _desk(settings, questions)))
         waits_again = desk.ask(Desk.open).result()
-        books = stack.enter_context(BookThread("reader", lambda: queue.reading(results)))
+        views = stack.enter_context(BookThread("reader", lambda: _views(settings)))
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
         judges = _judges(settings, desk)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
         server = OpenServer(
             course,
-            Identity(books, settings.students, settings.github),
-            HandInReader(course, options),
+            Identity(views, settings.students, settings.github),
+            HandInReader(course, questions),
             desk,
-            books,
-            Views(course),
+            views,
             ClassSummaries(of_class),
             hub,
             judging,
             metrics,
-            books.ask(lambda book: book.policy.rules.timezone).result(),
+            views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
         )
         judging.start()
@@ -97,12 +99,19 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
 
 
 @contextlib.contextmanager
-def _desk(settings: Settings) -> Iterator[Desk]:
+def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
     with Keeper.open(settings.results) as keeper:
-        yield Desk(keeper, settings.course, settings.options, settings.students)
+        yield Desk(keeper, settings.course, settings.options, questions, settings.students)
 
 
-def _judges(settings: Settings, desk: BookThread[Desk]) -> TaskCompleter:
+@contextlib.contextmanager
+def _views(settings: Settings) -> Iterator[Views]:
+    with queue.reading(settings.results) as book:
+        yield Views(book, settings.course)
+
+
+def _judges(settings: Settings, desk: BookThread[Desk]) -> TaskJudges | ClusterJudges:
+    """The judges of this machine, or of the cluster where one is named."""
     if not settings.scheduler:
         known = desk.ask(Desk.observations).result()
         return TaskJudges(settings.course, settings.judges, settings.options, known)

@@ -2,7 +2,7 @@
 
 SQLite's connections belong to the thread that opened them, so that each gradebook has a thread of its own.
 A client that reads slowly keeps no other waiting and no memory busy: where its events pile up they are
-thrown away, and it is told the whole state in their place.
+thrown away, and one that asks it to read the whole state takes their place.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class BookThread(Generic[B]):
 
     def __enter__(self) -> BookThread[B]:
         try:
-            self._thread.submit(self._open).result()
+            opened = self._thread.submit(lambda: self._stack.enter_context(self._opened()))
+            self._book = opened.result()
         except BaseException:
             self._thread.shutdown()
             raise
@@ -44,9 +45,6 @@ class BookThread(Generic[B]):
         # After all that was asked for before.
         self._thread.submit(self._stack.close).result()
         self._thread.shutdown()
-
-    def _open(self) -> None:
-        self._book = self._stack.enter_context(self._opened())
 
     def ask(self, question: Callable[[B], T]) -> Future[T]:
         """Have the book asked in its thread."""

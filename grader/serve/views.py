@@ -1,9 +1,12 @@
-"""What the gradebook answers: a submission, a student's standing, the queue, the class at a glance."""
+"""What the gradebook answers: a submission, a student's standing, the queue, the class at a glance.
+
+The structs are the answers of the routes as they are sent, and the schemas of docs/openapi.json. What goes to
+students passes `disclosed`; what is for staff does not.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import datetime
 import math
 import statistics
 import time
@@ -17,9 +20,9 @@ from grader.exports.report.overview import ExerciseView, Figures, figures
 from grader.exports.report.tally import Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, queue
-from grader.gradebook.policy import Policy
 from grader.gradebook.queue import Handed, JobState
-from grader.judge.scoring import sum_of, with_extra_credit
+from grader.gradebook.standing import result_of
+from grader.judge.scoring import with_extra_credit
 from grader.results import Entry, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS, iso
 from grader.serve.threads import BookThread
@@ -124,19 +127,20 @@ class ClassSubmission(msgspec.Struct, frozen=True):
 class Views:
     """Answers from an open gradebook; each of them is called in the thread of that gradebook."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, book: Gradebook, course: Course) -> None:
+        self.book, self.store = book, book.store
         self._course, self._info = course, course.info()
 
-    def own(self, book: Gradebook, student: StudentInfo, id_: str) -> Handed | None:
+    def own(self, student: StudentInfo, id_: str) -> Handed | None:
         """The submission of this id, if it is of this student."""
-        handed = queue.submission(book.store, id_)
+        handed = queue.submission(self.store, id_)
         return handed if handed is not None and handed.student == student.id else None
 
     def submission(
-        self, book: Gradebook, handed: Handed, places: Places, *, brief: bool = False
+        self, handed: Handed, places: Places, *, brief: bool = False
     ) -> SubmissionAnswer:
         """A submission with its places in the queue, and with its result unless it is to be brief."""
-        states = queue.states_of(book.store, handed.attempt)
+        states = queue.states_of(self.store, handed.attempt)
         return SubmissionAnswer(
             id=handed.id,
             handed_in_at=iso(handed.accepted_at),
@@ -148,44 +152,33 @@ class Views:
                 )
                 for name, state in states.items()
             },
-            result=None if brief else self._result(book, handed),
+            result=None if brief else self._result(handed),
         )
 
-    def _result(self, book: Gradebook, handed: Handed) -> Result | None:
-        verdicts = book.store.verdicts_of(handed.student)
+    def _result(self, handed: Handed) -> Result | None:
+        """The result of what is judged so far, as students may read it; None before the first verdict."""
+        verdicts = self.store.verdicts_of(handed.student)
         judged = [
-            verdicts.get(exercise.id, {}).get(handed.attempt) for exercise in self._course.exercises
+            verdict
+            for exercise in self._course.exercises
+            if (verdict := verdicts.get(exercise.id, {}).get(handed.attempt)) is not None
         ]
-        rows = [row for row in judged if row is not None]
-        if not rows:
+        if not judged:
             return None
-        exercises = with_extra_credit((row.result for row in rows), self._course.extra_credit)
-        score, max_score = sum_of(exercises)
-        # One that was settled without being run names no torch and no walls.
-        shown = next((row for row in rows if row.environment.torch), rows[0])
-        return disclosed_result(
-            Result(
-                course=self._info,
-                submission=SubmissionInfo(handed.student, handed.id),
-                score=score,
-                max_score=max_score,
-                seed=shown.seed,
-                exercises=exercises,
-                started_at=min(row.graded_at for row in rows),
-                duration_seconds=round(sum(exercise.duration_seconds for exercise in exercises), 3),
-                environment=shown.environment,
-            )
-        )
+        results = (verdict.result for verdict in judged)
+        exercises = with_extra_credit(results, self._course.extra_credit)
+        submission = SubmissionInfo(handed.student, handed.id)
+        return disclosed_result(result_of(self._info, submission, exercises, judged))
 
-    def entry(self, book: Gradebook, student: StudentInfo) -> Entry | None:
+    def entry(self, student: StudentInfo) -> Entry | None:
         """What counts of a student, as the student may read it."""
-        entry = book.entry_of(student.id)
+        entry = self.book.entry_of(student.id)
         return None if entry is None else disclosed(entry)
 
-    def standing(self, book: Gradebook, student: StudentInfo, places: Places) -> OwnStanding:
+    def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
-        entry, policy, work = self.entry(book, student), book.rules.policy, book.work(student)
-        open_ones = queue.open_exercises(book.store, student.id)
+        entry, policy, work = self.entry(student), self.book.rules.policy, self.book.work(student)
+        open_ones = queue.open_exercises(self.store, student.id)
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
         exercises = []
@@ -193,7 +186,9 @@ class Views:
             if (result := results.get(exercise.id)) is None:
                 continue
             sources = [source for _, source in work.sources(exercise.id)]
-            due, until = _times(policy, student, exercise.id)
+            deadline = policy.deadline(student, exercise.id)
+            times = ("", "") if deadline is None else (deadline.due, deadline.until)
+            due, until = (str(msgspec.to_builtins(time)) for time in times)
             exercises.append(
                 ExerciseStanding(
                     name=exercise.id,
@@ -210,7 +205,7 @@ class Views:
                     file=sources[-1] if sources else "",
                 )
             )
-        handed = queue.submissions_of(book.store, student.id, _MOST_LISTED)
+        handed = queue.submissions_of(self.store, student.id, _MOST_LISTED)
         return OwnStanding(
             student=student.id,
             name=student.name,
@@ -222,17 +217,17 @@ class Views:
             most_submissions=rules.most_submissions or MOST_SUBMISSIONS,
             cool_down_seconds=rules.cool_down.total_seconds(),
             exercises=tuple(exercises),
-            submissions=tuple(self.submission(book, h, places, brief=True) for h in handed),
+            submissions=tuple(self.submission(h, places, brief=True) for h in handed),
         )
 
-    def queue(self, book: Gradebook, judges: int, fault: str) -> QueueAnswer:
+    def queue(self, judges: int, fault: str) -> QueueAnswer:
         """The queue and the judges."""
         now = time.time()
-        counts, waits = queue.counts(book.store), queue.waits_since(book.store, now - HOUR)
+        counts, waits = queue.counts(self.store), queue.waits_since(self.store, now - HOUR)
         waited = [max(wait.started_at - wait.queued_at, 0.0) for wait in waits if wait.started_at]
         judged = [wait.ended_at - wait.started_at for wait in waits if wait.started_at]
         return QueueAnswer(
-            paused=queue.is_paused(book.store),
+            paused=queue.is_paused(self.store),
             judges=judges,
             fault=fault,
             waiting=counts.waiting,
@@ -241,56 +236,45 @@ class Views:
                 Running(
                     job.student, job.exercise, round(max(now - since, 0.0), 1), job.priority > 0
                 )
-                for job, since in queue.running(book.store)
+                for job, since in queue.running(self.store)
             ),
-            accepted_last_hour=len(queue.accepted_since(book.store, now - HOUR)),
+            accepted_last_hour=len(queue.accepted_since(self.store, now - HOUR)),
             judged_last_hour=len(waits),
             median_wait_seconds=_median(waited),
             longest_wait_seconds=round(max(waited), 2) if waited else None,
             median_judging_seconds=_median(judged),
         )
 
-    def newest(self, book: Gradebook, most: int = _MOST_LISTED) -> list[ClassSubmission]:
+    def newest(self) -> list[ClassSubmission]:
         """What came in last, of all students."""
-        names = book.names()
+        names = self.book.names()
         return [
             ClassSubmission(
                 handed.id,
                 handed.student,
                 names.get(handed.student, ""),
                 iso(handed.accepted_at),
-                queue.states_of(book.store, handed.attempt),
+                queue.states_of(self.store, handed.attempt),
             )
-            for handed in queue.newest(book.store, most)
+            for handed in queue.newest(self.store, _MOST_LISTED)
         ]
 
-    def last_hour(self, book: Gradebook) -> list[int]:
+    def last_hour(self) -> list[int]:
         """How many submissions were accepted in each five minutes of the last hour, oldest first."""
         now, pieces = time.time(), [0] * int(HOUR / PIECE)
-        for accepted in queue.accepted_since(book.store, now - HOUR):
+        for accepted in queue.accepted_since(self.store, now - HOUR):
             ago = math.floor(max(now - accepted, 0.0) / PIECE)
             pieces[len(pieces) - 1 - min(ago, len(pieces) - 1)] += 1
         return pieces
 
 
 def _state_of(states: Iterable[JobState]) -> JobState:
-    """The state of all exercises together: what is still to come, else what became of them."""
+    """The state of all exercises together: the one that is furthest from its end, else what became of them."""
     there = set(states)
     for state in (JobState.RUNNING, JobState.WAITING, JobState.DONE):
         if state in there:
             return state
     return JobState.REPLACED
-
-
-def _times(policy: Policy, student: StudentInfo, exercise: str) -> tuple[str, str]:
-    deadline = policy.deadline(student, exercise)
-    if deadline is None:
-        return "", ""
-    return _written(deadline.due), _written(deadline.until)
-
-
-def _written(time: datetime.datetime) -> str:
-    return time.isoformat().replace("+00:00", "Z")
 
 
 def _median(values: Sequence[float]) -> float | None:

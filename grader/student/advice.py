@@ -162,6 +162,7 @@ class Guide(msgspec.Struct, frozen=True):
         return f"{self._done}: everything that was judged passes. {whole} judges the whole course."
 
     def _mend(self, exercise: ExerciseResult) -> str:
+        """Finish or fix the first finding of an exercise, or put its file back."""
         first = next((finding.first for finding in findings(exercise)), None)
         where = self.where(exercise.name, first.place if first is not None else None)
         if self._is_missing(exercise.name):
@@ -178,6 +179,7 @@ class Guide(msgspec.Struct, frozen=True):
         return f", then run {bare if self.asked is Asked.BARE else self.judge(exercise_id)}"
 
     def _start(self, exercise_id: str, how: str) -> str:
+        """Begin an exercise; `how` begins the sentence."""
         where = self.where(exercise_id)
         if self.asked.by_saving:
             return f"{how}: open {where}, write, and save."

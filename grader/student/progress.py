@@ -209,10 +209,8 @@ class Logbook:
 
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
         """The first exercise that is not done, of those that are proposed; None if every one is done."""
-        for exercise in self._course.by_urgency():
-            if not self.standing(exercise, files[exercise.id]).is_done:
-                return exercise
-        return None
+        proposed = self._course.by_urgency()
+        return next((e for e in proposed if not self.standing(e, files[e.id]).is_done), None)
 
     @property
     def is_served(self) -> bool:
@@ -274,6 +272,7 @@ class Logbook:
             self._change(exercise, seen)
 
     def _change(self, exercise: Exercise, change: Callable[[Page], Page]) -> None:
+        """Change a page of the book, and write the book whole or not at all."""
         # Read again: a `grade watch` in another window may have written meanwhile.
         if self._writable:
             self._book = self._read()
@@ -302,6 +301,7 @@ class Logbook:
         return self._digests[exercise.id]
 
     def _read(self) -> _Book:
+        """The book as it is on the disk; an empty one where it cannot be read."""
         try:
             with self._file.open("rb") as file:
                 content = file.read(_MAX_BYTES + 1)

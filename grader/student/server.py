@@ -6,7 +6,6 @@ Needs nothing beyond Python's own library: a student's machine installs no serve
 from __future__ import annotations
 
 import base64
-import contextlib
 import http.client
 import json
 import os
@@ -158,12 +157,12 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
 
     Raises ServerError, and SubmissionError where it is not going to be judged.
     """
-    failures, places = 0, _Places()
+    failures, states = 0, dict[str, str]()
     while handed.is_open:
         try:
             for name, data in _events(server, handed.id):
                 failures = 0
-                tell(name, places.after(name, data))
+                tell(name, _whereabouts(states, name, data))
                 if name == "state":
                     handed = msgspec.convert(data, ServerAnswer)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -181,23 +180,17 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
     return handed.result
 
 
-class _Places:
-    """Where each exercise of a submission is, in words: `glu: place 3 in the queue`."""
-
-    def __init__(self) -> None:
-        self._states: dict[str, str] = {}
-
-    def after(self, name: str, data: Mapping[str, Any]) -> str:
-        """Take in an event of the server."""
-        if name == "state":
-            for exercise, state in data["exercises"].items():
-                place = state.get("place")
-                self._states[exercise] = f"place {place} in the queue" if place else state["state"]
-        elif name == "place":
-            self._states[data["exercise"]] = f"place {data['place']} in the queue"
-        elif name == "test":
-            self._states[data["exercise"]] = f"{data['ended']} of {data['of']} tests"
-        return ", ".join(f"{exercise}: {state}" for exercise, state in self._states.items())
+def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> str:
+    """Take in an event of the server; where each exercise is, in words: `glu: place 3 in the queue`."""
+    if name == "state":
+        for exercise, state in data["exercises"].items():
+            place = state.get("place")
+            states[exercise] = f"place {place} in the queue" if place else state["state"]
+    elif name == "place":
+        states[data["exercise"]] = f"place {data['place']} in the queue"
+    elif name == "test":
+        states[data["exercise"]] = f"{data['ended']} of {data['of']} tests"
+    return ", ".join(f"{exercise}: {state}" for exercise, state in states.items())
 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
@@ -213,6 +206,7 @@ def _decoded(answer: bytes) -> ServerAnswer:
 
 
 def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The server's events about a submission, by name and data, for as long as it sends them."""
     with _opened(server, "GET", f"/api/submissions/{id_}/events") as answer:
         name = ""
         for line in answer:
@@ -226,6 +220,7 @@ def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _asked(
     server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
 ) -> bytes:
+    """The body of an answer; what may pass, as a server that restarts, is tried again."""
     for pause in (*_PAUSES_SECONDS, None):
         try:
             with _opened(server, method, path, body, retry_key) as answer:
@@ -243,16 +238,15 @@ def _asked(
     raise AssertionError("the last try returns or raises")
 
 
-@contextlib.contextmanager
 def _opened(
     server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
-) -> Iterator[Any]:
+) -> Any:
+    """The server's answer, to be read and closed as a context; raises OSError and HTTPException."""
     headers = {"Authorization": f"Bearer {server.token}"}
     headers |= {"Content-Type": "application/json"} if body is not None else {}
     headers |= {"Idempotency-Key": retry_key} if retry_key else {}
     request = urllib.request.Request(server.address + path, body, headers, method=method)  # noqa: S310 (checked)
-    with _opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
-        yield answer
+    return _opener.open(request, timeout=_TIMEOUT_SECONDS)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -266,6 +260,7 @@ _opener = urllib.request.build_opener(_NoRedirect)
 
 
 def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
+    """The error that an answer of the server means, with the server's own sentence."""
     try:
         sentence = str(json.loads(error.read(_MOST_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):

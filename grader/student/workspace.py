@@ -63,6 +63,7 @@ class Workspace:
 
 
 def _read(course: Course, allow_empty: bool = False) -> Submission:
+    """The files of the course's own folder; SubmissionError where there is none."""
     try:
         return read_submission(course.folder, course, allow_empty=allow_empty)
     except SubmissionError as error:

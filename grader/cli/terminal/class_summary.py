@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.cli.terminal.console import (
-    Marks,
+    and_more,
     called,
     cut,
     hang,
@@ -117,6 +117,24 @@ def _is_open(entry: Entry) -> bool:
     return any(e.status is Status.UNJUDGED for e in entry.result.exercises)
 
 
+def _line(console: Console, entry: Entry) -> Text:
+    """The points of a student, a mark for each exercise, and the name."""
+    result, marks = entry.result, marks_for(console)
+    by_chapter: dict[str, str] = {}
+    for exercise in result.exercises:
+        mark = status_words(exercise.status, marks)[0].plain
+        by_chapter[exercise.chapter] = by_chapter.get(exercise.chapter, "") + mark
+    is_long = len(result.exercises) > _MOST_MARKS
+    cells = " ".join(by_chapter.values() if is_long else "".join(by_chapter.values()))
+    earned = "open" if _is_open(entry) else number(result.score)
+    score = f"{earned:>7} / {number(result.max_score)}"
+    room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
+    name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)
+    remark = " late" if entry.late else " handed in nothing" if entry.absent else ""
+    remark += " held" * any(exercise.provisional for exercise in result.exercises)
+    return Text.assemble(score, "   ", cells, "   ", name, (remark, "yellow"))
+
+
 def show_missing(console: Console, missing: Sequence[StudentInfo]) -> None:
     """Print who of the roster handed in nothing."""
     if missing:
@@ -135,41 +153,35 @@ def show_dropped(console: Console, dropped: Mapping[str, int]) -> Iterator[Text]
         yield from hang(console, "", text)
 
 
-def _line(console: Console, entry: Entry) -> Text:
-    result, marks = entry.result, marks_for(console)
-    cells = _cells(result.exercises, marks)
-    earned = "open" if _is_open(entry) else number(result.score)
-    score = f"{earned:>7} / {number(result.max_score)}"
-    room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
-    name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)
-    remark = " late" if entry.late else " handed in nothing" if entry.absent else ""
-    remark += " held" * any(exercise.provisional for exercise in result.exercises)
-    return Text.assemble(score, "   ", cells, "   ", name, (remark, "yellow"))
-
-
-def _cells(exercises: Sequence[ExerciseResult], marks: Marks) -> str:
-    """A mark for each exercise; of a long course without spaces inside a chapter."""
-    symbols = [status_words(exercise.status, marks)[0].plain for exercise in exercises]
-    if len(exercises) <= _MOST_MARKS:
-        return " ".join(symbols)
-    chapters: dict[str, str] = {}
-    for exercise, symbol in zip(exercises, symbols, strict=True):
-        chapters[exercise.chapter] = chapters.get(exercise.chapter, "") + symbol
-    return " ".join(chapters.values())
-
-
 @printed
 def show_summary(
     console: Console, summary: BatchSummary, names: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Print how much was done, and by which rule attempts count; `names` are the students', by id."""
+    """Print how much was done, and by which rule an attempt counts where no time says it.
+
+    `names` are the students', by id.
+    """
+
+    def listed(students: Sequence[str]) -> str:
+        return some_of([called(student, names) for student in students], _SHOWN_MISSING)
+
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
     )
     yield Text(done)
-    for text in _order_notes(summary, names):
-        yield from hang(console, "", text)
+    if summary.undated:
+        undated = (
+            f"Not every attempt has a time of handing in ({listed(summary.undated)}): of each "
+            "exercise the file that was found last counts. `--times` tells the times of a download."
+        )
+        yield from hang(console, "", undated)
+    if summary.older:
+        older = (
+            f"The gradebook has a newer attempt than this download ({listed(summary.older)}): "
+            "the order in which downloads are graded changes nothing."
+        )
+        yield from hang(console, "", older)
 
 
 @printed
@@ -186,10 +198,9 @@ def show_attention(
         room = _SHOWN_COSTLY if kind.costs_points else _SHOWN_ODD
         for group in groups[:room]:
             yield from _group(console, group, names)
-        if left := groups[room:]:
-            students = len({student for group in left for student in group.students})
-            text = f"{' ' * 14}and {len(left)} more of {counted(students, 'student')}; the report has them."
-            yield Text(text, "dim")
+        left = groups[room:]
+        of = counted(len({student for group in left for student in group.students}), "student")
+        yield from and_more(len(left), "", " " * 14, f" of {of}; the report has them.")
 
 
 def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) -> Iterator[Text]:
@@ -199,24 +210,6 @@ def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) ->
         who = f"{len(group.students)} students: {who}"
     text = f"{clean(group.exercise, 100)}: {clean(group.what, 200)} ({who})"
     return hang(console, prefix, text)
-
-
-def _order_notes(summary: BatchSummary, names: Mapping[str, str]) -> Iterator[str]:
-    """By which rule an attempt counts where no time says it, and who has newer ones than this download."""
-    if summary.undated:
-        yield (
-            f"Not every attempt has a time of handing in ({_listed(summary.undated, names)}): of each "
-            "exercise the file that was found last counts. `--times` tells the times of a download."
-        )
-    if summary.older:
-        yield (
-            f"The gradebook has a newer attempt than this download ({_listed(summary.older, names)}): "
-            "the order in which downloads are graded changes nothing."
-        )
-
-
-def _listed(students: Sequence[str], names: Mapping[str, str]) -> str:
-    return some_of([called(student, names) for student in students], _SHOWN_MISSING)
 
 
 @printed
@@ -230,17 +223,13 @@ def show_changes(
     text = f"{gained} gained, {lost} lost, {same} with other tests but the same score."
     yield Text(text, "bold")
     for change in sorted(changes, key=lambda change: change.after - change.before):
-        yield from _change(console, change, names)
-
-
-def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> Iterator[Text]:
-    gain = change.after - change.before
-    style = "green" if gain > 0 else "red" if gain < 0 else "dim"
-    prefix = Text.assemble("  ", (f"{gain:+7.2f}", style), "  ")
-    tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in change.tests)
-    body = f"{called(change.student, names)} {change.exercise}: "
-    body += f"{number(change.before)} to {number(change.after)}" + (f" ({tests})" if tests else "")
-    return hang(console, prefix, body)
+        gain = change.after - change.before
+        style = "green" if gain > 0 else "red" if gain < 0 else "dim"
+        prefix = Text.assemble("  ", (f"{gain:+7.2f}", style), "  ")
+        tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in change.tests)
+        body = f"{called(change.student, names)} {change.exercise}: "
+        body += f"{number(change.before)} to {number(change.after)}"
+        yield from hang(console, prefix, f"{body} ({tests})" if tests else body)
 
 
 def _word(outcome: Outcome | None) -> str:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from grader.results import Outcome, Status
 from grader.student.blocks import OUTCOME, STATUS, status_text
-from grader.text import clean
+from grader.text import clean, counted
 
 P = ParamSpec("P")
 
@@ -141,15 +141,11 @@ def whole_words(console: Console, text: str, style: str) -> Iterator[Text]:
         yield Text(line, style)
 
 
-def checked(
-    console: Console, holds: bool, text: str, *rows: tuple[str, Text], label: str = ""
-) -> Iterator[Text]:
-    """A text behind a green or a red mark and its label; below it rows, each behind its prefix."""
+def checked(console: Console, holds: bool, text: str, *, label: str = "") -> Iterator[Text]:
+    """A text behind a green or a red mark and its label."""
     marks = marks_for(console)
     mark = Text(marks.good, "green") if holds else Text(marks.bad, "red")
-    yield from hang(console, Text.assemble(mark, " ", label), text)
-    for prefix, row in rows:
-        yield from hang(console, prefix, row)
+    return hang(console, Text.assemble(mark, " ", label), text)
 
 
 def cut(text: str, width: int, marks: Marks) -> Text:
@@ -176,6 +172,13 @@ def some_of(names: Sequence[str], most: int, between: str = ", ") -> str:
     """So many of the names, and how many more there are."""
     more = f"{between.replace(',', '')}and {len(names) - most} more" if len(names) > most else ""
     return between.join(names[:most]) + more
+
+
+def and_more(count: int, what: str = "", indent: str = "  ", where: str = "") -> Iterator[Text]:
+    """The line below a list that was cut, if it was: how many more there are, of what, and where."""
+    if count > 0:
+        more = counted(count, f"more {what}") if what else f"{count} more"
+        yield Text(f"{indent}and {more}{where}", "dim")
 
 
 def called(student: str, names: Mapping[str, str]) -> str:

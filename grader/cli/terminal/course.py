@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -30,8 +29,7 @@ from grader.text import clean, counted, number
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grader.course.manifest import Exercise
-    from grader.course.suite import SuiteTest
+    from grader.course.manifest import Exercise, ForbiddenRule
     from grader.sandbox.walls.survey import WallSurvey
     from grader.sandbox.walls.wall import Level
     from grader.student.workspace import Workspace
@@ -44,40 +42,17 @@ _STYLES = {
     Standing.TESTS_CHANGED: "yellow",
     Standing.OPEN: "dim",
 }
-# Of each column, from its name.
 _RIGHT = ("points", "minutes")
-# What goes where the columns or a title do not fit, the first first.
+# The columns that go where a title does not fit beside them, the first first.
 _DISPENSABLE = ("difficulty", "minutes", "points")
 # The lines of a screen that a list leaves to what stands above and below it.
 _BELOW_A_LIST = 6
-
-
-class _Row(msgspec.Struct, frozen=True):
-    """A line of the list: of an exercise, of the columns' names, or of a chapter, which has one cell."""
-
-    cells: tuple[str, ...]
-    title: str
-    style: str
-
-    @property
-    def is_chapter(self) -> bool:
-        return len(self.cells) == 1
-
-    @property
-    def is_head(self) -> bool:
-        return self.is_chapter or self.title == "title"
 
 
 @printed
 def show_exercises(console: Console, workspace: Workspace) -> Iterator[Text]:
     """Print a line for each exercise, with how far the file in the course's own folder is."""
     yield from exercise_lines(console, workspace)
-    if workspace.course.assignments:
-        yield from _assignment_lines(workspace)
-
-
-def _assignment_lines(workspace: Workspace) -> Iterator[Text]:
-    """A line for each assignment: its id, how much of it is done, when it is due, and its title."""
     standings, rows = workspace.standings(), [("assignment", "done", "due", "title")]
     for assignment in workspace.course.assignments:
         done = sum(standings[name].is_done for name in assignment.exercises)
@@ -85,12 +60,12 @@ def _assignment_lines(workspace: Workspace) -> Iterator[Text]:
         rows.append(
             (assignment.id, f"{done} of {len(assignment.exercises)}", due, clean(assignment.title))
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    yield Text()
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        style = "dim" if row is rows[0] else ""
-        yield Text("  ".join((*cells, row[3])).rstrip(), style=style)
+    if len(rows) > 1:
+        yield Text()
+        widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+        for row in rows:
+            cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)]
+            yield Text("  ".join((*cells, row[-1])).rstrip(), "dim" if row is rows[0] else "")
 
 
 def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") -> Iterator[Text]:
@@ -98,30 +73,46 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
 
     Where they would not fit the screen, the `opened` chapter alone is shown with its exercises.
     """
-    standings = workspace.standings()
-    course = workspace.course
-    # A public release awards no points; the server of the course does.
-    is_served = workspace.logbook.is_served
-    has_points = not course.is_public or is_served
-    points = ("points",) if has_points else ()
-    columns = ("exercise", "state", *points, "minutes", "difficulty")
-    chapters = course.chapters
-    rows = [_Row(columns, "title", "dim")]
+    course, standings = workspace.course, workspace.standings()
+    is_served, chapters = workspace.logbook.is_served, course.chapters
+    cells = {e.id: _cells(workspace, e, standings[e.id]) for e in course.exercises}
+    # The name of a chapter stands over its exercises, which are set in.
+    margin = "  " if len(chapters) > 1 else ""
+    head = {column: column for column in cells[course.exercises[0].id]}
+    widths, room = _widths(console.width - len(margin), [head, *cells.values()])
+
+    def line(row: Mapping[str, str], title: str, style: str) -> Text:
+        columns = (f"{row[c]:{'>' if c in _RIGHT else '<'}{widths[c]}}" for c in widths)
+        shown = cut(title, room, marks_for(console)) if room >= SHORTEST_TITLE else ""
+        return Text.assemble(margin, ("  ".join(columns), style), "  ", shown)
+
+    yield line(head, "title", "dim")
+    is_long = len(cells) + len(chapters) + 1 > console.height - _BELOW_A_LIST
     for chapter, exercises in chapters.items():
-        if len(chapters) > 1:
-            states = [standings[e.id] for e in exercises]
+        if margin:
+            states = [standings[exercise.id] for exercise in exercises]
             progress = progress_of(states, course, by_all_tests=is_served)
-            rows.append(_Row((chapter,), progress.words, "bold"))
-        rows += (
-            _row(workspace, exercise, columns, standings[exercise.id]) for exercise in exercises
-        )
-    if opened and len(rows) > console.height - _BELOW_A_LIST:
-        shown = {exercise.id for exercise in chapters[opened]}
-        rows = [row for row in rows if row.is_head or row.cells[0] in shown]
-    yield from _table(console, rows)
+            name = f"{chapter:<{len(margin) + widths['exercise']}}"
+            yield Text.assemble((name, "bold"), "  ", (progress.words, "dim"))
+        if not opened or not is_long or chapter == opened:
+            for exercise in exercises:
+                style = _STYLES.get(standings[exercise.id], "red")
+                yield line(cells[exercise.id], exercise.title, style)
     progress = progress_of(standings.values(), course, by_all_tests=is_served)
     yield Text()
     yield Text.assemble((progress.words, "bold"), bar(console, progress.done, progress.whole))
+
+
+def _cells(workspace: Workspace, exercise: Exercise, standing: Standing) -> dict[str, str]:
+    """What the columns say of an exercise."""
+    cells = {"exercise": exercise.id, "state": standing_words(standing, workspace.course)}
+    # A public release awards no points; the server of the course does.
+    if not workspace.course.is_public or workspace.logbook.is_served:
+        points_now = workspace.logbook.score(exercise, workspace.handed(exercise))
+        before = "" if points_now is None else f"{number(points_now.score)} / "
+        cells["points"] = f"{before}{number(_worth(exercise))}"
+    minutes, difficulty = str(exercise.minutes), DIFFICULTY[exercise.difficulty]
+    return {**cells, "minutes": minutes, "difficulty": difficulty}
 
 
 def _worth(exercise: Exercise) -> float:
@@ -134,70 +125,18 @@ def _worth(exercise: Exercise) -> float:
     return worth_of(exercise)
 
 
-def _row(
-    workspace: Workspace, exercise: Exercise, columns: tuple[str, ...], standing: Standing
-) -> _Row:
-    points_now = workspace.logbook.score(exercise, workspace.handed(exercise))
-    before = "" if points_now is None else f"{number(points_now.score)} / "
-    cells = {
-        "exercise": exercise.id,
-        "state": standing_words(standing, workspace.course),
-        "points": f"{before}{number(_worth(exercise))}",
-        "minutes": str(exercise.minutes),
-        "difficulty": DIFFICULTY[exercise.difficulty],
-    }
-    row = tuple(cells[column] for column in columns)
-    return _Row(row, exercise.title, _STYLES.get(standing, "red"))
+def _widths(width: int, rows: Sequence[Mapping[str, str]]) -> tuple[dict[str, int], int]:
+    """The columns that fit beside a title, each with its width, and the room that they leave to the title."""
+    widths = {column: max(len(row[column]) for row in rows) for column in rows[0]}
 
+    def room() -> int:
+        return width - sum(widths.values()) - 2 * len(widths)
 
-def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
-    """The rows in columns; the name of a chapter stands over its rows, which are set in."""
-    rows = _fitting(console, rows)
-    columns = rows[0].cells
-    margin = "  " if any(row.is_chapter for row in rows) else ""
-    lines = [row for row in rows if not row.is_chapter]
-    widths = _widths(lines)
-    left = _room(console, rows)
-    for row in rows:
-        if row.is_chapter:
-            name = f"{row.cells[0]:<{len(margin) + widths[0]}}"
-            yield Text.assemble((name, row.style), "  ", (row.title, "dim"))
-            continue
-        cells = [
-            f"{cell:{'>' if column in _RIGHT else '<'}{width}}"
-            for cell, column, width in zip(row.cells, columns, widths, strict=True)
-        ]
-        line = Text.assemble(margin, ("  ".join(cells), row.style))
-        if left >= SHORTEST_TITLE:
-            line.append_text(Text.assemble("  ", cut(row.title, left, marks_for(console))))
-        yield line
-
-
-def _fitting(console: Console, rows: list[_Row]) -> list[_Row]:
-    """The rows without the columns that do not fit beside a title."""
     for column in _DISPENSABLE:
         # The points are worth more than a title is.
-        needed = SHORTEST_TITLE if column != "points" else -2
-        if column in rows[0].cells and _room(console, rows) < needed:
-            where = rows[0].cells.index(column)
-            rows = [
-                row
-                if row.is_chapter
-                else msgspec.structs.replace(row, cells=row.cells[:where] + row.cells[where + 1 :])
-                for row in rows
-            ]
-    return rows
-
-
-def _room(console: Console, rows: list[_Row]) -> int:
-    """The cells of a line that its columns leave to the title; negative where they do not fit."""
-    margin = 2 * any(row.is_chapter for row in rows)
-    widths = _widths([row for row in rows if not row.is_chapter])
-    return console.width - sum(widths) - 2 * len(widths) - margin
-
-
-def _widths(lines: list[_Row]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*(row.cells for row in lines), strict=True)]
+        if room() < (-2 if column == "points" else SHORTEST_TITLE):
+            widths.pop(column, None)
+    return widths, room()
 
 
 def hint_lines(console: Console, exercise: Exercise, which: int, more: str) -> Iterator[Text]:
@@ -257,43 +196,36 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
 
     course = workspace.course
     standing = workspace.logbook.standing(exercise, workspace.handed(exercise))
-    state = standing_words(standing, course)
-
-    def paragraph(title: str, items: Iterable[str]) -> Iterator[Text]:
-        if rows := list(items):
-            yield from (Text(), Text(title, "bold"))
-            for row in rows:
-                yield from hang(console, "  - ", row)
-
-    points, minutes = number(_worth(exercise)), exercise.minutes
-    difficulty = DIFFICULTY[exercise.difficulty]
+    points, difficulty = number(_worth(exercise)), DIFFICULTY[exercise.difficulty]
+    about = f"{points} points, about {exercise.minutes} minutes, {difficulty}"
     yield Text(exercise.title, "bold")
-    about = f"{points} points, about {minutes} minutes, {difficulty}, {state}"
-    yield from hang(console, "", about, "dim")
+    yield from hang(console, "", f"{about}, {standing_words(standing, course)}", "dim")
     yield Text(shown_path(file_of(course.folder, exercise)), "cyan")
     yield Text()
     yield from hang(console, "", exercise.teaches)
     for need in exercise.unmet:
         yield from hang(console, "", need.remark, "dim")
     tests = tests_of(course, exercise, tuple(Visibility))
-    yield from paragraph("What is checked", _checked(tests))
-    yield from paragraph("Not allowed", dict.fromkeys(_rules(exercise)))
-    before = (course.exercise(name).title for name in exercise.prerequisites)
-    yield from paragraph("Better done before", before)
-    yield from paragraph("To read on", exercise.reading)
+    titles = [test.title for test in tests if test.visibility is Visibility.PUBLIC]
+    if hidden := len(tests) - len(titles):
+        titles.append(f"and {counted(hidden, 'hidden test')}")
+    paragraphs = {
+        "What is checked": titles,
+        "Not allowed": dict.fromkeys(map(_rule_words, exercise.forbidden)),
+        "Better done before": [course.exercise(name).title for name in exercise.prerequisites],
+        "To read on": exercise.reading,
+    }
+    for title, rows in paragraphs.items():
+        if rows:
+            yield from (Text(), Text(title, "bold"))
+        for row in rows:
+            yield from hang(console, "  - ", row)
 
 
-def _checked(tests: list[SuiteTest]) -> Iterator[str]:
-    yield from (test.title for test in tests if test.visibility is Visibility.PUBLIC)
-    if hidden := sum(test.visibility is Visibility.HIDDEN for test in tests):
-        yield f"and {counted(hidden, 'hidden test')}"
-
-
-def _rules(exercise: Exercise) -> Iterator[str]:
-    for rule in exercise.forbidden:
-        names = rule.names or rule.operators
-        shown = ", ".join(names[:3]) + (" and the like" if len(names) > 3 else "")
-        yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
+def _rule_words(rule: ForbiddenRule) -> str:
+    names = rule.names or rule.operators
+    shown = ", ".join(names[:3]) + (" and the like" if len(names) > 3 else "")
+    return f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
 
 
 @printed

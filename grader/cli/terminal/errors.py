@@ -18,7 +18,7 @@ import msgspec
 
 from grader.results import ExerciseResult, Outcome, Place, Status
 from grader.student.advice import Guide
-from grader.student.blocks import Message, Section, Where, summarized
+from grader.student.blocks import Message, Where, summarized
 from grader.submissions.folder import Unreadable, open_regular
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.text import clean
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from grader.student.workspace import Workspace
 
 _LONGEST_LINE = 1000
-_JUDGING = "judging "
 
 
 def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
@@ -40,28 +39,26 @@ def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
         return
     if exercise.message:
         exercise = msgspec.structs.replace(exercise, message=guide.fault(exercise))
-    lines: dict[tuple[str, Place | None], str] = {}
+    file = guide.where(exercise.name)
+    told: set[tuple[str, Place | None]] = set()
     for section in summarized(exercise).sections:
-        messages = [block.text for block in section.blocks if isinstance(block, Message)]
-        message = messages[0].partition("\n")[0] if messages else ""
-        # A remark about the points has neither.
-        if text := ": ".join(filter(None, [section.title, message])):
-            place = next(
-                (block.place for block in section.blocks if isinstance(block, Where)), None
+        message, place = "", None
+        for block in section.blocks:
+            match block:
+                case Message(text):
+                    message = message or text.partition("\n")[0]
+                case Where(at):
+                    place = place or at
+        text = ": ".join(filter(None, [section.title, message]))
+        # A remark about the points has neither; and two tests may tell the same mistake with other details.
+        if text and (message or text, place) not in told:
+            told.add((message or text, place))
+            is_part = section.test is not None and section.test.outcome is Outcome.NOT_IMPLEMENTED
+            line = place.line if place is not None else 1
+            yield (
+                f"{file}:{line}:{_column(file, line)}: {'warning' if is_part else 'error'}: "
+                f"{clean(text, _LONGEST_LINE)}"
             )
-            line = _line(exercise, section, guide, place, text)
-            # Two tests may tell the same mistake with other details.
-            lines.setdefault((message or text, place), line)
-    yield from lines.values()
-
-
-def _line(
-    exercise: ExerciseResult, section: Section, guide: Guide, place: Place | None, text: str
-) -> str:
-    file, line = guide.where(exercise.name), place.line if place is not None else 1
-    is_part = section.test is not None and section.test.outcome is Outcome.NOT_IMPLEMENTED
-    severity = "warning" if is_part else "error"
-    return f"{file}:{line}:{_column(file, line)}: {severity}: {clean(text, _LONGEST_LINE)}"
 
 
 def _column(file: str, line: int) -> int:
@@ -89,27 +86,23 @@ class ErrorLines:
         self._last: View | None = None
 
     def draw(self, view: View) -> None:
-        """Print what a view that is final says of its exercise, once."""
-        if view.status.startswith(_JUDGING):
-            self.status(view.status)
-        elif view != self._last:
-            self._last = view
-            self._begin(view.exercise.id)
-            guide = msgspec.structs.replace(self._guide, standings=self._workspace.standings())
-            for result in view.results:
-                for line in error_lines(result, guide):
-                    click.echo(line)
-            for line in view.notes.splitlines():
-                click.echo(clean(line, _LONGEST_LINE))
-            self._begun = ""
-            click.echo(f"grade: judged {view.exercise.id}")
+        """Print that an exercise is being judged, or what a view that is final says of it, each once."""
+        if view == self._last:
+            return
+        name = view.exercise.id
+        if self._begun != name:
+            self._begun = name
+            click.echo(f"grade: judging {name}")
+        if view.judging:
+            return
+        self._begun, self._last = "", view
+        guide = msgspec.structs.replace(self._guide, standings=self._workspace.standings())
+        for result in view.results:
+            for line in error_lines(result, guide):
+                click.echo(line)
+        for line in view.notes.splitlines():
+            click.echo(clean(line, _LONGEST_LINE))
+        click.echo(f"grade: judged {name}")
 
     def status(self, text: str) -> None:
-        """Print that an exercise is being judged, once."""
-        if text.startswith(_JUDGING):
-            self._begin(text.removeprefix(_JUDGING).partition(":")[0])
-
-    def _begin(self, exercise_id: str) -> None:
-        if self._begun != exercise_id:
-            self._begun = exercise_id
-            click.echo(f"grade: judging {exercise_id}")
+        """Print nothing: a program waits for the results."""

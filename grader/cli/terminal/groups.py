@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import called, hang, printed, some_of
+from grader.cli.terminal.console import and_more, called, hang, printed, some_of
 from grader.gradebook.mistakes import UnnamedGroup
 from grader.gradebook.similarity.evidence import LEAST_FILES
 from grader.gradebook.similarity.findings import (
@@ -39,9 +39,8 @@ def show_similarity(
     """Print the groups, the strongest first, and how each exercise was decided; `names` are by id."""
     for group in similarity.groups[:_SHOWN_GROUPS]:
         yield from _alike(console, group, names)
-    if (more := len(similarity.groups) - _SHOWN_GROUPS) > 0:
-        text = f"and {counted(more, 'more group')}; the file and the report have them all."
-        yield Text(text, "dim")
+    where = "; the file and the report have them all."
+    yield from and_more(len(similarity.groups) - _SHOWN_GROUPS, "group", "", where)
     if not similarity.groups:
         yield Text("No pair stands out.")
     yield Text()
@@ -60,6 +59,7 @@ def show_similarity(
 
 
 def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Iterator[Text]:
+    """Who is alike, and in which exercises how much."""
     students = [called(student, names) for student in group.students]
     alike = f"alike in {counted(len(group.exercises), 'exercise')}"
     if not any(exercise.alone for exercise in group.exercises):
@@ -68,8 +68,7 @@ def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Ite
     yield from hang(console, "", Text.assemble((head, "bold"), f": {alike}"))
     for exercise in group.exercises[:_SHOWN_EXERCISES]:
         yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
-    if (more := len(group.exercises) - _SHOWN_EXERCISES) > 0:
-        yield Text(f"{'':12}  and {counted(more, 'more exercise')}", "dim")
+    yield from and_more(len(group.exercises) - _SHOWN_EXERCISES, "exercise", " " * 14)
 
 
 def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
@@ -81,16 +80,15 @@ def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
         student = called(match.student, names)
         file = f"corpus-{match.corpus_digest[:12]}"
         yield Text.assemble(f"  {share:>5}  {match.exercise}  ", (student, "bold"), f"  {file}")
-    if (more := len(similarity.corpus) - _SHOWN_MATCHES) > 0:
-        yield Text(f"{'':7}  and {more} more; the file has them all.", "dim")
+    where = "; the file has them all."
+    yield from and_more(len(similarity.corpus) - _SHOWN_MATCHES, "", " " * 9, where)
     if not similarity.corpus:
         yield Text("  No file stands out.")
     for survey in similarity.corpus_surveys:
-        how = (
-            "learned from it and the class" if survey.learned else "too few to learn from, or given"
-        )
-        share = f"{survey.threshold:.0%}".replace("%", " %")
-        text = f"{counted(survey.files, 'file')} of the corpus, told from {share} on ({how})"
+        learned = "learned from it and the class"
+        how = learned if survey.learned else "too few to learn from, or given"
+        files, share = counted(survey.files, "file"), _percent(survey.threshold)
+        text = f"{files} of the corpus, told from {share} on ({how})"
         yield Text.assemble((survey.exercise, "bold"), f"  {text}")
 
 
@@ -101,29 +99,32 @@ def _share(exercise: GroupExercise) -> str:
 
 
 def _survey(survey: ExerciseSurvey) -> str:
+    """How many files and pairs there are, how the threshold came about, and what another one would report."""
     words = [counted(survey.files, "file"), counted(survey.alike, "alike pair")]
     if survey.short:
         words.insert(1, f"{survey.short} with too little code to compare")
+    decided = f"told from {_percent(survey.threshold)} on"
+    match survey.basis:
+        case Basis.FIXED:
+            decided = f"fewer than {LEAST_FILES} files, too few to learn from: {decided}"
+        case Basis.NONE:
+            decided = (
+                "files are ordinarily alike here: told where all is in common, and not with a third of "
+                "the class"
+            )
+        case Basis.LEARNED:
+            decided = f"the class's own bulk ends at {_percent(survey.bulk_end or 0)}, {decided}"
     others = [
         f"{pairs} from {percent} on"
         for percent, pairs in survey.at_other_thresholds.items()
         if pairs > survey.alike
     ]
     would = f"; --threshold would tell {', '.join(others)}" if others else ""
-    return f"{', '.join(words)}; {_decided(survey)}{would}"
+    return f"{', '.join(words)}; {decided}{would}"
 
 
-def _decided(survey: ExerciseSurvey) -> str:
-    """How the threshold of an exercise came about."""
-    words = f"told from {survey.threshold:.0%} on".replace("%", " %")
-    if survey.basis is Basis.GIVEN:
-        return words
-    if survey.basis is Basis.FIXED:
-        return f"fewer than {LEAST_FILES} files, too few to learn from: {words}"
-    if survey.basis is Basis.NONE:
-        return "files are ordinarily alike here: told where all is in common, and not with a third of the class"
-    end = f"{survey.bulk_end or 0:.0%}".replace("%", " %")
-    return f"the class's own bulk ends at {end}, {words}"
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
 
 
 # --- failures without a sentence ----------------------------------------------------------------------
@@ -150,6 +151,7 @@ def show_groups(
 
 
 def _unnamed(console: Console, group: UnnamedGroup, difference: Sequence[str]) -> Iterator[Text]:
+    """Who makes a mistake, which tests see it, and how the code differs from a right answer."""
     where = f"{group.exercise}, {group.function}" if group.function else group.exercise
     students = some_of([clean(student, 40) for student in group.students], _SHOWN_MAKERS)
     count = counted(len(group.students), "student")
@@ -158,10 +160,8 @@ def _unnamed(console: Console, group: UnnamedGroup, difference: Sequence[str]) -
     for test in group.tests[:_SHOWN_TESTS]:
         yield from hang(console, "  x ", clean(test.title, 300))
         yield from hang(console, "    ", clean(test.message.partition("\n")[0], 300))
-    if (more := len(group.tests) - _SHOWN_TESTS) > 0:
-        yield Text(f"    and {counted(more, 'more test')}", "dim")
+    yield from and_more(len(group.tests) - _SHOWN_TESTS, "test", "    ")
     for line in difference[:_SHOWN_LINES]:
         yield Text(f"    {clean(line, 200)}", _STYLES.get(line[:1], ""))
-    if (more := len(difference) - _SHOWN_LINES) > 0:
-        yield Text(f"    and {counted(more, 'more line')}", "dim")
+    yield from and_more(len(difference) - _SHOWN_LINES, "line", "    ")
     yield Text()

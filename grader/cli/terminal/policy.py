@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import called, hang, print_lines, printed, say
+from grader.cli.terminal.console import and_more, called, hang, print_lines, printed, say
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import (
     Correction,
@@ -22,7 +22,6 @@ from grader.gradebook.corrections import (
 from grader.gradebook.policy import (
     CountedAttempt,
     Deadline,
-    Due,
     Extension,
     HandedIn,
     Late,
@@ -50,41 +49,37 @@ _SHOWN = 20
 @printed
 def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> Iterator[Text]:
     """Print the rules in words, and when each of these exercises is due."""
+    rules, zone = policy.rules, policy.zone
     yield from hang(console, "", _first_words(policy))
-    sets = [policy.due(exercise) for exercise in exercises]
-    for due in policy.rules.due:
-        names = [name for name, its in zip(exercises, sets, strict=True) if its is due]
+    dues = {exercise: policy.due(exercise) for exercise in exercises}
+    for due in rules.due:
+        names = [exercise for exercise, its in dues.items() if its is due]
+        head = Text.assemble((f"Due {local(instant(due.at, zone), zone)}", "bold"), "  ")
         yield Text()
-        yield from _due_lines(console, policy, due, names)
-    undated = [name for name, its in zip(exercises, sets, strict=True) if its is None]
-    if policy.rules.due and undated:
+        yield from hang(console, head, ", ".join(names) or "no exercise of this class")
+        late = rules.late if due.late is None else due.late
+        yield from hang(console, "  ", _late_words(late), "dim")
+    undated = [exercise for exercise, due in dues.items() if due is None]
+    if rules.due and undated:
         yield Text()
         yield from hang(console, "Never due: ", ", ".join(undated))
-    if policy.rules.extension:
+    if rules.extension:
         yield Text()
-    for extension in policy.rules.extension:
-        yield from hang(console, "  ", _extension_words(policy, extension))
+    for extension in rules.extension:
+        yield from hang(console, "  ", _extension_words(extension, zone))
     for text in odd_times(policy):
         yield from hang(console, "", text, "yellow")
 
 
 def _first_words(policy: Policy) -> str:
-    words = _COUNTS[policy.rules.attempts]
-    if policy.rules.max_attempts is not None:
-        words += f", of the first {policy.rules.max_attempts}"
-    zone = f" Times are those of {policy.rules.timezone}." if policy.rules.timezone else ""
-    return f"{words}.{zone}"
-
-
-def _due_lines(console: Console, policy: Policy, due: Due, names: Sequence[str]) -> Iterator[Text]:
-    at = local(instant(due.at, policy.zone), policy.zone)
-    shown = ", ".join(names) if names else "no exercise of this class"
-    yield from hang(console, Text.assemble((f"Due {at}", "bold"), "  "), shown)
-    late = policy.rules.late if due.late is None else due.late
-    yield from hang(console, "  ", _late_words(late), "dim")
+    most, zone = policy.rules.max_attempts, policy.rules.timezone
+    first = "" if most is None else f", of the first {most}"
+    times = f" Times are those of {zone}." if zone else ""
+    return f"{_COUNTS[policy.rules.attempts]}{first}.{times}"
 
 
 def _late_words(late: Late) -> str:
+    """What lateness costs: `10 % lost for each day begun; grace of 15 minutes`."""
     words = []
     if late.per_day is not None:
         most = f", at most {number(late.at_most)} %" if late.at_most < 100 else ""
@@ -92,8 +87,7 @@ def _late_words(late: Late) -> str:
     for step in late.steps:
         after = f"more than {span_words(step.after)} late" if step.after else "late"
         words.append(f"{number(step.lose)} % lost when {after}")
-    if not words:
-        words.append("lateness costs nothing")
+    words = words or ["lateness costs nothing"]
     if late.grace:
         words.append(f"grace of {span_words(late.grace)}")
     if late.closes is not None:
@@ -101,15 +95,15 @@ def _late_words(late: Late) -> str:
     return "; ".join(words)
 
 
-def _extension_words(policy: Policy, extension: Extension) -> str:
+def _extension_words(extension: Extension, zone: datetime.tzinfo | None) -> str:
+    """Who has more time, for what, and until when."""
     students = [*filter(None, (extension.student, *extension.students))]
     groups = (("section", extension.section), ("team", extension.team))
     who = ", ".join([*students, *(f"{kind} {name}" for kind, name in groups if name)])
     what = ", ".join((*extension.exercises, *extension.chapters)) or "everything"
+    end = f"by {span_words(extension.by)}" if extension.by is not None else ""
     if extension.until is not None:
-        end = f"until {local(instant(extension.until, policy.zone), policy.zone)}"
-    else:
-        end = f"by {span_words(extension.by)}" if extension.by is not None else ""
+        end = f"until {local(instant(extension.until, zone), zone)}"
     reason = f": {extension.reason}" if extension.reason else ""
     return clean(f"Extension for {who}, {what}, {end}{reason}", _LONGEST)
 
@@ -119,46 +113,40 @@ def show_explanation(
     console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
 ) -> Iterator[Text]:
     """Print of these exercises (all, if there are none) every attempt, what is due when, and the points."""
-    entry, work, policy = book.entry_of(student.id), book.work(student), book.policy
+    entry, work, rules = book.entry_of(student.id), book.work(student), book.rules
     if entry is None:
         return
     name = f"  {clean(student.name, 60)}" if student.name not in ("", student.id) else ""
     yield Text.assemble((clean(student.id, 60), "bold"), name)
-    yield from hang(console, "", _first_words(policy), "dim")
+    yield from hang(console, "", _first_words(book.policy), "dim")
     if work.has_versions and not work.is_dated:
         text = "An attempt has no timestamp: the attempt found last is the newest."
         yield from hang(console, "", text, "yellow")
-    rules = book.rules
     chosen = choices(work, rules)
     for result in entry.result.exercises:
-        if exercises and result.name not in exercises:
-            continue
-        files = handed_in(work, rules, result.name)
-        held = holding(rules.corrections, student.id, result.name, result)
-        yield Text()
-        choice = chosen.get(result.name)
-        counting = choice.attempt.number if choice is not None else 0
-        yield from _exercise_lines(console, policy, student, result, files, held, counting)
+        if not exercises or result.name in exercises:
+            files = handed_in(work, rules, result.name)
+            choice = chosen.get(result.name)
+            counting = choice.attempt.number if choice is not None else 0
+            yield Text()
+            yield from _exercise_lines(console, book, student, result, files, counting)
+    total = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
+    if any(exercise.status is Status.UNJUDGED for exercise in entry.result.exercises):
+        total = "open, for something is not judged"
     yield Text()
-    yield Text.assemble("Total: ", (_total(entry), "bold"))
-
-
-def _total(entry: Entry) -> str:
-    result = entry.result
-    if any(exercise.status is Status.UNJUDGED for exercise in result.exercises):
-        return "open, for something is not judged"
-    return f"{number(result.score)} of {number(result.max_score)} points"
+    yield Text.assemble("Total: ", (total, "bold"))
 
 
 def _exercise_lines(
     console: Console,
-    policy: Policy,
+    book: Gradebook,
     student: StudentInfo,
     result: ExerciseResult,
     files: Sequence[HandedIn],
-    corrections: Sequence[Correction],
     counting: int,
 ) -> Iterator[Text]:
+    """The points, the due time, every attempt, the one that counts marked, and what changed the points."""
+    policy = book.policy
     is_open = result.status is Status.UNJUDGED
     points = "not judged" if is_open else f"{number(result.score)} / {number(result.max_score)}"
     yield Text.assemble((result.name, "bold"), f"  {points}")
@@ -167,12 +155,12 @@ def _exercise_lines(
         yield from hang(console, "  ", clean(due_words(deadline, policy.zone), _LONGEST))
     for weighed in policy.weighed(student, result.name, files):
         mark = ">" if weighed.file.attempt == counting else " "
-        words = _attempt_words(policy, weighed, deadline)
+        words = ", ".join(_attempt_words(policy, weighed, deadline))
         yield from hang(console, f"  {mark} attempt {weighed.file.attempt}  ", words)
     if not files:
         yield Text("    nothing was handed in")
-    for correction in corrections:
-        yield from hang(console, "    ", correction_line(correction, policy.zone))
+    for correction in holding(book.rules.corrections, student.id, result.name, result):
+        yield from hang(console, "    ", _correction_line(correction, policy.zone))
     if result.provisional:
         yield from hang(console, "    ", clean(result.provisional, _LONGEST), "yellow")
     if result.mark is not None:
@@ -181,42 +169,39 @@ def _exercise_lines(
             yield from hang(console, "    | ", clean(reason, _LONGEST), "dim")
 
 
-def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) -> str:
+def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) -> Iterator[str]:
+    """When an attempt was handed in, what keeps it from counting, and its points."""
     time = submitted(weighed.file.submitted_at)
-    words = [local(time, policy.zone) if time is not None else "no timestamp, so never late"]
+    yield local(time, policy.zone) if time is not None else "no timestamp, so never late"
     if weighed.late:
-        words.append(f"{span_words(weighed.late)} late")
+        yield f"{span_words(weighed.late)} late"
         if deadline is not None and weighed.late <= deadline.rules.grace:
-            words.append("within the grace")
+            yield "within the grace"
     elif deadline is not None and time is not None:
-        words.append("on time")
+        yield "on time"
     if weighed.file.late and not weighed.late:
-        words.append("the platform calls it late, which costs nothing here")
+        yield "the platform calls it late, which costs nothing here"
     if weighed.is_closed:
-        words.append("too late to count")
+        yield "too late to count"
     if weighed.is_beyond:
-        words.append(f"beyond the first {counted(policy.rules.max_attempts or 0, 'attempt')}")
-    if weighed.file.judged is None:
-        return ", ".join([*words, "not judged"])
-    words.append(f"{number(weighed.file.judged)} points")
-    if weighed.lost and weighed.may_count:
-        words.append(f"{number(weighed.points or 0)} after {number(weighed.lost)} % lost")
-    return ", ".join(words)
+        yield f"beyond the first {counted(policy.rules.max_attempts or 0, 'attempt')}"
+    judged = weighed.file.judged
+    yield "not judged" if judged is None else f"{number(judged)} points"
+    if judged is not None and weighed.lost and weighed.may_count:
+        yield f"{number(weighed.points or 0)} after {number(weighed.lost)} % lost"
 
 
 # --- corrections, and the effect of a change ----------------------------------------------------------
 
 
-def correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Text:
+def _correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Text:
     """What a correction does, why, by whom and when."""
+    judged = correction.judged
     words = correction_words(correction)
-    if correction.reason:
-        words += f": {correction.reason}"
-    if correction.comment:
-        words += f' (comment: "{correction.comment}")'
+    words += f": {correction.reason}" if correction.reason else ""
+    words += f' (comment: "{correction.comment}")' if correction.comment else ""
     by = f"  {correction.author}, {local(correction.time, zone)}"
-    if correction.judged is not None:
-        by += f", when {number(correction.judged)} was judged"
+    by += f", when {number(judged)} was judged" if judged is not None else ""
     return Text.assemble(clean(words, _LONGEST), (clean(by, _LONGEST), "dim"))
 
 
@@ -232,7 +217,7 @@ def show_corrections(
         who = called(correction.student, names) if correction.student else "all"
         prefix = Text.assemble((f"{place:>4}", "bold"), "  ")
         head = clean(f"{who} {correction.exercise}: ", 200)
-        yield from hang(console, prefix, Text.assemble(head, correction_line(correction, zone)))
+        yield from hang(console, prefix, Text.assemble(head, _correction_line(correction, zone)))
     if not corrections:
         yield Text("No points were adjusted.")
 
@@ -277,8 +262,7 @@ def show_effect(
         line = f"{called(name, names)}: {number(was.score)} to {number(now.score)} of {number(now.worth)}"
         prefix = Text.assemble("  ", (f"{gain:+7.2f}", "green" if gain > 0 else "red"), "  ")
         print_lines(console, hang(console, prefix, line))
-    if (more := len(changed) - _SHOWN) > 0:
-        say(console, f"  and {counted(more, 'more student')}", "dim")
+    print_lines(console, and_more(len(changed) - _SHOWN, "student"))
     gained = sum(gain > 0 for gain, _ in changed)
     waiting = sum(points.is_open for points in after.values())
     text = f"{gained} gained, {len(changed) - gained} lost, "
@@ -306,21 +290,17 @@ def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
         for gone in of_gone_tests(corrections, book.blank)
     ]
     ids = [student.id for student in book.students()]
-    unknown = list(unknown_names(corrections, ids, book.exercises))
-    yield from _list(console, "Adjusted before, and judged otherwise by now:", changed)
-    yield from _list(
-        console, "Adjusted before, of tests that are gone, so that nothing changes:", gone
-    )
-    yield from _list(console, "Corrections that change nothing:", unknown)
+    lists = {
+        "Adjusted before, and judged otherwise by now:": changed,
+        "Adjusted before, of tests that are gone, so that nothing changes:": gone,
+        "Corrections that change nothing:": list(unknown_names(corrections, ids, book.exercises)),
+    }
+    for heading, lines in lists.items():
+        if lines:
+            yield from (Text(), Text(heading, "bold"))
+        for line in lines[:_SHOWN]:
+            yield from hang(console, "  ", clean(line, _LONGEST))
+        yield from and_more(len(lines) - _SHOWN)
     if changed or gone:
         text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
         yield from hang(console, "", text, "dim")
-
-
-def _list(console: Console, heading: str, lines: Sequence[str]) -> Iterator[Text]:
-    if lines:
-        yield from (Text(), Text(heading, "bold"))
-    for line in lines[:_SHOWN]:
-        yield from hang(console, "  ", clean(line, _LONGEST))
-    if (more := len(lines) - _SHOWN) > 0:
-        yield Text(f"  and {more} more", "dim")

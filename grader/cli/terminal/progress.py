@@ -32,6 +32,7 @@ class ProgressBar:
     def __init__(self, unit: str, *, timed: bool = False) -> None:
         self._unit, self._timed = unit, timed
         self._progress: rich.progress.Progress | None = None
+        self._task: rich.progress.TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -42,32 +43,30 @@ class ProgressBar:
 
     def start(self, text: str, total: int) -> bool:
         """Begin to count anew up to `total`; False where nothing is shown."""
-        if not sys.stderr.isatty():
-            return False
-        if self._progress is None:
+        if self._progress is None and sys.stderr.isatty():
             self._progress = _new_progress(self._unit, timed=self._timed)
-            if self._progress is None:
-                return False
-            self._progress.start()
-        for task in self._progress.task_ids:
-            self._progress.remove_task(task)
-        self._progress.add_task(text, total=total)
+            if self._progress is not None:
+                self._progress.start()
+        if self._progress is None:
+            return False
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(text, total=total)
         return True
 
     def describe(self, text: str) -> None:
         """Set the text beside the bar."""
-        if self._progress is not None:
-            for task in self._progress.task_ids:
-                self._progress.update(task, description=text)
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=text)
 
     def advance(self) -> None:
         """One more is done."""
-        if self._progress is not None:
-            for task in self._progress.task_ids:
-                self._progress.advance(task)
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task)
 
 
 def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
+    """A line of rich's own columns; None where stderr is too plain for one."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -141,13 +140,11 @@ class VerifyDisplay(ProgressBar):
         with self._lock:
             if exercise is not self._exercise:
                 self._exercise = exercise
-                self.start(exercise.id, self._modules(exercise))
+                from grader.course.mutants import wrong_answers
+
+                # The stub once, the solution and the right answers under each seed, the wrong ones.
+                rights = len(self._course.rights(exercise))
+                wrong = len(wrong_answers(self._course, exercise).answers)
+                times = self._seeds if self._write else 1
+                self.start(exercise.id, 1 + rights * self._seeds + wrong * times)
             self.advance()
-
-    def _modules(self, exercise: Exercise) -> int:
-        """The stub once, the solution and the right answers under each seed, the wrong ones."""
-        from grader.course.mutants import wrong_answers
-
-        rights = len(self._course.rights(exercise))
-        wrong = len(wrong_answers(self._course, exercise).answers)
-        return 1 + rights * self._seeds + wrong * (self._seeds if self._write else 1)

@@ -40,8 +40,6 @@ def show_proofs(
     complaints = exercises = 0
     for proof in proofs:
         print_lines(console, _proof_lines(console, proof))
-        for name in proof.written:
-            print_lines(console, hang(console, "  ", f"{clean(name, 1000)}: written"))
         if told:
             print_lines(console, _message_lines(console, proof))
         if worth:
@@ -51,27 +49,27 @@ def show_proofs(
         complaints += len(proof.complaints)
         exercises += 1
     count = counted(complaints, "complaint") if complaints else "No complaint"
-    summary = f"{count} about {counted(exercises, 'exercise')}."
-    say(console, summary, "bold")
+    say(console, f"{count} about {counted(exercises, 'exercise')}.", "bold")
     return complaints
 
 
 def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    """What was proved of an exercise, each complaint about it, and the files that were written."""
     rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
     counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
     verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
     if proof.unproved:
         verdict += f", without {proof.unproved}"
-    rows = [
-        ("    " if row else "  - ", Text(clean(line, 2000)))
-        for complaint in proof.complaints
-        for row, line in enumerate(complaint.splitlines())
-    ]
-    holds = not proof.complaints
-    return checked(console, holds, f"{proof.exercise}: {counts}: {verdict}", *rows)
+    yield from checked(console, not proof.complaints, f"{proof.exercise}: {counts}: {verdict}")
+    for complaint in proof.complaints:
+        for row, line in enumerate(complaint.splitlines()):
+            yield from hang(console, "    " if row else "  - ", clean(line, 2000))
+    for name in proof.written:
+        yield from hang(console, "  ", f"{clean(name, 1000)}: written")
 
 
 def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    """The tests that catch each wrong answer, with the messages that its student reads."""
     for wrong in proof.caught:
         title = f": {wrong.title}" if wrong.title else ""
         yield from hang(console, "  ", clean(f"{wrong.name}{title}", 2000), "bold")
@@ -89,12 +87,12 @@ def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
 
 
 def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    """What each wrong answer keeps of the points, the least first, and how many lose too much."""
     for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
         mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
-        line = Text(clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.title}", 2000))
+        line = clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.title}", 2000)
         yield from hang(console, "  ", line)
-    dear = sum(wrong.is_dear for wrong in proof.caught)
-    if dear:
+    if dear := sum(wrong.is_dear for wrong in proof.caught):
         count = counted(dear, "wrong answer")
         yield Text(f"  {count} lost more than a third for a mistake that is not marked as central.")
 
@@ -104,16 +102,13 @@ def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
     above = exercises = 0
     for report in reports:
         share = f"{report.exercise}: {report.share:.1%} of the points for words"
-        rows = [
-            ("  - ", Text(f"{test.visibility.value} {test.name}: {test.score:g}"))
-            for test in report.tests
-        ]
-        print_lines(console, checked(console, report.holds, share, *rows))
+        print_lines(console, checked(console, report.holds, share))
+        for test in report.tests:
+            say(console, f"  - {test.visibility.value} {test.name}: {test.score:g}")
         above += not report.holds
         exercises += 1
     few = "None is" if not above else f"{above} {'is' if above == 1 else 'are'}"
-    summary = f"{counted(exercises, 'exercise')}. {few} above a tenth."
-    say(console, summary, "bold")
+    say(console, f"{counted(exercises, 'exercise')}. {few} above a tenth.", "bold")
     return not above
 
 
@@ -123,17 +118,14 @@ def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
     for _, group in itertools.groupby(reports, lambda report: report.exercise):
         best, *others = sorted(group, key=lambda report: -report.share)
         text = f"{best.exercise}: at most {best.share:.1%} of the points"
-        rows = [
-            ("  ", Text(f"{report.forgery.value}: {report.share:.1%}", "dim"))
-            for report in (best, *others)
-            if report.share
-        ]
-        print_lines(console, checked(console, best.holds, text, *rows))
+        print_lines(console, checked(console, best.holds, text))
+        for report in (best, *others):
+            if report.share:
+                say(console, f"  {report.forgery.value}: {report.share:.1%}", "dim")
         above += not best.holds
         exercises += 1
     few = "In none of them a forgery earns" if not above else f"In {above} a forgery earns"
-    summary = f"{counted(exercises, 'exercise')}. {few} more than a tenth."
-    say(console, summary, "bold")
+    say(console, f"{counted(exercises, 'exercise')}. {few} more than a tenth.", "bold")
     return not above
 
 
@@ -148,29 +140,26 @@ def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
         survivors += len(report.survivors)
         complaints += len(report.complaints)
         exercises += 1
-    ends = [
-        f"{caught} of {counted(judged, 'mutant')} caught",
-        f"{equivalent} marked equivalent",
-        f"{survivors} unseen",
-        *([counted(complaints, "complaint")] if complaints else []),
-    ]
-    summary = f"{', '.join(ends)}, in {counted(exercises, 'exercise')}."
+    complained = f", {counted(complaints, 'complaint')}" if complaints else ""
+    summary = (
+        f"{caught} of {counted(judged, 'mutant')} caught, {equivalent} marked equivalent, "
+        f"{survivors} unseen{complained}, in {counted(exercises, 'exercise')}."
+    )
     say(console, summary, "bold")
     return not survivors and not complaints
 
 
 def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
+    """How many mutants of a solution were caught, and each one that no test sees, as a difference."""
     some = f"{report.judged} of " if report.judged < report.made else ""
     by_time = f" ({report.timed_out} by time)" if report.timed_out else ""
-    ends = [
-        f"{some}{counted(report.made, 'mutant')}",
-        f"{report.caught} caught{by_time}",
-        f"{report.equivalent} marked equivalent",
-        f"{len(report.survivors)} unseen",
-    ]
-    holds = not report.survivors and not report.complaints
-    rows = [("  - ", Text(clean(complaint, 2000))) for complaint in report.complaints]
-    yield from checked(console, holds, f"{report.exercise}: {', '.join(ends)}", *rows)
+    text = (
+        f"{report.exercise}: {some}{counted(report.made, 'mutant')}, {report.caught} caught{by_time}, "
+        f"{report.equivalent} marked equivalent, {len(report.survivors)} unseen"
+    )
+    yield from checked(console, not report.survivors and not report.complaints, text)
+    for complaint in report.complaints:
+        yield from hang(console, "  - ", clean(complaint, 2000))
     for mutant in report.survivors:
         inside = f", in {mutant.function}" if mutant.function else ""
         yield Text(f"  {report.solution}, line {mutant.number}{inside}")
@@ -197,27 +186,21 @@ def show_findings(
         print_lines(console, _attack_lines(console, result))
         total += 1
         missed += [] if result.stopped else [result]
-    print_lines(console, _ending(console, total, missed, held))
+    say(console, "")
+    print_lines(console, hang(console, "The walls that held: ", ", ".join(held) or "none"))
+    stopped = f"{total - len(missed)} of {counted(total, 'attack')} stopped."
+    names = ", ".join(result.attack.name for result in missed)
+    say(console, stopped + (f" Not stopped: {names}." if missed else ""), "bold")
     return missed
 
 
 def _attack_lines(console: Console, result: AttackResult) -> Iterator[Text]:
-    rows = [
-        ("  ", Text(f"NOT STOPPED, {trace.proof.value}: {trace.detail[:_LONGEST_EVIDENCE]}", "red"))
-        for trace in result.evidence
-    ]
-    if result.stopped:
-        rows = [("  ", Text(f"stopped: {result.by[:_LONGEST_EVIDENCE]}", "dim"))]
+    """An attack with what stopped it, or with what shows that it succeeded."""
     name = result.attack.name.replace("_", " ")
-    return checked(console, result.stopped, f"{name}: {result.attack.tries}", *rows)
-
-
-def _ending(
-    console: Console, total: int, missed: list[AttackResult], walls: tuple[str, ...]
-) -> Iterator[Text]:
-    held = ", ".join(walls) or "none"
-    yield Text()
-    yield from hang(console, "The walls that held: ", held)
-    stopped = f"{total - len(missed)} of {counted(total, 'attack')} stopped."
-    names = ", ".join(result.attack.name for result in missed)
-    yield Text(stopped + (f" Not stopped: {names}." if missed else ""), "bold")
+    yield from checked(console, result.stopped, f"{name}: {result.attack.tries}")
+    if result.stopped:
+        yield from hang(console, "  ", f"stopped: {result.by[:_LONGEST_EVIDENCE]}", "dim")
+        return
+    for trace in result.evidence:
+        text = f"NOT STOPPED, {trace.proof.value}: {trace.detail[:_LONGEST_EVIDENCE]}"
+        yield from hang(console, "  ", text, "red")

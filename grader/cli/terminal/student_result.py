@@ -22,7 +22,7 @@ from grader.gradebook.times import local, moment, submitted
 from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import shares
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status
-from grader.student.blocks import Section, every_test, fault, remarks
+from grader.student.blocks import every_test, fault, remarks
 from grader.text import clean, counted, number
 
 # A message of a request is cleaned once more: a file of another hand may be no gradebook of ours.
@@ -49,6 +49,7 @@ def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> 
 
 
 def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
+    """The points of an exercise, and each test that did not pass behind what it cost."""
     mark, words = status_words(exercise.status, marks_for(console))
     points = f"{number(exercise.score)} / {number(exercise.max_score)}"
     yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words)
@@ -57,20 +58,15 @@ def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
     elif exercise.status is not Status.UNJUDGED:
         sections = every_test(exercise, exercise.tests)
         for section, share in zip(sections, shares(exercise), strict=True):
-            yield from _test(console, section, share.missed)
+            test = section.test
+            if test is not None and test.outcome is not Outcome.PASSED:
+                cost = (f"-{share.missed:.2f}", "bold") if share.missed else ("0", "dim")
+                mark = outcome_mark(test.outcome, marks_for(console))
+                prefix = Text.assemble("  ", mark, " ", cost, "  ")
+                about = f"  {test.visibility.value} {test.name}"
+                yield from section_lines(console, section, _where, prefix=prefix, about=about)
     for line in remarks(exercise).splitlines():
         yield from hang(console, "      ", clean(line, LONGEST_LINE), "dim")
-
-
-def _test(console: Console, section: Section, cost: float) -> Iterator[Text]:
-    test = section.test
-    if test is None or test.outcome is Outcome.PASSED:
-        return
-    mark = outcome_mark(test.outcome, marks_for(console))
-    cost_text = (f"-{cost:.2f}", "bold") if cost else ("0", "dim")
-    prefix = Text.assemble("  ", mark, " ", cost_text, "  ")
-    about = f"  {test.visibility.value} {test.name}"
-    yield from section_lines(console, section, _where, prefix=prefix, about=about)
 
 
 def _where(place: Place) -> str:

@@ -13,13 +13,11 @@ from grader.cli import options as shared
 from grader.cli.border import Command
 
 if TYPE_CHECKING:
-    import queue
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import FrameType
 
-    from grader.cli.watch.loop import Submit
-    from grader.cli.watch.orders import Event
+    from grader.cli.watch.loop import Submit, WatchLoop
     from grader.cli.watch.screen import Face
     from grader.course.manifest import Course, Exercise
     from grader.results import ExerciseResult
@@ -60,8 +58,8 @@ def watch(
     It begins with the exercise that you name, or with the first one that is not done, and stays
     there until you save another one or press n.
 
-    On network drives and the like, where the system does not tell of saves, an answer may take a second
-    for the first two; then, or at once with --poll, the files are looked at all the time.
+    On network drives and the like, where the system does not tell of saves, an answer may take half a second
+    more; with --poll it does not.
 
     \b
     Examples:
@@ -77,55 +75,41 @@ def watch(
     workspace = shared.open_workspace(course)
     first = first or workspace.first_open() or course.exercises[0]
     submit = _submitter() if submits else None
-    import queue
 
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.errors import ErrorLines
-    from grader.cli.watch.keys import reading_keys
+    from grader.cli.watch.inputs import Saves, has_keyboard, reading_keys
     from grader.cli.watch.loop import KEYS, WatchLoop
-    from grader.cli.watch.orders import Crashed, Pressed, Saved
-    from grader.cli.watch.saves import Saves
     from grader.cli.watch.screen import Screen
     from grader.student.advice import Asked, Guide
 
-    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    has_keys = not as_errors and sys.stdout.isatty() and has_keyboard()
+    if submits and not has_keys:
+        raise click.UsageError("--submit is about a key, which needs a terminal: `grade submit`.")
+    options = shared.repeated("course_path")
+    guide = Guide(
+        course,
+        course.folder,
+        options,
+        options,
+        Asked.WATCHING if has_keys else Asked.WATCHING_WITHOUT_KEYS,
+        submit_key="s" if submits else "",
+    )
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_ended_by_signals(events))
-        has_keys = (
-            not as_errors
-            and sys.stdout.isatty()
-            and stack.enter_context(reading_keys(lambda key: events.put(Pressed(key))))
-        )
-        if submits and not has_keys:
-            raise click.UsageError(
-                "--submit is about a key, which needs a terminal: `grade submit`."
-            )
-        saves = Saves(
-            course,
-            lambda ids: events.put(Saved(ids)),
-            lambda error: events.put(Crashed(error)),
-            poll=poll,
-        )
-        stack.callback(saves.close)
-        offered = {k: key.word for k, key in KEYS.items() if submits or not key.needs_server}
-        options = shared.repeated("course_path")
-        asked = Asked.WATCHING if has_keys else Asked.WATCHING_WITHOUT_KEYS
-        guide = Guide(
-            course, course.folder, options, options, asked, submit_key="s" if submits else ""
-        )
         face: Face = ErrorLines(workspace, guide)
         if not as_errors:
-            screen = Screen(
-                open_console(sys.stdout),
-                workspace,
-                guide,
-                offered if has_keys else {},
-                lambda: saves.polling,
-            )
+            offered = {k: key.word for k, key in KEYS.items() if submits or not key.needs_server}
+            console = open_console(sys.stdout)
+            face = screen = Screen(console, workspace, guide, offered if has_keys else {})
             stack.callback(screen.close)
-            face = screen
+        loop = WatchLoop(workspace, face, _plotter(course), submit)
+        stack.enter_context(_ended_by_signals(loop, has_keys=has_keys))
+        if has_keys:
+            stack.enter_context(reading_keys(loop.later(loop.press)))
+        saves = Saves(course, loop.later(loop.save), loop.later(loop.crashed), poll=poll)
+        stack.callback(saves.close)
         with contextlib.suppress(KeyboardInterrupt):
-            WatchLoop(workspace, face, events, _plotter(course), submit).run(first)
+            loop.run(first)
     shared.tell_notices(workspace)
 
 
@@ -174,20 +158,26 @@ def _plotter(course: Course) -> Callable[[Exercise], str]:
 
 
 @contextlib.contextmanager
-def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
+def _ended_by_signals(loop: WatchLoop, *, has_keys: bool) -> Iterator[None]:
     """Let a signal end the loop in order, the terminal put back.
 
-    Another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture.
+    A window of another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture, and
+    hands back a terminal as it likes it.
     """
-    from grader.cli.watch.orders import Redraw
+    from grader.cli.watch.inputs import mute
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    def redraw(_: int, __: FrameType | None) -> None:
-        events.put(Redraw())
+    def redraw() -> None:
+        if has_keys:
+            mute()
+        loop.draw()
 
-    handlers = ("SIGTERM", end), ("SIGHUP", end), ("SIGWINCH", redraw), ("SIGCONT", redraw)
+    def call(_: int, __: FrameType | None) -> None:
+        loop.later(redraw)()
+
+    handlers = ("SIGTERM", end), ("SIGHUP", end), ("SIGWINCH", call), ("SIGCONT", call)
     before = {
         name: signal.signal(getattr(signal, name), handler)
         for name, handler in handlers

@@ -1,37 +1,36 @@
-"""The loop of `grade watch`: each save, key, test and verdict changes the view."""
+"""The loop of `grade watch`: each save, key, test and verdict changes the view.
+
+A file is judged only if its content changed, and the newest content wins: new orders to the judge call off the
+old ones.
+"""
 
 from __future__ import annotations
 
+import functools
 import queue
 import threading
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
-from grader.cli.watch.orders import (
-    Crashed,
-    Event,
-    HandInProgress,
-    NotServed,
-    Orders,
-    Plotted,
-    Pressed,
-    Redraw,
-    Saved,
-    Served,
-    TestProgress,
-)
 from grader.cli.watch.screen import Face, Shows, View
 from grader.course.manifest import Exercise
-from grader.errors import GraderError
-from grader.judge.warm import Answer
+from grader.course.suite import tests_of
+from grader.errors import CourseError, GraderError
+from grader.grading import settle
+from grader.judge.assignment import GradingOptions
+from grader.judge.warm import Answer, Order, WarmJudge
 from grader.results import ExerciseResult, Status
 from grader.student.progress import Standing, digest_of, next_open
 from grader.student.workspace import Workspace
 from grader.text import number
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_OPTIONS = GradingOptions()
 _QUICK_SECONDS = 0.4
 # Python handles a signal in this thread alone, and a wait without an end may not be interrupted by
 # it: not by Ctrl-C on Windows, nor on Linux by what reached another thread first, as a SIGCONT does.
@@ -40,35 +39,98 @@ _WAIT_SECONDS = 0.2
 Submit = Callable[[Exercise, bytes, Callable[[str], None]], ExerciseResult]
 
 
-class _Hint(NamedTuple):
-    """A hint on show, and the number of the newest order when it was asked for."""
+class Orders:
+    """What a warm judge was asked, and what it answered: `open` are the orders that wait for an answer."""
 
-    number: int
-    order: int
+    def __init__(self, workspace: Workspace, judge: WarmJudge) -> None:
+        self._workspace, self._course, self._judge = workspace, workspace.course, judge
+        # By exercise: the source that was judged last, and its result.
+        self._known: dict[str, tuple[bytes | None, ExerciseResult]] = {}
+        self._number = 0
+        self.open: list[Order] = []
+
+    def warm_up(self, exercise: Exercise) -> None:
+        """Have the stub judged, unseen, so that a first save finds the judge warm."""
+        self._judge.ask([Order(-1, exercise, self._course.stub(exercise).source)])
+
+    def is_new(self, exercise: Exercise) -> bool:
+        """Whether the file is neither what was judged last nor what is being judged."""
+        source = self._workspace.handed(exercise).source
+        asked = [order.source for order in self.open if order.exercise is exercise]
+        if asked:
+            return source != asked[0]
+        return exercise.id not in self._known or source != self._known[exercise.id][0]
+
+    def known(self, exercises: Sequence[Exercise]) -> tuple[ExerciseResult, ...]:
+        """The newest results of these exercises, of those that have one."""
+        return tuple(self._known[e.id][1] for e in exercises if e.id in self._known)
+
+    def place(self, exercises: Sequence[Exercise]) -> None:
+        """Settle what needs no judge, and have the rest judged; what was asked before is off.
+
+        Raises CourseError for an exercise without a suite.
+        """
+        self._number += 1
+        self.open = []
+        for exercise in exercises:
+            if not self._course.suites(exercise):
+                raise CourseError(
+                    f"The exercise {exercise.id!r} has no suite: nothing can be judged."
+                )
+            handed = self._workspace.handed(exercise)
+            result = settle(self._course, exercise, handed, _OPTIONS)
+            if result is not None:
+                self._known[exercise.id] = (handed.source, result)
+            elif handed.source is not None:
+                self.open.append(Order(self._number, exercise, handed.source))
+        self._judge.ask(self.open)
+
+    def take(self, answer: Answer) -> bool:
+        """Keep an answer of the judge; return False if its order was called off."""
+        order, result = answer.order, answer.result
+        if result is not None:
+            # Also an answer that is no longer waited for is a verdict on that source.
+            self._workspace.logbook.record(order.exercise, order.source, result)
+        if order not in self.open:
+            return False
+        self.open.remove(order)
+        if result is not None:
+            self._known[order.exercise.id] = (order.source, result)
+        return True
 
 
 class WatchLoop:
-    """The loop over the events, which any thread may put; `plot` plots and says where, `submit` hands in."""
+    """Changes the view one call after the other; what other threads and signals call is made `later`.
+
+    `plot` plots an exercise and says where, `submit` hands in.
+    """
 
     def __init__(
         self,
         workspace: Workspace,
         face: Face,
-        events: queue.SimpleQueue[Event],
         plot: Callable[[Exercise], str],
         submit: Submit | None = None,
     ) -> None:
-        self._events = events
         self._workspace, self._face, self._plot, self._submit = workspace, face, plot, submit
         self._course = workspace.course
-        self._orders = Orders(workspace, events.put)
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._judge = WarmJudge(
+            self._course,
+            answer=self.later(self._answer),
+            test=self.later(self._tested),
+            crashed=self.later(self.crashed),
+        )
+        self._orders = Orders(workspace, self._judge)
         self._since, self._is_over = time.monotonic(), False
         self._view = View(self._course.exercises[0])
-        # By exercise: the hint on show, which stays until the exercise passes.
-        self._hints: dict[str, _Hint] = {}
-        # By exercise: the source that is with the server, and the server's newest verdict.
+        # By exercise: the hint on show. It stays until the exercise passes, and one of these stays beyond the
+        # present judging: it was asked for meanwhile, and is still to be read.
+        self._hints: dict[str, int] = {}
+        self._new_hints: set[str] = set()
+        # By exercise: the source that is with the server, and the server's newest verdict with its source.
         self._sent: dict[str, bytes] = {}
-        self._served: dict[str, Served] = {}
+        self._served: dict[str, tuple[bytes, ExerciseResult]] = {}
 
     def run(self, exercise: Exercise) -> None:
         """Begin with an exercise, and go on until the key q; a KeyboardInterrupt ends it, too.
@@ -80,52 +142,29 @@ class WatchLoop:
             if not self._orders.open:
                 self._orders.warm_up(exercise)
             while not self._is_over:
-                self._react(self._next_event())
+                try:
+                    call = self._calls.get(timeout=_WAIT_SECONDS)
+                except queue.Empty:
+                    continue
+                call()
         finally:
-            self._orders.close()
+            self._judge.close()
 
-    def _next_event(self) -> Event:
-        while True:
-            try:
-                return self._events.get(timeout=_WAIT_SECONDS)
-            except queue.Empty:
-                continue
+    def later(self, call: Callable[P, None]) -> Callable[P, None]:
+        """Make of a method one that another thread or a signal may call: the loop calls it, in turn."""
 
-    def _react(self, event: Event) -> None:
-        """Do what an event asks for."""
-        match event:
-            case Pressed(key):
-                if key in KEYS:
-                    KEYS[key].action(self)
-            case Saved(ids):
-                self._save(ids)
-            case Redraw():
-                self._draw()
-            case TestProgress(order, count):
-                # A quick judging is not worth a flicker.
-                if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
-                    total = self._orders.tests(order)
-                    self._say(f"judging {order.exercise.id}: {count} of {total} tests")
-            case Answer():
-                self._answer(event)
-            case Plotted(exercise, text):
-                if exercise is self._view.exercise:
-                    self._show(notes=text, status=self._status())
-            case HandInProgress(text):
-                if not self._orders.open:
-                    self._say(text)
-            case Served():
-                self._take_verdict(event)
-            case NotServed(exercise, source, fault):
-                if self._sent.get(exercise.id) == source:
-                    del self._sent[exercise.id]
-                    self._show(notes=f"{exercise.id}: {fault}", status=self._status())
-            case Crashed(error):
-                raise error
+        def hand_in(*args: P.args, **kwargs: P.kwargs) -> None:
+            self._calls.put(functools.partial(call, *args, **kwargs))
 
-    # --- saves and verdicts ---------------------------------------------------------------------
+        return hand_in
 
-    def _save(self, ids: tuple[str, ...]) -> None:
+    def press(self, key: str) -> None:
+        """Do what a key means."""
+        if key in KEYS:
+            KEYS[key].action(self)
+
+    def save(self, ids: tuple[str, ...]) -> None:
+        """Answer a save of these exercises, the last one saved last."""
         self._workspace.read_again()
         changed = [name for name in ids if self._orders.is_new(self._course.exercise(name))]
         if changed:
@@ -136,55 +175,76 @@ class WatchLoop:
                 self._turn_to(self._course.exercise(ids[-1]))
             self._say("saved again, and nothing changed; r reruns it")
 
+    def crashed(self, error: Exception) -> None:
+        """End the loop with an exception that ended a thread of the grader."""
+        raise error
+
+    def draw(self) -> None:
+        """Draw the view, with the hint that is on show of its exercise."""
+        exercise, shows = self._view.exercise.id, self._view.shows
+        _, verdict = self._served.get(exercise, (None, None))
+        self._view = msgspec.structs.replace(
+            self._view,
+            hint=self._hints.get(exercise) if shows is Shows.EXERCISE else None,
+            judging=bool(self._orders.open),
+            served=verdict is not None and self._view.results == (verdict,),
+        )
+        self._face.draw(self._view)
+
+    # --- judging --------------------------------------------------------------------------------
+
     def _turn_to(self, exercise: Exercise) -> None:
         """Show an exercise, with its verdict as its file is now."""
         same = exercise is self._view.exercise and self._view.shows is Shows.EXERCISE
         self._view = View(exercise, results=self._view.results if same else ())
         if self._orders.is_new(exercise) or self._orders.open:
-            self._judge([exercise])
+            self._begin_judging([exercise])
         else:
             self._show(results=self._results())
 
-    def _judge(self, exercises: list[Exercise]) -> None:
+    def _begin_judging(self, exercises: list[Exercise]) -> None:
         """Show the verdicts on these, or that they are being judged; what was asked before is off."""
         self._since = time.monotonic()
+        self._new_hints.clear()
         self._orders.place(exercises)
-        if not self._orders.open:
-            self._show(results=self._results(), status=_clock())
-        else:
+        if self._orders.open:
             # The last results stay, as such, until there are newer ones.
             status = f"judging {self._orders.open[0].exercise.id}"
             self._show(notes=self._view.notes, status=status)
+        else:
+            self._show(results=self._results(), status=_clock())
+
+    def _tested(self, order: Order, count: int) -> None:
+        """Say how many tests of an order ended; a quick judging is not worth a flicker."""
+        if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
+            total = len(tests_of(self._course, order.exercise, _OPTIONS.suites))
+            self._say(f"judging {order.exercise.id}: {count} of {total} tests")
 
     def _answer(self, answer: Answer) -> None:
+        """Show the results once the last order of several is answered."""
         if not self._orders.take(answer):
             return
-        ended = not self._orders.open
-        results = self._results() if ended else None
+        results = None if self._orders.open else self._results()
         if answer.result is None:
             status = "not judged: a fault of the grader; r tries again"
             self._show(results=results, notes=answer.fault, status=status)
             return
-        if answer.result.status is Status.PASSED:
-            self._drop_hint(answer)
-        if ended:
+        name = answer.order.exercise.id
+        if answer.result.status is Status.PASSED and name not in self._new_hints:
+            self._hints.pop(name, None)
+        if results is not None:
             status = f"{_clock()}  judged in {self._seconds():.2f} s"
             # What a key brought meanwhile, the word of a picture, is still to be read.
             self._show(results=results, notes=self._view.notes, status=status)
 
-    def _drop_hint(self, answer: Answer) -> None:
-        """A hint has helped; one that was asked for while this was judged is still to be read."""
-        hint = self._hints.get(answer.order.exercise.id)
-        if hint is not None and hint.order < answer.order.number:
-            del self._hints[answer.order.exercise.id]
-
     def _results(self) -> tuple[ExerciseResult, ...]:
+        """The newest results of what is on show: the server's where it judged the file as it is now."""
         if self._view.shows is Shows.ALL:
             return self._orders.known(self._course.exercises)
         exercise = self._view.exercise
-        served = self._served.get(exercise.id)
-        if served is not None and served.source == self._workspace.handed(exercise).source:
-            return (served.result,)
+        source, verdict = self._served.get(exercise.id, (None, None))
+        if verdict is not None and source == self._workspace.handed(exercise).source:
+            return (verdict,)
         return self._orders.known([exercise])
 
     def _seconds(self) -> float:
@@ -199,7 +259,7 @@ class WatchLoop:
     def _all(self) -> None:
         self._workspace.read_again()
         self._view = View(self._view.exercise, Shows.ALL)
-        self._judge(list(self._course.exercises))
+        self._begin_judging(list(self._course.exercises))
 
     def _rerun(self) -> None:
         self._workspace.read_again()
@@ -207,13 +267,13 @@ class WatchLoop:
             # What is here is shown again, and may be handed in again.
             del self._sent[self._view.exercise.id]
         self._view = View(self._view.exercise, results=self._view.results)
-        self._judge([self._view.exercise])
+        self._begin_judging([self._view.exercise])
 
     def _hint(self) -> None:
         exercise, logbook = self._view.exercise, self._workspace.logbook
-        number = logbook.next_hint(exercise)
-        logbook.see_hint(exercise, number)
-        self._hints[exercise.id] = _Hint(number, self._orders.number)
+        self._hints[exercise.id] = logbook.next_hint(exercise)
+        logbook.see_hint(exercise, self._hints[exercise.id])
+        self._new_hints.add(exercise.id)
         self._back()
 
     def _list(self) -> None:
@@ -222,7 +282,7 @@ class WatchLoop:
         else:
             self._workspace.read_again()
             self._view = msgspec.structs.replace(self._view, shows=Shows.LIST, notes="")
-            self._draw()
+            self.draw()
 
     def _back(self) -> None:
         """From a list to the exercise; what is being judged goes on."""
@@ -230,6 +290,7 @@ class WatchLoop:
         self._show(results=self._results(), status=self._view.status)
 
     def _next(self) -> None:
+        """Turn to the next exercise that is not done; with a server, that lacks full marks."""
         self._workspace.read_again()
         full, standings = Standing.FULL_MARKS, self._workspace.standings()
         by_server = self._submit is not None
@@ -250,52 +311,53 @@ class WatchLoop:
     def _begin_plot(self) -> None:
         exercise = self._view.exercise
 
-        def work() -> None:
-            try:
-                text = self._plot(exercise)
-            except (GraderError, OSError) as error:
-                text = str(error)
-            self._events.put(Plotted(exercise, text))
+        def plotted(text: str) -> None:
+            if exercise is self._view.exercise:
+                self._show(notes=text, status=self._status())
 
-        threading.Thread(target=work, daemon=True).start()
+        self._beside(lambda: self._plot(exercise), plotted, plotted)
         self._say(f"plotting {exercise.id}")
 
     def _begin_submit(self) -> None:
+        """Hand in the exercise that is shown, unless the server has the file as it is."""
         submit, exercise = self._submit, self._view.exercise
         if submit is None:
             self._say("`grade watch --submit` hands in to the server of your course")
             return
         self._workspace.read_again()
         handed = self._workspace.handed(exercise)
-        source = handed.source
-        if source is None:
+        if handed.source is None:
             self._show(notes=handed.problem, status=_clock())
-        elif source == self._sent.get(exercise.id):
+        elif handed.source == self._sent.get(exercise.id):
             self._say(f"{exercise.id} is handed in already, as it is now")
         else:
-            self._sent[exercise.id] = source
-            self._hand_in(submit, exercise, source)
+            self._sent[exercise.id] = handed.source
+            self._hand_in(submit, exercise, handed.source)
 
     def _hand_in(self, submit: Submit, exercise: Exercise, source: bytes) -> None:
-        put = self._events.put
+        """Hand in beside the loop, which shows the place in the queue and then the verdict."""
 
-        def work() -> None:
-            try:
-                result = submit(exercise, source, lambda text: put(HandInProgress(text)))
-                put(Served(exercise, source, result))
-            except (GraderError, OSError) as error:
-                put(NotServed(exercise, source, str(error)))
+        def waiting(text: str) -> None:
+            if not self._orders.open:
+                self._say(text)
 
-        threading.Thread(target=work, daemon=True).start()
+        def served(result: ExerciseResult) -> None:
+            # Otherwise a newer file is with the server.
+            if self._sent.get(exercise.id) == source:
+                self._take_verdict(exercise, source, result)
+
+        def refused(fault: str) -> None:
+            if self._sent.get(exercise.id) == source:
+                del self._sent[exercise.id]
+                self._show(notes=f"{exercise.id}: {fault}", status=self._status())
+
+        self._beside(lambda: submit(exercise, source, self.later(waiting)), served, refused)
         self._say(f"handing in {exercise.id}")
 
-    def _take_verdict(self, served: Served) -> None:
+    def _take_verdict(self, exercise: Exercise, source: bytes, result: ExerciseResult) -> None:
         """Show a verdict of the server where its file is on show as it is now; else say it."""
-        exercise, result = served.exercise, served.result
-        if self._sent.get(exercise.id) != served.source:
-            return  # a newer file is with the server
-        self._served[exercise.id] = served
-        self._workspace.logbook.record_served(exercise, digest_of(served.source), result)
+        self._served[exercise.id] = (source, result)
+        self._workspace.logbook.record_served(exercise, digest_of(source), result)
         words = f"{number(result.score)} of {number(result.max_score)} points from the server"
         is_shown = exercise is self._view.exercise and self._view.shows is Shows.EXERCISE
         if is_shown and not self._orders.open and self._results() == (result,):
@@ -303,6 +365,21 @@ class WatchLoop:
         else:
             notes = f"{exercise.id}, as you handed it in: {words}."
             self._show(notes=notes, status=self._status())
+
+    def _beside(
+        self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[str], None]
+    ) -> None:
+        """Do what takes long in a thread; the loop goes on with what came of it."""
+
+        def run() -> None:
+            try:
+                outcome = work()
+            except (GraderError, OSError) as error:
+                self.later(failed)(str(error))
+            else:
+                self.later(done)(outcome)
+
+        threading.Thread(target=run, daemon=True).start()
 
     # --- showing --------------------------------------------------------------------------------
 
@@ -315,18 +392,7 @@ class WatchLoop:
     ) -> None:
         shown = self._view.results if results is None else results
         self._view = msgspec.structs.replace(self._view, results=shown, notes=notes, status=status)
-        self._draw()
-
-    def _draw(self) -> None:
-        """Draw the view, with the hint that is on show of its exercise."""
-        hint = self._hints.get(self._view.exercise.id)
-        number = hint.number if hint is not None and self._view.shows is Shows.EXERCISE else None
-        stale = bool(self._orders.open)
-        handed = self._served.get(self._view.exercise.id)
-        served = handed is not None and self._view.results == (handed.result,)
-        self._face.draw(
-            msgspec.structs.replace(self._view, hint=number, stale=stale, served=served)
-        )
+        self.draw()
 
     def _status(self) -> str:
         """The status beside what came while something may be judged."""

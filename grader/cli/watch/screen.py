@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -20,7 +20,7 @@ from grader.cli.terminal.console import (
     whole_words,
 )
 from grader.cli.terminal.course import exercise_lines, hint_lines
-from grader.cli.terminal.result import brief_panel, panel
+from grader.cli.terminal.result import Panel
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult
 from grader.student.advice import Guide
@@ -29,30 +29,58 @@ from grader.student.workspace import Workspace
 from grader.text import clean
 
 _LONGEST_LINE = 1000
-# The progress and the next step, which stay when a body is cut.
-_END = 3
-# Of a hint so many lines are shown, and what is wrong is cut for it.
-_LEAST_ADDED = 4
+# Of a list the progress stays, and of a hint so many lines: for them the rest is cut.
+_END_OF_LIST, _LEAST_ADDED = 2, 4
+
+
+class Shows(enum.Enum):
+    """The kinds of content of the screen."""
+
+    EXERCISE = "exercise"
+    LIST = "list"
+    ALL = "all"
+
+
+class View(msgspec.Struct, frozen=True):
+    """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status.
+
+    While something is `judging`, the results are the last ones; they are `served` where a server judged, by
+    all tests.
+    """
+
+    exercise: Exercise
+    shows: Shows = Shows.EXERCISE
+    results: tuple[ExerciseResult, ...] = ()
+    hint: int | None = None
+    notes: str = ""
+    status: str = ""
+    judging: bool = False
+    served: bool = False
+
+
+class Face(Protocol):
+    """A screen, or a stand-in for one."""
+
+    def draw(self, view: View) -> None:
+        """Show all of it."""
+
+    def status(self, text: str) -> None:
+        """Show that the status is this now; all else stays."""
 
 
 class Screen:
     """The screen of `grade watch`: redrawn in place on a terminal, one panel below the other elsewhere.
 
-    `keys` are offered with what they mean; `polling` says why the files are looked at all the time.
+    `keys` are offered with what they mean.
     """
 
     def __init__(
-        self,
-        console: Console,
-        workspace: Workspace,
-        guide: Guide,
-        keys: dict[str, str],
-        polling: Callable[[], str],
+        self, console: Console, workspace: Workspace, guide: Guide, keys: dict[str, str]
     ) -> None:
         self._console, self._workspace, self._guide = console, workspace, guide
-        self._keys, self._polling = keys, polling
+        self._keys = keys
         self._in_place = not is_plain(console)
-        self._is_stale = False
+        self._is_dimmed = False
         if self._in_place:
             # What stands on the screen moves up and stays; from here on only the screen is cleared.
             self._write("\n" * console.height)
@@ -67,7 +95,7 @@ class Screen:
         if not self._in_place:
             self._append(view)
             return
-        self._is_stale = view.stale and bool(view.results) and view.shows is not Shows.LIST
+        self._is_dimmed = view.judging and bool(view.results) and view.shows is not Shows.LIST
         footer = [*self._offer(), self._status(view.status)]
         body = self._fitting(view, self._console.height - len(footer) - 1)
         with self._console.capture() as captured:
@@ -77,55 +105,67 @@ class Screen:
 
     def status(self, text: str) -> None:
         """Show another status; it is the last line of the screen."""
-        if not self._in_place:
-            # The answer to a key; who sits at no terminal pressed none.
-            if self._keys and not text.startswith("judging"):
-                print_lines(self._console, [self._status(text)])
-                self._console.file.flush()
-        else:
+        if self._in_place:
             with self._console.capture() as captured:
                 self._console.print(self._status(text), end="", soft_wrap=True)
             self._write("\r\x1b[K" + captured.get())
+        elif self._keys and not text.startswith("judging"):
+            # The answer to a key. Without a terminal there are none.
+            print_lines(self._console, [self._status(text)])
+            self._console.file.flush()
 
     def _append(self, view: View) -> None:
         """Write a view where nothing can be taken back: a result only once it is final."""
-        final = not view.status.startswith("judging")
-        if not final and not self._keys:
+        if view.judging and not self._keys:
             return
-        lines = [
-            *(self._main(view, FIRST_FINDINGS) if final or view.shows is Shows.LIST else ()),
-            *(self._added(view) if final else ()),
-            *(self._offer() if self._keys and final else ()),
-            self._status(view.status),
-            Text(),
-        ]
-        print_lines(self._console, lines)
+        lines: list[Text] = []
+        if not view.judging or view.shows is Shows.LIST:
+            lines += self._main(view, FIRST_FINDINGS)
+        if not view.judging:
+            lines += [*self._added(view), *(self._offer() if self._keys else ())]
+        print_lines(self._console, [*lines, self._status(view.status), Text()])
         self._console.file.flush()
 
     def _write(self, text: str) -> None:
         self._console.file.write(text)
         self._console.file.flush()
 
+    # --- the body -------------------------------------------------------------------------------
+
+    def _fitting(self, view: View, rows: int) -> list[Text]:
+        """The body in at most so many rows: with fewer findings, then with what is wrong alone, then cut."""
+        added = list(self._added(view))
+        for shown in range(FIRST_FINDINGS, 0, -1):
+            main = list(self._main(view, shown))
+            if height_of(self._console, [*main, *added]) <= rows:
+                return [*main, *added]
+        if view.shows is Shows.LIST or not view.results:
+            top, end = main[:-_END_OF_LIST], main[-_END_OF_LIST:]
+        else:
+            top, end = (list(self._dimmed(lines)) for lines in self._panel(view).brief())
+        # What is wrong stays whole where it can, and of a hint what there is room for.
+        top = self._cut(top, rows - height_of(self._console, [*end, *added[:_LEAST_ADDED]]))
+        return [*top, *end, *self._cut(added, rows - height_of(self._console, [*top, *end]))]
+
     def _main(self, view: View, shown: int) -> Iterator[Text]:
         """The list, or the panel with so many findings, or the exercise that is judged for the first time."""
         if view.shows is Shows.LIST:
             yield from exercise_lines(self._console, self._workspace, opened=view.exercise.chapter)
         elif view.results:
-            lines = panel(self._console, view.results, self._guide_of(view), shown=shown)
-            yield from self._dimmed(lines)
+            yield from self._dimmed(self._panel(view).lines(shown=shown))
         else:
             yield from whole_words(self._console, self._guide.course.title, "bold")
             yield Text()
-            title = Text(view.exercise.title)
-            yield from hang(self._console, f"  {view.exercise.id}  ", title)
+            yield from hang(self._console, f"  {view.exercise.id}  ", view.exercise.title)
 
-    def _guide_of(self, view: View) -> Guide:
+    def _panel(self, view: View) -> Panel:
         standings = self._workspace.standings()
-        return msgspec.structs.replace(self._guide, standings=standings, by_all_tests=view.served)
+        guide = msgspec.structs.replace(self._guide, standings=standings, by_all_tests=view.served)
+        return Panel(self._console, view.results, guide)
 
     def _dimmed(self, lines: Iterable[Text]) -> Iterator[Text]:
         """A verdict, dimmed while a newer one is on its way."""
-        return (Text(line.plain, "dim") if self._is_stale else line for line in lines)
+        return (Text(line.plain, "dim") if self._is_dimmed else line for line in lines)
 
     def _added(self, view: View) -> Iterator[Text]:
         """The hint and the notes that a key brought."""
@@ -135,25 +175,6 @@ class Screen:
         for line in view.notes.splitlines():
             yield from hang(self._console, "", clean(line, _LONGEST_LINE))
 
-    def _fitting(self, view: View, rows: int) -> list[Text]:
-        """The body in at most so many rows: with fewer findings, then with what is wrong alone, then cut."""
-        added = list(self._added(view))
-        for shown in range(FIRST_FINDINGS, 0, -1):
-            main = list(self._main(view, shown))
-            if height_of(self._console, [*main, *added]) <= rows:
-                return [*main, *added]
-        top, end = main[:-_END], main[-_END:]
-        if view.shows is not Shows.LIST and view.results:
-            top, end = map(list, map(self._dimmed, self._brief(view)))
-            left = rows - height_of(self._console, [*top, *end])
-            if left >= height_of(self._console, added[:_LEAST_ADDED]):
-                # What is wrong stays whole, and of a hint what there is room for.
-                return [*top, *end, *self._cut(added, left)]
-        return [*self._cut(top, rows - height_of(self._console, [*end, *added])), *end, *added]
-
-    def _brief(self, view: View) -> tuple[list[Text], list[Text]]:
-        return brief_panel(self._console, view.results, self._guide_of(view))
-
     def _cut(self, lines: list[Text], rows: int) -> list[Text]:
         """The lines that so many rows hold, and how many more there are."""
         shown = list(lines)
@@ -162,6 +183,8 @@ class Screen:
         while shown and height_of(self._console, shown) >= rows:
             shown.pop()
         return [*shown, Text(f"  ({len(lines) - len(shown)} more lines in a taller window)", "dim")]
+
+    # --- below it -------------------------------------------------------------------------------
 
     def _offer(self) -> Iterator[Text]:
         """The keys; in a narrow window on more than one line."""
@@ -175,44 +198,9 @@ class Screen:
         yield line
 
     def _status(self, status: str) -> Text:
-        polling = self._polling()
-        if self._is_stale and status.startswith("judging"):
+        is_judging = status.startswith("judging")
+        if self._is_dimmed and is_judging:
             status += "  (above: the last result)"
-        text = status + (f"  (looking for saves all the time: {polling})" if polling else "")
-        line = cut(text, self._console.width - 1, marks_for(self._console))
-        line.stylize("yellow" if status.startswith("judging") else "dim")
+        line = cut(status, self._console.width - 1, marks_for(self._console))
+        line.stylize("yellow" if is_judging else "dim")
         return line
-
-
-class Shows(enum.Enum):
-    """The kinds of content of the screen."""
-
-    EXERCISE = "exercise"
-    LIST = "list"
-    ALL = "all"
-
-
-class View(msgspec.Struct, frozen=True):
-    """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status.
-
-    They are `stale` while newer ones are on their way, and `served` where a server judged, by all tests.
-    """
-
-    exercise: Exercise
-    shows: Shows = Shows.EXERCISE
-    results: tuple[ExerciseResult, ...] = ()
-    hint: int | None = None
-    notes: str = ""
-    status: str = ""
-    stale: bool = False
-    served: bool = False
-
-
-class Face(Protocol):
-    """A screen, or a stand-in for one."""
-
-    def draw(self, view: View) -> None:
-        """Show all of it."""
-
-    def status(self, text: str) -> None:
-        """Show that the status is this now; all else stays."""

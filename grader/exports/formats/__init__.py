@@ -1,5 +1,5 @@
-"""The formats of `grade export`: a module here is a format, under the module's name.
+"""The formats of `grade export`, those of one platform or one kind in a module.
 
-Its `FORMAT` says what the format is for, which options it reads, and how it is written. The command,
-its help and the tests find it by looking into this folder.
+`FORMATS` of a module says what each of its formats is for, which options it reads, and how it is written. The
+command, its help and the tests find it by its name in the table of `grader.exports`.
 """

@@ -13,7 +13,7 @@ from typing import IO
 
 from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
+from grader.exports.matching import Grades, Key, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
@@ -41,11 +41,11 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     """Fill in the template, or without one write a file from which Canvas makes a new assignment."""
     if options.template is None:
         return _new(entries, out, options)
-    sheet = read_sheet(options.template)
-    return _Template(sheet, options).fill(entries, out)
+    return _Template(read_sheet(options.template), options).fill(entries, out)
 
 
 def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write the columns that Canvas asks for and one new assignment, worth what the course is."""
     table, nameless, unfinished = Table(out), 0, 0
     first = next(iter(entries), None)
     if first is None:
@@ -60,7 +60,8 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
         unfinished += whole is None
         table.row(
             [
-                _no_points_row(student.name or student.id),
+                # Canvas would take a name with these words for the row of the points.
+                one_line(student.name or student.id).replace(_POINTS, _POINTS.replace(" ", "_")),
                 *ids,
                 student.ids.get("section", ""),
                 "" if whole is None else number(whole),
@@ -75,11 +76,6 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     return notes
 
 
-def _no_points_row(name: str) -> str:
-    """A name that Canvas does not take for the row of the points, wherever in it the words stand."""
-    return one_line(name).replace(_POINTS, _POINTS.replace(" ", "_"))
-
-
 class _Template:
     """Canvas's own file: which column is the assignment, which rows are students."""
 
@@ -91,23 +87,30 @@ class _Template:
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write the columns up to Section and the assignment; every row is kept, in its order."""
-        rows = self._sheet.rows
-        students = [at for at, row in enumerate(rows) if self._is_student(row)]
+        rows, mine = self._sheet.rows, self._assignment
+        students = [
+            at for at, row in enumerate(rows) if row[self._id].strip() and _POINTS not in row[0]
+        ]
         grades = Grades(entries, lambda entry: person_of(entry.student), self._options.out_of)
-        matching = match(grades.people, [self._identity(rows[at]) for at in students], _KEYS)
-        person_at = {students[row]: person for row, person in matching.person_of.items()}
-        notes = self._scale_note(grades)
+        matched = grades.match([self._identity(rows[at]) for at in students], _KEYS)
+        person_at = {students[row]: person for row, person in matched.items()}
+        marks = [row[mine] for row in rows if _POINTS in row[0]]
+        notes = grades.scale_note(
+            "The assignment has {} points in Canvas", marks[0] if marks else ""
+        )
         table = self._sheet.start(out)
-        table.kept(self._cells(self._sheet.header, self._sheet.header[self._assignment]))
+        header, end = self._sheet.header, self._section + 1
+        table.kept([*header[:end], header[mine]])
         for at, row in enumerate(rows):
-            score = row[self._assignment]
+            score = row[mine]
             if at in person_at:
                 score = self._score(row, grades.totals[person_at[at]], notes)
-            table.kept(self._cells(row, score))
+            table.kept([*row[:end], score])
         empty = [one_line(rows[at][0]) for at in students if at not in person_at]
-        return [*notes, *match_notes(grades.people, matching, empty)]
+        return [*notes, *grades.notes(empty)]
 
     def _score(self, row: tuple[str, ...], whole: float | None, notes: list[str]) -> str:
+        """The cell of a student: the points, or what is there where no score may undo it, with a note."""
         name, score = one_line(row[0]), row[self._assignment]
         if whole is None:
             notes.append(f"{name}: has no score, because a fault of the grader left it unjudged.")
@@ -117,12 +120,6 @@ class _Template:
             return number(whole)
         return score
 
-    def _cells(self, row: tuple[str, ...], score: str) -> list[str]:
-        return [*row[: self._section + 1], score]
-
-    def _is_student(self, row: tuple[str, ...]) -> bool:
-        return bool(row[self._id].strip()) and _POINTS not in row[0]
-
     def _identity(self, row: tuple[str, ...]) -> dict[str, str]:
         cells = dict(zip(self._sheet.header, (cell.strip() for cell in row), strict=False))
         name = cells.get("Student") or f"{cells.get('LastName', '')}, {cells.get('FirstName', '')}"
@@ -130,6 +127,7 @@ class _Template:
         return {**cells, "Student": name_key(name), "SIS Login ID": login}
 
     def _find_section(self) -> int:
+        """The last column about the student; raises ExportError where the file is not Canvas's."""
         header = self._sheet.header
         if "ID" not in header[1:3] or "Section" not in header:
             raise ExportError(
@@ -139,11 +137,15 @@ class _Template:
         return header.index("Section")
 
     def _find_assignment(self) -> int:
+        """The column to fill in: by its title or its id, or the only one. Raises ExportError."""
         titles = {at: title for at, title in enumerate(self._sheet.header) if self._is_open(at)}
         places, wanted = list(titles), self._options.column.strip()
         if wanted:
             places = [at for at, title in titles.items() if title.strip() == wanted] or [
-                at for at, title in titles.items() if wanted in _title_and_id(title)
+                at
+                for at, title in titles.items()
+                if (parts := _WITH_ID.fullmatch(title))
+                and wanted in (parts["name"].strip(), parts["id"])
             ]
         if len(places) == 1:
             return places[0]
@@ -158,23 +160,12 @@ class _Template:
         marks = [row[at] for row in self._sheet.rows if _POINTS in row[0]]
         return not any("read only" in mark for mark in marks)
 
-    def _scale_note(self, grades: Grades) -> list[str]:
-        marks = [row[self._assignment] for row in self._sheet.rows if _POINTS in row[0]]
-        try:
-            worth = float(marks[0].strip().replace(",", "."))
-        except (IndexError, ValueError):
-            return []
-        return grades.scale_note("The assignment has {} points in Canvas", worth)
 
-
-def _title_and_id(title: str) -> tuple[str, ...]:
-    parts = _WITH_ID.fullmatch(title)
-    return (parts["name"].strip(), parts["id"]) if parts else ()
-
-
-FORMAT = ClassFormat(
-    "Canvas's gradebook; --template fills in its export",
-    Audience.STAFF,
-    write,
-    ("template", "column", "out_of"),
-)
+FORMATS = {
+    "canvas": ClassFormat(
+        "Canvas's gradebook; --template fills in its export",
+        Audience.STAFF,
+        ("template", "column", "out_of"),
+        write,
+    )
+}

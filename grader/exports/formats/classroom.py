@@ -1,39 +1,38 @@
-"""GitHub Classroom's autograding-grading-reporter: one environment variable a runner.
-
-The reporter prints passed tests / tests x max_score in its table and the sum of `score` in its annotation. They
-agree only where all tests of a runner weigh the same, and ours do not. So an exercise of which a part is earned
-becomes two runners: `glu` with what holds, worth what it earned, and `glu-open` with the rest. Then both
-say what the result says. (No id of an exercise has a hyphen.) The reporter adds in floating point and prints
-what comes out, so its points are hundredths of the grader's, and integers.
-"""
+"""GitHub Classroom and Classroom 50: what their graders read, with points as integers."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from grader.exports.disclosure import Audience
-from grader.exports.files import Options, StudentFormat
+from grader.exports.files import ExportError, NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, no_commands, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, Line, is_judged, lines_that_count
+from grader.exports.verdicts import NOT_JUDGED, Line, is_judged, lines_that_count, unjudged
 from grader.results import Entry, ExerciseResult, Outcome
+
+# --- GitHub Classroom's autograding-grading-reporter: one environment variable a runner ------------
+
+# The reporter prints passed tests / tests x max_score in its table and the sum of `score` in its annotation.
+# They agree only where all tests of a runner weigh the same, and those of the grader do not. So an exercise of
+# which a part is earned becomes two runners: `glu` with what holds, worth what it earned, and `glu-open` with
+# the rest. Then both say what the result says. (No id of an exercise has a hyphen.) The reporter adds in
+# floating point and prints the sum, so its points are hundredths of the grader's, and integers.
 
 RUNNERS = "GRADE_RUNNERS"
 # Linux starts no program with a longer variable (128 KiB with its name); base64 makes 4 bytes of 3.
-_MOST_BYTES = 90_000
+_MOST_VARIABLE_BYTES = 90_000
 # And none whose variables and arguments are 2 MiB together.
 _MOST_IN_ALL = 900_000
 
-_Group = list[Line]
 
-
-def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
+def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """Lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
     exercises = entry.result.exercises
-    most = min(_MOST_BYTES, _MOST_IN_ALL // max(2 * len(exercises), 1))
+    most = min(_MOST_VARIABLE_BYTES, _MOST_IN_ALL // max(2 * len(exercises), 1))
     runners = [runner for exercise in exercises for runner in _runners(exercise, most)]
     lines = [f"{RUNNERS}={','.join(name for name, _ in runners)}"]
     for name, results in runners:
@@ -43,8 +42,11 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
 
 
 def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]:
+    """The runners of an exercise with their results: one, or one for what holds and one for the rest."""
     if not is_judged(exercise) or not exercise.tests:
-        yield exercise.name, msgspec.json.encode(_without_verdict())
+        # Neither a point nor the loss of one: worth nothing, and an error that makes the step red.
+        test = {"name": "verdict", "status": "error", "score": 0, "message": NOT_JUDGED}
+        yield exercise.name, _encoded("error", 0, [test])
         return
     group = lines_that_count(exercise)
     passed = [line for line in group if line.test.outcome is Outcome.PASSED]
@@ -56,58 +58,42 @@ def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]
         yield exercise.name, _fitting(group, most)
 
 
-def _without_verdict() -> dict[str, Any]:
-    """Neither a point nor the loss of one: worth nothing, and an error that makes the step red."""
-    test = {"name": "verdict", "status": "error", "score": 0, "message": NOT_JUDGED}
-    return {"version": 1, "status": "error", "max_score": 0, "tests": [_filled(test)]}
-
-
-def _fitting(group: _Group, most: int) -> bytes:
-    if len(_written(group, 0)) > most:
-        return msgspec.json.encode(_summed(group))
-    return fitted(lambda limit: _written(group, limit), most)
-
-
-def _summed(group: _Group) -> dict[str, Any]:
-    """A group of too many tests as one: all of them hold, or none does."""
-    first = _status(group[0].test.outcome)
-    score = sum(line.share.score for line in group)
-    test = {"name": f"{len(group)} tests", "status": first, "score": score, "message": ""}
+def _fitting(group: list[Line], most: int) -> bytes:
+    """The tests of a runner, of which all hold or none, in so many bytes: shortened, or as one test."""
     worth = sum(line.share.max_score for line in group)
-    status = "pass" if first == "pass" else "fail"
-    return {"version": 1, "status": status, "max_score": worth, "tests": [_filled(test)]}
+    statuses = [_status(line.test.outcome) for line in group]
+    whole = "pass" if statuses[0] == "pass" else "fail"
+
+    def written(limit: int) -> bytes:
+        return _encoded(whole, worth, [_reported(line, limit) for line in group])
+
+    if len(written(0)) <= most:
+        return fitted(written, most)
+    score, name = sum(line.share.score for line in group), f"{len(group)} tests"
+    test = {"name": name, "status": statuses[0], "score": score, "message": ""}
+    return _encoded(whole, worth, [test])
 
 
-def _written(group: _Group, limit: int) -> bytes:
-    passed = all(line.test.outcome is Outcome.PASSED for line in group)
-    return msgspec.json.encode(
-        {
-            "version": 1,
-            "status": "pass" if passed else "fail",
-            "max_score": sum(line.share.max_score for line in group),
-            "tests": [_test(line, limit) for line in group],
-        }
-    )
+def _encoded(status: str, worth: int, tests: list[dict[str, Any]]) -> bytes:
+    """The results of a runner; each test gets the keys that it lacks."""
+    empty = {"test_code": "", "line_no": 0, "filename": "", "duration": 0}
+    tests = [{**empty, **test} for test in tests]
+    return msgspec.json.encode({"version": 1, "status": status, "max_score": worth, "tests": tests})
 
 
-def _test(line: Line, limit: int) -> dict[str, Any]:
+def _reported(line: Line, limit: int) -> dict[str, Any]:
+    """A test in the words of the reporter; no line of its texts is a command for the log."""
     test, place = line.test, line.test.place
-    return _filled(
-        {
-            "name": no_commands(one_line(test.title)),
-            "status": _status(test.outcome),
-            "score": line.share.score,
-            # The reporter prints that of an error to the log as it is.
-            "message": no_commands(shortened(line.text, limit)),
-            "line_no": place.line if place else 0,
-            "filename": place.file if place else "",
-            "duration": test.duration_seconds,
-        }
-    )
-
-
-def _filled(test: dict[str, Any]) -> dict[str, Any]:
-    return {"test_code": "", "line_no": 0, "filename": "", "duration": 0, **test}
+    return {
+        "name": no_commands(one_line(test.title)),
+        "status": _status(test.outcome),
+        "score": line.share.score,
+        # The reporter prints that of an error to the log as it is.
+        "message": no_commands(shortened(line.text, limit)),
+        "line_no": place.line if place else 0,
+        "filename": place.file if place else "",
+        "duration": test.duration_seconds,
+    }
 
 
 def _status(outcome: Outcome) -> str:
@@ -116,6 +102,95 @@ def _status(outcome: Outcome) -> str:
     return "error" if outcome in (Outcome.ERROR, Outcome.TIMEOUT) else "fail"
 
 
-FORMAT = StudentFormat(
-    "GitHub Classroom's grading reporter, lines for GITHUB_ENV", Audience.STUDENTS, ".env", render
-)
+# --- Classroom 50's `result.json`, schema classroom50/result/v1 ------------------------------------
+
+# Its points are integers, so ours are written in hundredths: 26.05 of 45 is 2605 of 4500. The scale is the same
+# for everybody, whether their points have a fraction or not.
+
+_MOST_RESULT_BYTES = 10_000_000
+# What the runner of Classroom 50 gives a grader, and what cannot be made up.
+_REQUIRED = {
+    "classroom": "CLASSROOM",
+    "assignment": "ASSIGNMENT",
+    "submission": "SUBMISSION_TAG",
+    "commit": "COMMIT_URL",
+    "release": "RELEASE_URL",
+}
+
+
+def classroom50_result(entry: Entry, options: Options) -> bytes:
+    """The result for one submission; the identities are those of the environment."""
+    if missing := unjudged(entry.result):
+        raise NoVerdict(
+            f"{', '.join(missing)} could not be judged, by a fault of the grader: no result.json is written, "
+            "so that Classroom 50 records an error and no score."
+        )
+    identity = _identity(entry, options.environment)
+    return fitted(lambda limit: _result(identity, entry, limit), _MOST_RESULT_BYTES)
+
+
+def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Who handed in what, by the variables of the runner; raises ExportError for those that are missing."""
+    given = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
+    student = entry.student
+    owner = environment.get("OWNER", "").strip() or environment.get("USERNAME", "").strip()
+    owner = owner or student.ids.get("github_username", "") or student.id
+    if absent := [name for key, name in _REQUIRED.items() if not given[key]]:
+        raise ExportError(
+            f"Classroom 50 wants to know {', '.join(absent)}: its runner sets these variables; "
+            "elsewhere set them by hand."
+        )
+    if not given["submission"].startswith("submit/"):
+        raise ExportError(
+            f"SUBMISSION_TAG is {given['submission']!r}, it has to begin with 'submit/'."
+        )
+    kind = environment.get("ASSIGNMENT_TYPE", "").strip() or "individual"
+    if kind not in ("individual", "group"):
+        raise ExportError(f"ASSIGNMENT_TYPE is {kind!r}, it has to be individual or group.")
+    review = environment.get("REVIEW_URL", "").strip() or given["commit"]
+    identity: dict[str, Any] = {**given, "assignment_type": kind, "owner": owner, "review": review}
+    if actor := environment.get("GITHUB_ACTOR", "").strip():
+        number = environment.get("GITHUB_ACTOR_ID", "").strip()
+        is_number = number.isascii() and number.isdigit()
+        identity["submitted_by"] = {"username": actor, "id": int(number) if is_number else None}
+    return identity
+
+
+def _result(identity: dict[str, Any], entry: Entry, limit: int) -> bytes:
+    """The file with texts of at most `limit` characters; points are hundredths."""
+    tests = [
+        {
+            "test-name": f"{exercise.name}: {one_line(line.test.title)}",
+            "passed": line.test.outcome is Outcome.PASSED,
+            "score": line.share.score,
+            "max-score": line.share.max_score,
+            "output": shortened(line.text, limit),
+        }
+        for exercise in entry.result.exercises
+        for line in lines_that_count(exercise)
+    ]
+    result = {
+        "schema": "classroom50/result/v1",
+        **identity,
+        # The runner puts the time of the graded commit here, whatever we write.
+        "datetime": entry.submitted_at or entry.result.started_at,
+        "graded_at": entry.result.started_at,
+        "score": sum(test["score"] for test in tests),  # type: ignore[misc]  # they are integers
+        "max-score": sum(test["max-score"] for test in tests),  # type: ignore[misc]  # they are integers
+        "tests": tests,
+    }
+    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+
+
+FORMATS = {
+    "classroom": StudentFormat(
+        "GitHub Classroom's grading reporter, lines for GITHUB_ENV",
+        Audience.STUDENTS,
+        (),
+        ".env",
+        reporter_lines,
+    ),
+    "classroom50": StudentFormat(
+        "Classroom 50's result.json", Audience.STUDENTS, (), ".json", classroom50_result
+    ),
+}

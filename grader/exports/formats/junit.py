@@ -43,18 +43,24 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
 
 
 def _suite(exercise: ExerciseResult) -> Tree.Element:
+    """The suite of an exercise: its points as properties, a case for each test, and what was printed."""
     # The schema knows no file of a case, and no line: they stand in the text of its failure.
     suite = Tree.Element(
         "testsuite",
         name=f"{exercise.chapter}.{exercise.name}",
         file=_legal(f"{exercise.chapter}/{exercise.name}.py"),
     )
-    suite.append(_points(exercise))
-    cases = (
-        [_case(exercise, test, name) for test, name in _named(exercise)]
-        if is_judged(exercise)
-        else [_unjudged(exercise)]
-    )
+    # The points that count, which JUnit has no place for but properties.
+    points = Tree.SubElement(suite, "properties")
+    earned = {"score": number(exercise.score)} if is_judged(exercise) else {}
+    for name, value in (earned | {"max_score": number(exercise.max_score)}).items():
+        Tree.SubElement(points, "property", name=name, value=value)
+    if is_judged(exercise):
+        cases = [_case(exercise, test, name) for test, name in _named(exercise)]
+    else:
+        about = {"classname": f"{exercise.chapter}.{exercise.name}", "name": "verdict"}
+        cases = [Tree.Element("testcase", about, time="0.000")]
+        Tree.SubElement(cases[0], "error", message=NOT_JUDGED, type="unjudged").text = NOT_JUDGED
     suite.extend(cases)
     suite.set("tests", str(len(cases)))
     for key, child in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -64,15 +70,6 @@ def _suite(exercise: ExerciseResult) -> Tree.Element:
         output = Tree.SubElement(suite, "system-out")
         output.text = _legal(shortened("\n\n".join(texts), _LONGEST_TEXT))
     return suite
-
-
-def _points(exercise: ExerciseResult) -> Tree.Element:
-    """The points that count, which JUnit has no place for but properties."""
-    points = Tree.Element("properties")
-    earned = {"score": number(exercise.score)} if is_judged(exercise) else {}
-    for name, value in (earned | {"max_score": number(exercise.max_score)}).items():
-        Tree.SubElement(points, "property", name=name, value=value)
-    return points
 
 
 def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
@@ -90,6 +87,7 @@ def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
 
 
 def _case(exercise: ExerciseResult, test: TestResult, name: str) -> Tree.Element:
+    """The case of a test; one that did not pass has a child that says why."""
     case = Tree.Element(
         "testcase",
         classname=f"{exercise.chapter}.{exercise.name}",
@@ -104,16 +102,8 @@ def _case(exercise: ExerciseResult, test: TestResult, name: str) -> Tree.Element
     return case
 
 
-def _unjudged(exercise: ExerciseResult) -> Tree.Element:
-    case = Tree.Element(
-        "testcase", classname=f"{exercise.chapter}.{exercise.name}", name="verdict", time="0.000"
-    )
-    Tree.SubElement(case, "error", message=NOT_JUDGED, type="unjudged").text = NOT_JUDGED
-    return case
-
-
 def _legal(text: str) -> str:
     return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-FORMAT = StudentFormat("JUnit XML", Audience.STUDENTS, ".xml", render)
+FORMATS = {"junit": StudentFormat("JUnit XML", Audience.STUDENTS, (), ".xml", render)}

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import IO
 
 from grader.exports.disclosure import Audience
-from grader.exports.feedback import html_feedback, in_comment
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.formats.csv import exercise_columns, exercise_points
-from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
+from grader.exports.formats.feedback import html_feedback, in_comment
+from grader.exports.formats.tables import exercise_columns, exercise_points
+from grader.exports.matching import Grades, Key, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
@@ -38,6 +38,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 
 def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write a row a student, with a dash where there is no grade."""
     columns = exercise_columns(entries)
     table = Table(out)
     comments = [options.feedback] if options.feedback else []
@@ -53,13 +54,6 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
     return left_open(unfinished)
 
 
-def _feedback(entries: Iterable[Entry]) -> list[tuple[str, str]]:
-    """The feedback of all students, and how feedback of this grader begins."""
-    return [
-        (html_feedback(entry), in_comment(f"{entry.result.course.name}: ")) for entry in entries
-    ]
-
-
 class _Worksheet:
     """Moodle's own file: the row of each student, and the column for the grade."""
 
@@ -69,31 +63,38 @@ class _Worksheet:
             raise ExportError(f"The worksheet {options.template} has no rows.")
         self._identifier = self._find_identifier()
         self._grade, self._maximum = self._find_grade()
+        self._about_the_person = range(self._identifier + 1, self._grade)
         self._comments = self._find_comments() if options.feedback else None
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write every row with its grade; all else stays, and with it Moodle's dates of change."""
         grades = Grades(entries, self._person, self._options.out_of)
         rows = self._sheet.rows
-        matching = match(grades.people, [self._identity(row) for row in rows], self._keys())
-        feedback = [] if self._comments is None else _feedback(entries)
-        notes, empty = self._scale_note(grades), []
+        person_at = grades.match([self._identity(row) for row in rows], self._keys())
+        # Of each student, and how feedback of this grader begins.
+        feedback = [
+            (html_feedback(entry), in_comment(f"{entry.result.course.name}: "))
+            for entry in (entries if self._comments is not None else ())
+        ]
+        maximum = "" if self._maximum is None else rows[0][self._maximum]
+        notes, empty = grades.scale_note("The maximum grade in Moodle is {}", maximum), []
         table = self._sheet.start(out)
         table.kept(self._sheet.header)
         for at, row in enumerate(rows):
             cells = list(row)
-            if at not in matching.person_of:
+            if at not in person_at:
                 empty.append(self._name(row))
-            elif (whole := grades.totals[matching.person_of[at]]) is not None:
-                cells[self._grade] = self._written(whole)
-                if feedback and not self._comment(cells, feedback[matching.person_of[at]]):
+            elif (whole := grades.totals[person_at[at]]) is not None:
+                # With a comma where the worksheet writes one.
+                cells[self._grade] = number(whole).replace(".", "," if "," in maximum else ".")
+                if feedback and not self._comment(cells, feedback[person_at[at]]):
                     notes.append(f"{self._name(row)}: has a comment of somebody's, which stays.")
             else:
                 notes.append(
                     f"{self._name(row)}: has no grade, because a fault of the grader left it unjudged."
                 )
             table.kept(cells)
-        return [*notes, *match_notes(grades.people, matching, empty)]
+        return [*notes, *grades.notes(empty)]
 
     def _comment(self, cells: list[str], feedback: tuple[str, str]) -> bool:
         """Write the comment, if none is there but an earlier one of the grader's, which begins alike."""
@@ -115,17 +116,12 @@ class _Worksheet:
         return {
             "identifier": identifier[1] if identifier else "",
             "name": name_key(row[self._identifier + 1]),
-            **{str(at): row[at].strip().casefold() for at in self._about_the_person()},
+            **{str(at): row[at].strip().casefold() for at in self._about_the_person},
         }
-
-    def _about_the_person(self) -> range:
-        return range(self._identifier + 1, self._grade)
 
     def _keys(self) -> list[Key]:
         extras = [
-            Key(str(at), person, alias=True)
-            for at in self._about_the_person()
-            for person in _EXTRAS
+            Key(str(at), person, alias=True) for at in self._about_the_person for person in _EXTRAS
         ]
         return [Key("identifier", "moodle_identifier"), *extras, Key("name", "name", alias=True)]
 
@@ -133,6 +129,7 @@ class _Worksheet:
         return f"{one_line(row[self._identifier])} ({one_line(row[self._identifier + 1])})"
 
     def _find_identifier(self) -> int:
+        """The column of identifiers: words that end in a number, each another. Raises ExportError."""
         for at in range(len(self._sheet.header) - 1):
             cells = [row[at] for row in self._sheet.rows]
             words = all(
@@ -162,6 +159,7 @@ class _Worksheet:
         return maxima[0] - 1, maxima[0]
 
     def _find_comments(self) -> int:
+        """The column for feedback behind the grade, by its title; raises ExportError."""
         wanted, header = self._options.feedback.strip(), self._sheet.header
         places = [at for at, title in enumerate(header) if title.strip() == wanted]
         if len(places) == 1 and places[0] > self._grade:
@@ -187,21 +185,12 @@ class _Worksheet:
         names = "; ".join(one_line(title) for title in self._sheet.header)
         return f"{why} in {self._options.template}: name it with --column. There are: {names}."
 
-    def _written(self, whole: float) -> str:
-        """With a comma where the worksheet writes one."""
-        sample = "" if self._maximum is None else self._sheet.rows[0][self._maximum]
-        return number(whole).replace(".", "," if "," in sample else ".")
 
-    def _scale_note(self, grades: Grades) -> list[str]:
-        if self._maximum is None:
-            return []
-        worth = float(self._sheet.rows[0][self._maximum].strip().replace(",", "."))
-        return grades.scale_note("The maximum grade in Moodle is {}", worth)
-
-
-FORMAT = ClassFormat(
-    "Moodle's grade import; --template fills in its worksheet",
-    Audience.STUDENTS,
-    write,
-    ("template", "column", "out_of", "feedback"),
-)
+FORMATS = {
+    "moodle": ClassFormat(
+        "Moodle's grade import; --template fills in its worksheet",
+        Audience.STUDENTS,
+        ("template", "column", "out_of", "feedback"),
+        write,
+    )
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import tempfile
 from collections import defaultdict
@@ -50,7 +51,6 @@ def write_report(
     history: Callable[[Entry], History] = lambda _: {},
     before: Mapping[str, float] | None = None,
     disclose: Disclosure | None = None,
-    done: Callable[[int], None] = lambda _: None,
 ) -> Written:
     """Write the report of a class into `folder`, in the place of an earlier one.
 
@@ -65,7 +65,6 @@ def write_report(
         history: gives of an entry's exercises the verdicts on different files, oldest first.
         before: the totals of the last grading, by student id.
         disclose: what students may read of hidden tests; by default what the course says.
-        done: is called with the number of students that are written.
 
     Raises:
         SubmissionError: the folder holds something else, which stays as it is.
@@ -74,7 +73,7 @@ def write_report(
     _refuse_what_is_no_report(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Beside what stands there: until the last page is written, the old report is whole.
+        # In the same folder: until the last page is written, the old report is whole.
         for old in folder.glob(f"{_DRAFT}*"):  # of one that was killed
             shutil.rmtree(old)
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
@@ -82,11 +81,14 @@ def write_report(
             site = _Site(
                 draft, title, sources, similarity, attempts or {}, attention, before or {}, disclose
             )
-            for count, entry in enumerate(entries, start=1):
+            for entry in entries:
                 site.add(entry, history(entry))
-                done(count)
             site.finish()
-            _replace(folder, draft)
+            for part in _PARTS:
+                old = folder / part
+                if old.is_dir() and not old.is_symlink():
+                    shutil.rmtree(old)
+                (draft / part).replace(old)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
@@ -94,47 +96,28 @@ def write_report(
     return Written(folder / "staff" / "index.html", len(site.tally.rows))
 
 
-class _Graded:
-    """By which grader, with which seed, and when a class was graded."""
-
-    def __init__(self) -> None:
-        self.first = self.last = ""
-        self.seeds: set[int] = set()
-        self.graders: set[str] = set()
-
-    def add(self, entry: Entry) -> None:
-        """Take in when and how one submission was graded."""
-        result = entry.result
-        self.first = min(self.first or result.started_at, result.started_at)
-        self.last = max(self.last, result.started_at)
-        self.seeds.add(result.seed)
-        self.graders.add(result.environment.grader)
-
-
+@dataclasses.dataclass
 class _Site:
     """A report in the making."""
 
-    def __init__(
-        self,
-        folder: Path,
-        title: str,
-        sources: Callable[[Entry], Mapping[str, bytes]],
-        similarity: Similarity | None,
-        attempts: Mapping[str, int],
-        attention: Sequence[Attention],
-        before: Mapping[str, float],
-        disclose: Disclosure | None,
-    ) -> None:
-        self.tally = Tally()
-        self._before, self._stuck = before, dict[str, tuple[triage.Stuck, ...]]()
-        self._graded = _Graded()
-        self._renderer = Renderer()
-        self._folder, self._sources, self._attempts = folder, sources, attempts
-        self._title, self._similarity, self._disclose = title, similarity, disclose
+    folder: Path
+    title: str
+    sources: Callable[[Entry], Mapping[str, bytes]]
+    similarity: Similarity | None
+    attempts: Mapping[str, int]
+    attention: Sequence[Attention]
+    before: Mapping[str, float]
+    disclose: Disclosure | None
+
+    def __post_init__(self) -> None:
+        self.tally, self._renderer = Tally(), Renderer()
+        self._stuck: dict[str, tuple[triage.Stuck, ...]] = {}
+        # When, with which seed and by which grader results were made.
+        self._graded: set[tuple[str, int, str]] = set()
         # Each pair with the name of its page.
         self._pairs = [
             (page_name(f"{pair.exercise}-{number}"), pair)
-            for number, pair in enumerate(similarity.pairs if similarity else (), start=1)
+            for number, pair in enumerate(self.similarity.pairs if self.similarity else (), 1)
         ]
         self._pairs_of = defaultdict[str, list[tuple[str, SimilarPair]]](list)
         for name, pair in self._pairs:
@@ -142,44 +125,44 @@ class _Site:
             self._pairs_of[pair.right].append((name, pair))
         self._paired: dict[tuple[str, str], bytes] = {}
         # Faults stand where the verdicts are.
-        self._attention = [entry for entry in attention if entry.kind is not Reason.FAULT]
+        self.attention = [entry for entry in self.attention if entry.kind is not Reason.FAULT]
         self._attention_of = defaultdict[str, list[Attention]](list)
-        for entry in self._attention:
+        for entry in self.attention:
             self._attention_of[entry.student].append(entry)
-        self._course: CourseInfo | None = None
+        self._course = CourseInfo(name="", version="", digest="")
         for name in ("students", "staff/students", "staff/exercises", "staff/alike"):
-            (folder / name).mkdir(parents=True)
+            (self.folder / name).mkdir(parents=True)
 
     def add(self, entry: Entry, history: History) -> None:
         """Write the pages of a student."""
-        self._course = self._course or entry.result.course
-        self._renderer.timezone = entry.timezone
-        self._graded.add(entry)
+        result = entry.result
+        self._course, self._renderer.timezone = result.course, entry.timezone
+        self._graded.add((result.started_at, result.seed, result.environment.grader))
         if stuck := triage.stuck_at(history):
             self._stuck[entry.student.id] = stuck
         student, page = entry.student, page_name(entry.student.id)
-        sources, pairs = self._sources(entry), self._pairs_of.get(student.id, [])
+        sources, pairs = self.sources(entry), self._pairs_of.get(student.id, [])
         for _, pair in pairs:
             if pair.exercise in sources:
                 self._paired[student.id, pair.exercise] = sources[pair.exercise]
-        attempts = self._attempts.get(student.id, entry.attempt)
+        attempts = self.attempts.get(student.id, entry.attempt)
         row = self.tally.add(entry, attempts=attempts, alike=len(pairs), files=sources)
-        title = self._title or entry.result.course.name
+        title = self.title or result.course.name
         self._renderer.write(
-            self._folder / "students" / page,
+            self.folder / "students" / page,
             "student.html",
             title=title,
-            entry=disclosed(entry, self._disclose),
+            entry=disclosed(entry, self.disclose),
             unjudged=row.unjudged,
             chapters=row.chapters,
         )
         self._renderer.write(
-            self._folder / "staff" / "students" / page,
+            self.folder / "staff" / "students" / page,
             "staff_student.html",
             title=title,
             entry=entry,
             row=row,
-            before=self._before.get(student.id),
+            before=self.before.get(student.id),
             stuck=stuck,
             sources=sources,
             pairs=pairs,
@@ -188,12 +171,12 @@ class _Site:
 
     def finish(self) -> None:
         """Write the pages of the class."""
-        course = self._course or CourseInfo(name="", version="", digest="")
         views = [ExerciseView(self.tally, tally) for tally in self.tally.exercises.values()]
         pairs = self._pairs
+        times = [time for time, _, _ in self._graded] or [""]
         shared = {
-            "title": self._title or course.name,
-            "course": course,
+            "title": self.title or self._course.name,
+            "course": self._course,
             "people": {row.id: row for row in self.tally.rows},
             "rows": self.tally.rows,
             "fewest": FEWEST_STUDENTS,
@@ -201,8 +184,8 @@ class _Site:
             "tries": triage.FEWEST_TRIES,
             "weakest": triage.WEAK,
         }
-        worried = triage.worries(self.tally, self._stuck, self._before)
-        staff = self._folder / "staff"
+        worried = triage.worries(self.tally, self._stuck, self.before)
+        staff = self.folder / "staff"
         for view in views:
             self._renderer.write(
                 staff / "exercises" / page_name(view.name),
@@ -219,24 +202,28 @@ class _Site:
             staff / "index.html",
             "index.html",
             figures=figures(self.tally),
-            graded=self._graded,
+            graded={
+                "first": min(times),
+                "last": max(times),
+                "seeds": {seed for _, seed, _ in self._graded},
+                "graders": {grader for _, _, grader in self._graded},
+            },
             worries=worried,
             worried={worry.row.id for worry in worried},
-            before=self._before,
+            before=self.before,
             sections=triage.sections(self.tally),
             common=triage.class_mistakes(views),
             weak=triage.weak_tests(views),
             chapters=chapters(self.tally, views),
             folded=len(views) > _MOST_COLUMNS,
             pairs=pairs,
-            similarity=self._similarity,
-            attention=by_student(self._attention, _SHOWN_ATTENTION),
-            places=len(self._attention),
+            similarity=self.similarity,
+            attention=by_student(self.attention, _SHOWN_ATTENTION),
+            places=len(self.attention),
             to_look_at=self._attention_of.keys(),
             **shared,
         )
-        readme = self._folder / _README
-        readme.write_text(_README_TEXT, encoding="utf-8")
+        (self.folder / _README).write_text(_README_TEXT, encoding="utf-8")
 
     def _alike(self, pair: SimilarPair) -> dict[str, object]:
         """The two files of a pair; lines are marked only in a file that is still the same."""
@@ -248,10 +235,8 @@ class _Site:
             source = self._paired.get((student, pair.exercise), b"")
             same = source_digest(source) == digest
             marked = {n for first, last in lines for n in range(first, last + 1)} if same else set()
-            sides.append(
-                {"student": student, "source": source, "lines": lines, "marked": marked}
-                | {"same": same}
-            )
+            side = {"student": student, "source": source, "lines": lines, "same": same}
+            sides.append({**side, "marked": marked})
         return {"pair": pair, "sides": sides}
 
 
@@ -268,14 +253,6 @@ def _refuse_what_is_no_report(folder: Path) -> None:
         raise SubmissionError(
             f"{folder} holds something that is not a report; name a new or an empty folder."
         )
-
-
-def _replace(folder: Path, draft: Path) -> None:
-    for part in _PARTS:
-        old = folder / part
-        if old.is_dir() and not old.is_symlink():
-            shutil.rmtree(old)
-        (draft / part).replace(old)
 
 
 _README_TEXT = f"""\

@@ -32,6 +32,12 @@ class Cell(msgspec.Struct, frozen=True):
     max_score: float
     missing: bool = False
 
+    @property
+    def share(self) -> float | None:
+        """Points earned of those there are, 0 to 1; None without a verdict, and where there are none."""
+        is_known = self.status is not Status.UNJUDGED and self.max_score
+        return self.score / self.max_score if is_known else None
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One student in the table: `unjudged` exercises are missing in `score`, which is then not final."""
@@ -90,22 +96,14 @@ def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
     chapters: dict[str, list[ExerciseResult]] = {}
     for exercise in exercises:
         chapters.setdefault(exercise.chapter, []).append(exercise)
-    return {
-        chapter: Cell(_status_of({result.status for result in results}), *sum_of(results))
-        for chapter, results in chapters.items()
-    }
-
-
-def _status_of(statuses: set[Status]) -> Status:
-    if Status.UNJUDGED in statuses:
-        return Status.UNJUDGED
-    return statuses.pop() if len(statuses) == 1 else Status.PARTIAL
-
-
-def _is_missing(exercise: ExerciseResult, files: Container[str] | None) -> bool:
-    """Whether the file is missing and no person gave points for it."""
-    ended = exercise.status in (Status.ERROR, Status.NOT_ATTEMPTED)
-    return files is not None and exercise.name not in files and ended
+    cells = {}
+    for chapter, results in chapters.items():
+        statuses = {result.status for result in results}
+        status = next(iter(statuses)) if len(statuses) == 1 else Status.PARTIAL
+        if Status.UNJUDGED in statuses:
+            status = Status.UNJUDGED
+        cells[chapter] = Cell(status, *sum_of(results))
+    return cells
 
 
 class Mistake(msgspec.Struct, frozen=True):
@@ -141,9 +139,11 @@ class Mistakes:
             # The first line names the mistake; the others are the numbers of one student.
             message = test.message.partition("\n")[0][:_LONGEST]
             kind = normalized(message)
-            group = self._group(kind, message)
-            if group is None:
-                continue
+            if kind not in self._groups:
+                if len(self._groups) >= _MOST_GROUPS:
+                    continue
+                self._groups[kind] = _Group(message)
+            group = self._groups[kind]
             group.tests.setdefault(test.title)
             if kind not in seen:
                 seen.add(kind)
@@ -152,11 +152,6 @@ class Mistakes:
     def __len__(self) -> int:
         """The number of different messages."""
         return len(self._groups)
-
-    def _group(self, kind: str, message: str) -> _Group | None:
-        if kind not in self._groups and len(self._groups) < _MOST_GROUPS:
-            self._groups[kind] = _Group(message)
-        return self._groups.get(kind)
 
     def common(self, most: int) -> Iterator[Mistake]:
         """The messages that at least two students got, the most frequent first."""
@@ -186,7 +181,10 @@ class TestTally:
 
 
 class ExerciseTally:
-    """One exercise: the students who attempted it, their times, the judge's points, and messages of tests."""
+    """One exercise: the students who attempted it, their times, the judge's points, and messages of tests.
+
+    A file that is `missing` or could not be read is no attempt either.
+    """
 
     def __init__(self, result: ExerciseResult) -> None:
         self.name = result.name
@@ -201,14 +199,8 @@ class ExerciseTally:
         self.tests: dict[tuple[Visibility, str], TestTally] = {}
         self.mistakes = Mistakes()
 
-    def add(self, row: int, result: ExerciseResult, *, is_there: bool = True) -> None:
-        """Add one student's exercise; only what was attempted and judged says something about it.
-
-        A file that is missing or could not be read is no attempt either.
-        """
-        if not is_there:
-            self.missing += 1
-            return
+    def add(self, row: int, result: ExerciseResult) -> None:
+        """Add one student's exercise; only what was attempted and judged says something about it."""
         self.statuses[result.status] += 1
         if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
             return
@@ -237,6 +229,14 @@ class Tally:
     ) -> Row:
         """Add a student and return the row; `files` are the exercises of which a file was read."""
         result = entry.result
+        # Without a file that could be read, unless a person gave points for it.
+        missing = {
+            e.name
+            for e in result.exercises
+            if files is not None
+            and e.name not in files
+            and e.status in (Status.ERROR, Status.NOT_ATTEMPTED)
+        }
         row = Row(
             id=entry.student.id,
             name=entry.student.name,
@@ -244,7 +244,7 @@ class Tally:
             score=result.score,
             max_score=result.max_score,
             cells={
-                e.name: Cell(e.status, e.score, e.max_score, _is_missing(e, files))
+                e.name: Cell(e.status, e.score, e.max_score, e.name in missing)
                 for e in result.exercises
             },
             chapters=chapter_cells(result.exercises),
@@ -258,8 +258,10 @@ class Tally:
         for exercise in result.exercises:
             if exercise.name not in self.exercises:
                 self.exercises[exercise.name] = ExerciseTally(exercise)
-            is_there = not row.cells[exercise.name].missing
-            self.exercises[exercise.name].add(len(self.rows), exercise, is_there=is_there)
+            if exercise.name in missing:
+                self.exercises[exercise.name].missing += 1
+            else:
+                self.exercises[exercise.name].add(len(self.rows), exercise)
         self.rows.append(row)
         return row
 

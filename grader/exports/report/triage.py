@@ -5,14 +5,13 @@ Every reason is a sentence with its numbers. None is a verdict on a person: the 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from grader.exports.report.overview import ExerciseView, TestView, mean, median, quantile
 from grader.exports.report.tally import Mistake, Row, Tally
-from grader.results import ExerciseResult, Outcome, Status, TestResult
+from grader.results import ExerciseResult, Outcome, TestResult
 from grader.text import counted, number
 
 # Low is below this share of the points, and in the lowest quarter of the class.
@@ -89,15 +88,14 @@ def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ..
 
 
 def _tries(test: TestResult, verdicts: Sequence[ExerciseResult]) -> int:
-    failed = (
-        any(
-            _failed(t)
-            for t in verdict.tests
-            if (t.visibility, t.name) == (test.visibility, test.name)
-        )
-        for verdict in reversed(verdicts)
-    )
-    return sum(1 for _ in itertools.takewhile(bool, failed))
+    """How many of the last verdicts in a row failed this test."""
+    tries = 0
+    for verdict in reversed(verdicts):
+        same = [t for t in verdict.tests if (t.visibility, t.name) == (test.visibility, test.name)]
+        if not any(map(_failed, same)):
+            break
+        tries += 1
+    return tries
 
 
 def _failed(test: TestResult) -> bool:
@@ -113,7 +111,10 @@ def worries(
     """
     begun = [row for row in tally.final if not row.untouched]
     lowest = quantile([row.share for row in begun], 0.25) or 0.0
-    means = {name: _mean_share(tally, name) for name in tally.exercises}
+    means = {}
+    for name in tally.exercises:
+        shares = [row.cells[name].share for row in tally.rows if name in row.cells]
+        means[name] = mean([share for share in shares if share is not None])
     worried = []
     for row in tally.rows:
         reasons = [*_standing(row, lowest), *_fall(row, means)]
@@ -137,19 +138,13 @@ def _standing(row: Row, lowest: float) -> Iterable[str]:
         yield f"low: {number(row.score)} of {number(row.max_score)} points"
 
 
-def _mean_share(tally: Tally, exercise: str) -> float | None:
-    cells = [row.cells[exercise] for row in tally.rows if exercise in row.cells]
-    judged = [cell for cell in cells if cell.status is not Status.UNJUDGED and cell.max_score]
-    return mean([cell.score / cell.max_score for cell in judged])
-
-
 def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
     """Against the class, since later exercises may be harder for all; over what the class has begun."""
     above = []
     for name, cell in row.cells.items():
-        of_class = means.get(name)
-        if of_class and cell.status is not Status.UNJUDGED and cell.max_score:
-            above.append(cell.score / cell.max_score - of_class)
+        of_class, share = means.get(name), cell.share
+        if of_class and share is not None:
+            above.append(share - of_class)
     if row.absent or row.untouched or len(above) < _FEWEST_EXERCISES:
         return
     half = len(above) // 2
@@ -165,13 +160,12 @@ def sections(tally: Tally) -> list[SectionView]:
         members.setdefault(row.section, []).append(row)
     if len(members) < 2:
         return []
-    return [_section(name, rows) for name, rows in sorted(members.items())]
-
-
-def _section(name: str, rows: Sequence[Row]) -> SectionView:
-    shares = [row.share for row in rows if not row.unjudged and not row.absent]
-    untouched = sum(row.untouched for row in rows)
-    return SectionView(name, len(rows), mean(shares), median(shares), untouched)
+    views = []
+    for name, rows in sorted(members.items()):
+        shares = [row.share for row in rows if not row.unjudged and not row.absent]
+        untouched = sum(row.untouched for row in rows)
+        views.append(SectionView(name, len(rows), mean(shares), median(shares), untouched))
+    return views
 
 
 def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
@@ -183,16 +177,12 @@ def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
 
 def weak_tests(exercises: Iterable[ExerciseView]) -> list[WeakTest]:
     """The tests that do not discriminate, those at odds with all other points first."""
-    weak_ones = [
-        (test.discrimination, WeakTest(view, test, _why(test.discrimination)))
-        for view in exercises
-        for test in view.tests
-        if test.discrimination is not None and test.discrimination < WEAK
-    ]
+    weak_ones = []
+    for view in exercises:
+        for test in view.tests:
+            if test.discrimination is not None and test.discrimination < WEAK:
+                is_odd = test.discrimination < -WEAK
+                why = "passing it says nothing about the rest"
+                why = "those who are good at the rest fail it" if is_odd else why
+                weak_ones.append((test.discrimination, WeakTest(view, test, why)))
     return [weak for _, weak in sorted(weak_ones, key=lambda pair: pair[0])]
-
-
-def _why(discrimination: float) -> str:
-    if discrimination < -WEAK:
-        return "those who are good at the rest fail it"
-    return "passing it says nothing about the rest"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from grader.gradebook.similarity.findings import Lines
 from grader.gradebook.similarity.fingerprints import RUN, Fingerprint
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 LEAST_TOKENS = 40
 # So many files are compared with each one, those that share the most with it.
 CANDIDATES = 20
-
-Lines = tuple[tuple[int, int], ...]
 
 
 class SourceFile(msgspec.Struct, frozen=True):

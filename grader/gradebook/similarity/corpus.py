@@ -68,25 +68,20 @@ def _found(
         if FILE in names:
             # The rest of a RESULTS folder is made from it.
             folders.clear()
-            if Path(place).samefile(without):
-                continue
-            yield from _in_gradebook(Path(place), exercises)
+            if not Path(place).samefile(without):
+                with Gradebook.open(Path(place)) as book:
+                    for exercise, student, source in answers(book.entries(), book.sources, {}):
+                        if exercise in exercises:
+                            yield exercise, source, student
             continue
         for name in sorted(names):
             count += 1
             if count > _MOST_FILES:
                 raise SubmissionError(f"{folder} holds more than {_MOST_FILES:,} files.")
             path = Path(place, name)
-            exercise = _exercise_of(path, exercises)
-            if exercise and path.is_file() and not path.is_symlink():
-                yield exercise, _read(path), ""
-
-
-def _in_gradebook(folder: Path, exercises: Collection[str]) -> Iterator[tuple[str, bytes, str]]:
-    with Gradebook.open(folder) as book:
-        for exercise, student, source in answers(book.entries(), book.sources, {}):
-            if exercise in exercises:
-                yield exercise, source, student
+            named_after = _exercise_of(path, exercises)
+            if named_after and path.is_file() and not path.is_symlink():
+                yield named_after, _read(path), ""
 
 
 def _exercise_of(path: Path, exercises: Collection[str]) -> str | None:
@@ -131,78 +126,66 @@ def find_in_corpus(
     surveys: list[CorpusSurvey] = []
     for exercise, stub in stubs.items():
         others = [f for f in corpus if f.exercise == exercise and f.source != stub]
-        if others and of_class[exercise]:
-            compared = _Compared(exercise, stub, sorted(of_class[exercise]), others, threshold)
-            matches += compared.matches()
-            surveys.append(compared.survey())
+        if others and (own := sorted(of_class[exercise])):
+            found, survey = _compared(exercise, stub, own, others, threshold)
+            matches += found
+            surveys.append(survey)
     matches.sort(key=lambda match: (-match.similarity, match.student, match.exercise))
     return matches, surveys
 
 
-class _Compared:
-    """The files of one exercise: first those of the class, then those of the corpus."""
-
-    def __init__(
-        self,
-        exercise: str,
-        stub: bytes,
-        own: Sequence[tuple[str, bytes]],
-        others: Sequence[CorpusFile],
-        threshold: float | None,
-    ) -> None:
-        reader = Reader(stub)
-        self._exercise, self._count = exercise, len(own)
-        self._owners = [other.owners for other in others]
-        pairs = [*own, *(("", other.source) for other in others)]
-        self._files = [
-            SourceFile(student, source_digest(source), reader.read(source))
-            for student, source in pairs
-        ]
-        self._comparison = Comparison(self._files, reader.read(stub))
-        self.threshold, self._is_learned = self._learned(threshold)
-
-    def _learned(self, threshold: float | None) -> tuple[float, bool]:
-        """The similarity from which a pair is told, and whether these files themselves said so."""
-        if threshold is not None:
-            return threshold, False
-        short = self._comparison.is_short
-        own = [n for n in range(self._count) if not short[n]]
-        others = [n for n in range(self._count, len(self._files)) if not short[n]]
-        if min(len(own), len(others)) < LEAST_FILES:
-            return THRESHOLD, False
-        # By chance, but the same for the same files.
-        draw = random.Random(0)  # noqa: S311  # no secret
-        drawn = [
-            self._comparison.similarity(draw.choice(own), draw.choice(others))
-            for _ in range(min(len(own) * len(others), SAMPLED_PAIRS))
-        ]
-        end = learned_bulk(drawn, len(own) * len(others)).end
-        return min(max(end, LEAST_SIMILARITY), 1.0), True
-
-    def matches(self) -> Iterator[CorpusMatch]:
-        """The most alike file of the corpus for each student for whom one is told."""
-        best: dict[int, tuple[float, int]] = {}
-        for own, other, similarity in self._comparison.nearest(self._count):
-            if self._files[own].student in self._owners[other - self._count]:
-                continue
-            if similarity >= self.threshold and similarity > best.get(own, (0.0, 0))[0]:
-                best[own] = similarity, other
-        for own, (similarity, other) in best.items():
-            yield CorpusMatch(
-                exercise=self._exercise,
-                student=self._files[own].student,
-                similarity=similarity,
-                lines=self._comparison.shared_lines(own, other),
-                corpus_lines=self._comparison.shared_lines(other, own),
-                digest=self._files[own].digest,
-                corpus_digest=self._files[other].digest,
-            )
-
-    def survey(self) -> CorpusSurvey:
-        """What was compared."""
-        return CorpusSurvey(
-            exercise=self._exercise,
-            files=len(self._files) - self._count,
-            threshold=self.threshold,
-            learned=self._is_learned,
+def _compared(
+    exercise: str,
+    stub: bytes,
+    own: Sequence[tuple[str, bytes]],
+    others: Sequence[CorpusFile],
+    threshold: float | None,
+) -> tuple[list[CorpusMatch], CorpusSurvey]:
+    """The most alike file of the corpus for each student of an exercise for whom one is told."""
+    reader, count = Reader(stub), len(own)
+    # Numbered as `Comparison.nearest` wants them: first those of the class.
+    files = [
+        SourceFile(student, source_digest(source), reader.read(source))
+        for student, source in (*own, *(("", other.source) for other in others))
+    ]
+    comparison = Comparison(files, reader.read(stub))
+    learned = _learned(comparison, count) if threshold is None else None
+    if threshold is None:
+        threshold = THRESHOLD if learned is None else learned
+    best: dict[int, tuple[float, int]] = {}
+    for mine, other, similarity in comparison.nearest(count):
+        if files[mine].student in others[other - count].owners:
+            continue
+        if similarity >= threshold and similarity > best.get(mine, (0.0, 0))[0]:
+            best[mine] = similarity, other
+    matches = [
+        CorpusMatch(
+            exercise=exercise,
+            student=files[mine].student,
+            similarity=similarity,
+            lines=comparison.shared_lines(mine, other),
+            corpus_lines=comparison.shared_lines(other, mine),
+            digest=files[mine].digest,
+            corpus_digest=files[other].digest,
         )
+        for mine, (similarity, other) in best.items()
+    ]
+    return matches, CorpusSurvey(
+        exercise=exercise, files=len(others), threshold=threshold, learned=learned is not None
+    )
+
+
+def _learned(comparison: Comparison, count: int) -> float | None:
+    """The similarity that is no longer ordinary between the first files and the others; None for too few."""
+    numbers = [n for n in range(len(comparison.files)) if not comparison.is_short[n]]
+    own, others = [n for n in numbers if n < count], [n for n in numbers if n >= count]
+    pairs = len(own) * len(others)
+    if min(len(own), len(others)) < LEAST_FILES:
+        return None
+    # By chance, but the same for the same files.
+    draw = random.Random(0)  # noqa: S311  # no secret
+    drawn = [
+        comparison.similarity(draw.choice(own), draw.choice(others))
+        for _ in range(min(pairs, SAMPLED_PAIRS))
+    ]
+    return min(max(learned_bulk(drawn, pairs).end, LEAST_SIMILARITY), 1.0)

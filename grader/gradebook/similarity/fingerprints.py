@@ -4,10 +4,10 @@ A file is read in its normal form (`normal_form`). One that does not parse is re
 student's own choice, every number and every string reads the same. The hash of a run is the same in every
 process.
 
-The text is read by one regular expression that never goes back: each loop in it is possessive, and no
-alternative that has begun can fail. Pygments and `tokenize` take a time that grows with the square of a
-hostile file (a string of quotes behind backslashes: 40,000 characters, 10 s), and `tokenize` stops at code
-that does not compile.
+The text is read by one regular expression in which no alternative that has begun can fail, so that the time
+grows with the length alone. Pygments and `tokenize` take a time that grows with the square of a hostile file
+(a string of quotes behind backslashes: 40,000 characters, 10 s), and `tokenize` stops at code that does not
+compile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import builtins
 import hashlib
 import keyword
 import re
-import unicodedata
 from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
@@ -33,26 +32,15 @@ if TYPE_CHECKING:
 RUN = 8
 # Of a file that is longer than any solution, only the beginning is compared.
 _LONGEST_SOURCE = 100_000
-# No library has a longer name, and the time to normalize it grows with its square.
-_LONGEST_NAME = 200
 _MULTIPLIER = 0x9E3779B97F4A7C15
-_STRING = '"'
 _OWN_NAMES = frozenset({*dir(builtins), *keyword.kwlist})
-
-# An unclosed string ends with its line, or with the file. As for Python itself, every character beyond ASCII
-# may stand in a name.
-TOKEN = re.compile(
+# Strings, which end with their line or with the file where no quote closes them; comments; names, numbers
+# and signs.
+_WORD = re.compile(
     r"""
-    (?P<blank> [^\S\n]++ | \\\n | \#[^\n]*+ )
-  | (?P<newline> \n )
-  | (?P<string> (?: [bBrRuUfFtT]{1,2}+ (?=["']) )?+
-        (?: "{3} (?: [^"\\] | \\[\s\S]?+ | "(?!"") )*+ (?: "{3} )?+
-          | '{3} (?: [^'\\] | \\[\s\S]?+ | '(?!'') )*+ (?: '{3} )?+
-          | " (?: [^"\\\n] | \\[\s\S]?+ )*+ "?+
-          | ' (?: [^'\\\n] | \\[\s\S]?+ )*+ '?+ ) )
-  | (?P<name> [A-Za-z_\x80-\U0010ffff] [\w\x80-\U0010ffff]*+ )
-  | (?P<number> \.?+ [0-9] (?: [eE][+-][0-9] | [\w.] )*+ )
-  | (?P<operator> [!=:]= | << | >> | [\s\S] )
+    "{3} [\s\S]*? (?: "{3} | \Z ) | '{3} [\s\S]*? (?: '{3} | \Z )
+  | " [^"\n]* "? | ' [^'\n]* '? | \# [^\n]*
+  | [^\W\d] \w* | \d [\w.]* | [^\w\s]
     """,
     re.VERBOSE,
 )
@@ -127,8 +115,7 @@ class Reader:
                 return tokens_of(parse(source), self._given)
             except (SyntaxError, RecursionError):
                 pass
-        text = source[:_LONGEST_SOURCE].decode("utf-8", "replace")
-        return [Token(word, line, line) for line, word in _tokens(text)]
+        return list(_words(source[:_LONGEST_SOURCE].decode("utf-8", "replace")))
 
     def _code(self, text: str) -> int:
         if text not in self._codes:
@@ -137,41 +124,24 @@ class Reader:
         return self._codes[text]
 
 
-def _tokens(text: str) -> Iterator[tuple[int, str]]:
-    """The line of each token that counts, and how it reads."""
-    next_line, depth, begins_line = 1, 0, True
-    owner, before = "", ""
-    for match in TOKEN.finditer(text):
-        kind, word = match.lastgroup, match[0]
-        line, next_line = next_line, next_line + word.count("\n")
-        if kind == "newline":
-            begins_line = True
-        if kind in ("newline", "blank"):
+def _words(text: str) -> Iterator[Token]:
+    """The tokens of a text without comments and long strings; the student's own names read the same."""
+    line, place = 1, 0
+    owner = before = ""
+    for match in _WORD.finditer(text):
+        word = match[0]
+        line += text.count("\n", place, match.start())
+        place = match.start()
+        if word.startswith(("#", '"""', "'''")):
             continue
-        is_docstring, begins_line = begins_line and not depth and kind == "string", False
-        # Strings beside each other are one string for Python, too.
-        if is_docstring or (kind == "string" and before == _STRING):
-            continue
-        if kind == "name":
-            word = _plain_name(word)
-        depth = max(depth + (word in "([{") - (word in ")]}"), 0)
-        yield line, _reading(kind, word, owner, before)
-        owner, before = before if word == "." else "", _STRING if kind == "string" else word
-
-
-def _plain_name(name: str) -> str:
-    """A name as Python knows it: a full-width letter is the letter."""
-    if name.isascii() or len(name) > _LONGEST_NAME:
-        return name
-    return unicodedata.normalize("NFKC", name)
-
-
-def _reading(kind: str | None, word: str, owner: str, before: str) -> str:
-    """The text that stands in a run for a token; an attribute, but one of `self`, is the library's."""
-    if kind == "string":
-        return _STRING
-    if kind == "number":
-        return "0"
-    if kind != "name" or word in _OWN_NAMES:
-        return word
-    return word if before == "." and owner not in ("self", "cls") else "name"
+        reading = word
+        if word[0] in "\"'":
+            reading = '"'
+        elif word[0].isdigit():
+            reading = "0"
+        elif word.isidentifier() and word not in _OWN_NAMES:
+            # An attribute, but one of `self`, is the library's.
+            is_library = before == "." and owner not in ("self", "cls")
+            reading = word if is_library else "name"
+        yield Token(reading, line, line)
+        owner, before = before if word == "." else "", word

@@ -129,8 +129,15 @@ class _Exercise:
         for left, right, similarity in self._comparison.nearest():
             self.similarities[files[left].student, files[right].student] = similarity
         self._bulk = _bulk(self._comparison, numbers) if threshold is None else None
-        self.basis, self._threshold = _basis(self._bulk, threshold)
-        self._equal = _equal(self.similarities, len(numbers)) if self.basis is Basis.NONE else set()
+        if threshold is not None:
+            self.basis, self._threshold = Basis.GIVEN, threshold
+        elif self._bulk is None:
+            self.basis, self._threshold = Basis.FIXED, THRESHOLD
+        elif self._bulk.end >= 1:
+            self.basis, self._threshold = Basis.NONE, 1.0
+            self._equal = _equal(self.similarities, len(numbers))
+        else:
+            self.basis, self._threshold = Basis.LEARNED, max(self._bulk.end, LEAST_SIMILARITY)
 
     def tells(self, pair: Pair) -> bool:
         """Whether this exercise alone reports a pair."""
@@ -201,17 +208,6 @@ def _equal(similarities: Mapping[Pair, float], files: int) -> set[Pair]:
     return {pair for pair in equal if 3 * len(group_of[pair[0]]) < files}
 
 
-def _basis(bulk: Bulk | None, threshold: float | None) -> tuple[Basis, float]:
-    """Where the threshold of an exercise comes from, and the threshold."""
-    if threshold is not None:
-        return Basis.GIVEN, threshold
-    if bulk is None:
-        return Basis.FIXED, THRESHOLD
-    if bulk.end >= 1:
-        return Basis.NONE, 1.0
-    return Basis.LEARNED, max(bulk.end, LEAST_SIMILARITY)
-
-
 def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
     """By pair that only several exercises tell, those exercises."""
     learned = [e for e in exercises if e.basis in (Basis.LEARNED, Basis.NONE)]
@@ -228,21 +224,18 @@ def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
 
 def _groups(
     reported: Mapping[Pair, Mapping[str, float]], exercises: Mapping[str, _Exercise]
-) -> Iterator[AlikeGroup]:
+) -> list[AlikeGroup]:
     """The groups, those first that are alike in the most exercises and the most alike in them."""
     groups: list[tuple[float, AlikeGroup]] = []
-    for students in grouped(
-        {pair: sum(by_exercise.values()) for pair, by_exercise in reported.items()}
-    ):
-        members = set(students)
+    for students in grouped({pair: sum(shares.values()) for pair, shares in reported.items()}):
         by_exercise: dict[str, list[float]] = defaultdict(list)
         alone: set[str] = set()
         for pair, similarities in reported.items():
-            if members.issuperset(pair):
+            if {*students}.issuperset(pair):
                 for exercise, similarity in similarities.items():
                     by_exercise[exercise].append(similarity)
                 alone |= {name for name in similarities if exercises[name].tells(pair)}
-        listed = [
+        parts = [
             GroupExercise(
                 exercise=exercise,
                 pairs=len(values),
@@ -252,11 +245,11 @@ def _groups(
             )
             for exercise, values in by_exercise.items()
         ]
-        listed.sort(key=lambda item: (-item.highest, item.exercise))
+        parts.sort(key=lambda part: (-part.highest, part.exercise))
         strength = sum(sum(values) / len(values) for values in by_exercise.values())
-        groups.append((strength, AlikeGroup(students=students, exercises=tuple(listed))))
+        groups.append((strength, AlikeGroup(students=students, exercises=tuple(parts))))
     groups.sort(key=lambda item: (-item[0], item[1].students))
-    return iter([group for _, group in groups])
+    return [group for _, group in groups]
 
 
 # --- pairs gathered into groups: five who share one file are one group and not ten pairs ---------
@@ -271,43 +264,42 @@ def grouped(strengths: Mapping[Pair, float]) -> list[tuple[str, ...]]:
     The strongest pairs are joined first, by average linkage.
     """
     ordered = sorted(strengths, key=lambda pair: (-strengths[pair], pair))
-    clusters = _Clusters(ordered)
-    # What joined late may link groups that were seen before.
-    while sum(clusters.join(pair) for pair in ordered):
-        pass
-    return sorted({clusters.group_of(pair) for pair in ordered})
+    # A cluster is named by one of its students; `links` counts the alike pairs between two of them.
+    cluster_of = {student: student for pair in ordered for student in pair}
+    members = {student: [student] for student in cluster_of}
+    links: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for left, right in ordered:
+        links[left][right] += 1
+        links[right][left] += 1
 
-
-class _Clusters:
-    """Groups of students that grow: who is in which, and how many alike pairs link two of them."""
-
-    def __init__(self, pairs: list[Pair]) -> None:
-        self._of = {student: student for pair in pairs for student in pair}
-        self._members = {student: [student] for student in self._of}
-        self._links: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for left, right in pairs:
-            self._links[left][right] += 1
-            self._links[right][left] += 1
-
-    def join(self, pair: Pair) -> bool:
-        """Join the clusters of a pair, if enough of their pairs are alike."""
-        into, other = (self._of[student] for student in pair)
-        if into == other:
+    def joined(pair: Pair) -> bool:
+        """Join the clusters of a pair, if enough of their pairs are alike; whether they are one now."""
+        into, other = (cluster_of[student] for student in pair)
+        possible = len(members[into]) * len(members[other])
+        if into == other or links[into][other] < LINKED_SHARE * possible:
             return False
-        possible = len(self._members[into]) * len(self._members[other])
-        if self._links[into][other] < LINKED_SHARE * possible:
-            return False
-        for student in self._members.pop(other):
-            self._of[student] = into
-            self._members[into].append(student)
-        for third, count in self._links.pop(other).items():
-            del self._links[third][other]
+        for student in members.pop(other):
+            cluster_of[student] = into
+            members[into].append(student)
+        for third, count in links.pop(other).items():
+            del links[third][other]
             if third != into:
-                self._links[into][third] += count
-                self._links[third][into] += count
+                links[into][third] += count
+                links[third][into] += count
         return True
 
-    def group_of(self, pair: Pair) -> tuple[str, ...]:
-        """The members of the cluster that holds the pair; the pair itself, if none does."""
-        left, right = (self._of[student] for student in pair)
-        return tuple(sorted(self._members[left])) if left == right else tuple(sorted(pair))
+    # What joined late may link groups that were seen before.
+    while sum(map(joined, ordered)):
+        pass
+    return sorted(
+        {
+            tuple(
+                sorted(
+                    members[cluster_of[left]]
+                    if cluster_of[left] == cluster_of[right]
+                    else (left, right)
+                )
+            )
+            for left, right in ordered
+        }
+    )

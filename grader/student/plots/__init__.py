@@ -16,6 +16,6 @@ An exercise that can be drawn has a file `tests/plots/<chapter>/plot_<exercise>.
 Both functions of the sandbox get the share of a test of the exercise's time. What is not written yet may
 be left out of the data (NotImplementedError): a part of the picture is better than none.
 
-`plot` starts the `process` that draws and writes its pictures. `png` checks those that a stranger made,
-`machine` says where something was measured, and `style` is the look of all pictures.
+`plot` starts the `process` that draws and writes its pictures. `png` checks those that a stranger made, and
+`style` is the look of all pictures.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from grader.course.manifest import Course, Exercise
-from grader.errors import CourseError, GraderError, JudgeError
+from grader.errors import GraderError, JudgeError
 from grader.judge.process import Judge, JudgeOverrun, judges
 from grader.student.plots.process import Drawn, NotDrawn, PlotFault, Request
 
@@ -26,23 +26,14 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 def draw(
-    course: Course,
-    exercise: Exercise,
-    source: bytes,
-    *,
-    reference: bytes | None = None,
-    seed: int = 0,
+    course: Course, exercise: Exercise, source: bytes, *, reference: bytes | None = None
 ) -> Drawn | NotDrawn:
     """Run the experiment of an exercise on this source, and draw it.
 
     `source` is valid Python; with `reference`, the source of the solution, that is drawn beside it.
-    Raises CourseError where the exercise has no experiment, GraderError for any other fault of the grader.
+    Raises GraderError for a fault of the grader or of the course, as an experiment that is missing.
     """
-    if not course.plot(exercise).is_file():
-        raise CourseError(
-            f"{exercise.id} has nothing to draw here: there is no {course.plot(exercise)}."
-        )
-    request = Request(str(course.folder / "course.toml"), exercise.id, source, reference, seed)
+    request = Request(str(course.folder / "course.toml"), exercise.id, source, reference)
     with judges(preload=exercise.preload, program=PROGRAM) as (judge,):
         return drawn_by(judge, request)
 

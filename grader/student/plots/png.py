@@ -49,7 +49,8 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         position += _HEAD.size
         body = data[position : position + length]
         position += length + _CRC.size
-        if position > len(data) or _CRC.unpack_from(data, position - _CRC.size) != _crc(kind, body):
+        end = _CRC.unpack_from(data, position - _CRC.size) if position <= len(data) else None
+        if end != (zlib.crc32(kind + body),):
             raise NotAPicture("one of its parts is damaged")
         yield kind, body
         if kind == b"IEND":
@@ -57,12 +58,8 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     raise NotAPicture("its end is missing")
 
 
-def _crc(kind: bytes, body: bytes) -> tuple[int]:
-    return (zlib.crc32(kind + body),)
-
-
 def _chunk(kind: bytes, body: bytes) -> bytes:
-    return _HEAD.pack(len(body), kind) + body + _CRC.pack(*_crc(kind, body))
+    return _HEAD.pack(len(body), kind) + body + _CRC.pack(zlib.crc32(kind + body))
 
 
 def _check_size(header: bytes) -> None:

@@ -40,6 +40,8 @@ from grader.text import clean
 LONGEST_TEXT = 100
 MOST_CHARACTERS = 10_000
 GREATEST_NUMBER = 10**18
+# Every picture of an exercise shows the same experiment.
+_SEED = 0
 
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
@@ -49,7 +51,6 @@ class Request(msgspec.Struct, frozen=True, tag="request"):
     exercise: str
     source: bytes
     reference: bytes | None = None
-    seed: int = 0
 
 
 class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
@@ -75,7 +76,14 @@ class PlotFault(msgspec.Struct, frozen=True, tag="fault"):
 
 
 class _NotDrawable(Exception):
-    """A returned value that cannot be drawn; the text says why."""
+    """A returned value that cannot be drawn; `why` ends the sentence that says so."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"What your code returned cannot be drawn{why}")
+
+
+# Runs a function of the experiment's file in a sandbox.
+Run = Callable[..., Any]
 
 
 def main(arguments: list[str]) -> None:
@@ -91,6 +99,7 @@ def _answer(line: bytes, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFau
 
 
 def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
+    """Run the experiment beside the student's code, and beside the reference, in turn; draw both."""
     # Here and not above: the process that asks imports this module for its structs alone.
     from grader.judge.suite_run import meaning_of
 
@@ -101,15 +110,13 @@ def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
     plot = _loaded(file)
     try:
         with contextlib.ExitStack() as stack:
-            student = stack.enter_context(_student(sandboxes, exercise, request.source, file))
-            measures = {"your code": lambda: _experiment(student, plot, request.seed)}
-            if request.reference is not None:
-                reference = stack.enter_context(
-                    _student(sandboxes, exercise, request.reference, file)
-                )
-                measures["the reference"] = lambda: _reference(reference, plot, request.seed, file)
+            run = stack.enter_context(_runs(sandboxes, exercise, request.source, file))
+            measures = {"your code": lambda: _experiment(run, plot)}
+            if (source := request.reference) is not None:
+                reference = stack.enter_context(_runs(sandboxes, exercise, source, file))
+                measures["the reference"] = lambda: _reference(reference, plot, file)
             parts = runs_in_turn(measures, getattr(plot, "RUNS", 1), exercise.seconds)
-            own, note = _own_figure(student, plot, parts["your code"][0], request.seed)
+            own, note = _own_figure(run, plot, parts["your code"][0])
         return Drawn(_picture(plot, exercise.title, parts), own, note)
     except Ended as error:
         end = meaning_of(error)
@@ -135,75 +142,50 @@ def _loaded(file: Path) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _student(
-    sandboxes: SandboxSource, exercise: Exercise, source: bytes, file: Path
-) -> Iterator[_Timed]:
+def _runs(sandboxes: SandboxSource, exercise: Exercise, source: bytes, file: Path) -> Iterator[Run]:
+    """A function that runs one of the experiment's file beside a source, each with the time of a test."""
     session = Session(sandboxes, exercise, source)
+    student = Student(session, file)
+
+    def run(function: str, *arguments: Any) -> Any:
+        session.begin_test(_SEED)
+        return student.run(function, *arguments)
+
     try:
-        yield _Timed(session, Student(session, file))
+        yield run
     finally:
         session.close()
 
 
-class _Timed:
-    """A student's module that gets a test's share of the exercise's time for each run."""
-
-    def __init__(self, session: Session, student: Student) -> None:
-        self._session, self._student = session, student
-
-    def run(self, seed: int, function: str, *arguments: Any) -> Any:
-        """Run a function of the experiment's file in the sandbox."""
-        self._session.begin_test(seed)
-        return self._student.run(function, *arguments)
-
-
-def _experiment(student: _Timed, plot: ModuleType, seed: int) -> Any:
+def _experiment(run: Run, plot: ModuleType) -> Any:
     """The data of the experiment, as the file's `Data`."""
-    returned = _Texts().tame(student.run(seed, "experiment"))
+    texts: list[str] = []
+    returned = _tamed(run("experiment"), texts)
+    if sum(map(len, texts)) > MOST_CHARACTERS:
+        raise _NotDrawable(f": it holds more than {MOST_CHARACTERS} characters of text.")
     try:
         return msgspec.convert(returned, plot.Data)
     except msgspec.ValidationError as error:
-        why = clean(_in_python(str(error)), 300)
-        raise _NotDrawable(f"What your code returned cannot be drawn: {why}.") from error
+        why = str(error)
+        # Of msgspec, in words of Python instead of JSON.
+        for theirs, ours in _WORDS.items():
+            why = why.replace(theirs, ours)
+        raise _NotDrawable(f": {clean(why[:1].lower() + why[1:], 300)}.") from error
 
 
-class _Texts:
-    """The texts in an experiment's data, bounded, and escaped so that matplotlib reads no formula."""
-
-    def __init__(self) -> None:
-        self._characters = 0
-
-    def tame(self, value: Any) -> Any:
-        """The same data, each text and number cut to a bound and without formulas.
-
-        Raises _NotDrawable where there is too much text in all.
-        """
-        if isinstance(value, str):
-            text = clean(value, LONGEST_TEXT)
-            self._characters += len(text)
-            if self._characters > MOST_CHARACTERS:
-                raise _NotDrawable(
-                    "What your code returned cannot be drawn: it holds more than "
-                    f"{MOST_CHARACTERS} characters of text."
-                )
-            # A dollar sign would begin a formula.
-            return text.replace("$", r"\$")
-        if isinstance(value, int) and abs(value) > GREATEST_NUMBER:
-            raise _NotDrawable(
-                f"What your code returned cannot be drawn: a number is beyond {GREATEST_NUMBER:g}."
-            )
-        if isinstance(value, dict):
-            return {self.tame(key): self.tame(member) for key, member in value.items()}
-        if isinstance(value, list | tuple | set | frozenset):
-            return type(value)(map(self.tame, value))
-        return value
-
-
-def _in_python(complaint: str) -> str:
-    """A complaint of msgspec about a value, in words of Python instead of JSON."""
-    for theirs, ours in _WORDS.items():
-        complaint = complaint.replace(theirs, ours)
-    return complaint[:1].lower() + complaint[1:]
+def _tamed(value: Any, texts: list[str]) -> Any:
+    """The same data with each text cut, listed, and escaped, so that matplotlib reads no formula."""
+    if isinstance(value, str):
+        texts.append(clean(value, LONGEST_TEXT))
+        # A dollar sign would begin a formula.
+        return texts[-1].replace("$", r"\$")
+    if isinstance(value, int) and abs(value) > GREATEST_NUMBER:
+        raise _NotDrawable(f": a number is beyond {GREATEST_NUMBER:g}.")
+    if isinstance(value, dict):
+        return {_tamed(key, texts): _tamed(member, texts) for key, member in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_tamed(member, texts) for member in value)
+    return value
 
 
 _WORDS = {
@@ -215,9 +197,9 @@ _WORDS = {
 }
 
 
-def _reference(student: _Timed, plot: ModuleType, seed: int, file: Path) -> Any:
+def _reference(run: Run, plot: ModuleType, file: Path) -> Any:
     try:
-        return _experiment(student, plot, seed)
+        return _experiment(run, plot)
     except (Ended, _NotDrawable) as error:
         raise CourseError(
             f"The experiment {file} fails with the course's own solution: {error} "
@@ -244,14 +226,12 @@ def runs_in_turn(
     return runs
 
 
-def _own_figure(
-    student: _Timed, plot: ModuleType, data: Any, seed: int
-) -> tuple[bytes | None, str]:
+def _own_figure(run: Run, plot: ModuleType, data: Any) -> tuple[bytes | None, str]:
     """The figure of the student's own code, if the exercise asks for one, or a note why it is missing."""
     if not hasattr(plot, "own_figure"):
         return None, ""
     try:
-        written = student.run(seed, "own_figure", msgspec.to_builtins(data))
+        written = run("own_figure", msgspec.to_builtins(data))
         if not isinstance(written, bytes):
             raise NotAPicture("it is none")
         return plain_png(written), ""
@@ -284,10 +264,9 @@ def _picture(plot: ModuleType, title: str, parts: dict[str, list[Any]]) -> bytes
             share_axes(panels)
             figure.savefig(written, format="png")
     except Exception as error:  # the border: a stranger's numbers in matplotlib
-        raise _NotDrawable(
-            f"What your code returned cannot be drawn ({clean(f'{type(error).__name__}: {error}', 300)}). "
-            "If `grade run` has nothing to say, tell the course's author."
-        ) from error
+        why = clean(f"{type(error).__name__}: {error}", 300)
+        tell = "If `grade run` has nothing to say, tell the course's author."
+        raise _NotDrawable(f" ({why}). {tell}") from error
     return written.getvalue()
 
 

@@ -1,9 +1,14 @@
-"""The look of all pictures: colors that everyone can tell apart (Okabe and Ito), settings, equal axes."""
+"""The look of all pictures: colors that everyone can tell apart (Okabe and Ito), settings, axes, captions."""
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from grader.text import clean, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,3 +96,16 @@ def _span(inverted: bool, limits: Sequence[tuple[float, float]]) -> tuple[float,
     """What all of these limits lie within."""
     ends = [end for pair in limits for end in pair]
     return (max(ends), min(ends)) if inverted else (min(ends), max(ends))
+
+
+def machine_words() -> str:
+    """The machine of a measurement, for a caption: its kind of processors, and how many it can use."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    name = name.replace("(R)", "").replace("(TM)", "") or "a machine without a name"
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{clean(name, 60)}, {counted(usable or 1, 'processor')}"

@@ -152,6 +152,10 @@ def test_line_ends_of_another_system_make_the_same_mutant(
             "a: it needs either `says`, or `mistake` and `told`.",
         ),
         (
+            "[wrong.a]\nsays = 'No.'\ntold = 't'\nchange = '-a'\n",
+            "a: it needs either `says`, or `mistake` and `told`.",
+        ),
+        (
             ENTRY.format(id="a", change="'-a'") + "says = 'No.'\n",
             "a: it needs either `says`, or `mistake` and `told`.",
         ),

@@ -99,9 +99,7 @@ def test_narrow_terminal(mixed: Path, columns: int) -> None:
     # Only what is clicked or pasted stays in one piece.
     assert all("word_count.py:4" in line for line in long)
     assert any("1.43 / 10" in line for line in panel)
-    # The function stands beside the path where there is room, below it otherwise.
-    assert ("word_count.py:4  in word_count" in shown) == (columns == 60)
-    assert ("      in word_count" in panel) == (columns == 40)
+    assert "word_count.py:4  in word_count" in shown
 
 
 @posix

@@ -269,7 +269,7 @@ def test_without_words_a_student_reads_the_sentence(grade: Grade, clone: Path) -
     replace(file, 'mistake = "adds instead of averaging"', f'says = "{says}"')
     done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count(says) == 1, "the public example names it in its own words"
+    assert done.stdout.count(f"      {says}\n") == 1, "the public example names it in its own words"
 
 
 def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> None:
@@ -280,6 +280,13 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
     assert (test, message[:6].strip()) == ("    test_example", "")
     assert "divide by the width" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_proof_words_and_mutants_are_a_run_each(grade: Grade, clone: Path) -> None:
+    for options in (["--mutants", "--write"], ["--words", "--worth"], ["--mutants", "--words"]):
+        refused = grade("verify", *options, cwd=clone)
+        assert refused.returncode == 2
+        assert "give one of them at a time" in " ".join(refused.stderr.split())
 
 
 # --- mutants --------------------------------------------------------------------------------------
@@ -327,8 +334,8 @@ def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone
 
 def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clone: Path) -> None:
     wrongs = clone / "tests/wrong/text/word_count.toml"
-    replace(wrongs, 'id = "case_kept"', 'id = "case_kept"\ncentral = "most_common"')
-    replace(wrongs, 'id = "alphabetical"', 'id = "alphabetical"\ncentral = "most_common"')
+    replace(wrongs, "[wrong.case_kept]", '[wrong.case_kept]\ncentral = "most_common"')
+    replace(wrongs, "[wrong.alphabetical]", '[wrong.alphabetical]\ncentral = "most_common"')
     whole = clone / "tests/wrong/text/word_count/characters.py"
     replace(whole, "| told:", "| central: word_counts | told:")
     assert verified(grade, clone) == [

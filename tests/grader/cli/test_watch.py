@@ -208,7 +208,6 @@ def test_begins_with_the_named_exercise_and_polls(clone: Path) -> None:
     running = Terminal(clone, "greeting", "--poll")
     try:
         assert "greeting  A greeting" in running.until("q quit")
-        running.until("looking for saves all the time: as asked")
         save(clone, RIGHT)
         running.until(r"2.5 / 2.5  passed.*judged in \d")
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from grader.cli import main
 from grader.gradebook import Gradebook, Keeper
-from grader.gradebook.anonymous import AnonymousBook, Pseudonyms
+from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 from grader.gradebook.batch import BatchSummary
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity.findings import (
@@ -49,20 +50,20 @@ def results(school: School) -> Path:
     return school.results
 
 
-def pseudonyms_of(folder: Path) -> Pseudonyms:
+def pseudonyms_in(folder: Path) -> Callable[[str], str]:
     with Gradebook.open(folder) as book:
-        return Pseudonyms.kept_in(book)
+        return pseudonyms_of(book)
 
 
 def test_a_pseudonym_is_the_same_each_time_and_another_in_another_gradebook(
     results: Path, tmp_path: Path
 ) -> None:
-    first = pseudonyms_of(results)
-    assert pseudonyms_of(results).of("max") == first.of("max") != first.of("a.lee17")
-    assert first.of("max").startswith("anon-") and len(first.of("max")) == 13
+    first = pseudonyms_in(results)
+    assert pseudonyms_in(results)("max") == first("max") != first("a.lee17")
+    assert first("max").startswith("anon-") and len(first("max")) == 13
     with Keeper.open(tmp_path / "other"):
         pass
-    assert pseudonyms_of(tmp_path / "other").of("max") != first.of("max")
+    assert pseudonyms_in(tmp_path / "other")("max") != first("max")
 
 
 def test_nothing_of_a_student_is_left(results: Path) -> None:
@@ -81,7 +82,7 @@ def test_nothing_of_a_student_is_left(results: Path) -> None:
             book.summary(BatchSummary(1, 1, 0, 0, (), ("a.lee17",), ("max",))),
             [source.decode() for files in sources.values() for source in files.values()],
         )  # fmt: skip
-        ann = pseudonyms_of(results).of(ANN.id)
+        ann = pseudonyms_in(results)(ANN.id)
         names = [entry.student.id for entry in entries]
         assert book.entry_of(ANN.id) is None
     text = msgspec.json.encode(told).decode().replace("max(leeway, 1)", "").casefold()
@@ -122,6 +123,6 @@ def test_no_file_of_a_command_names_anybody(
 def test_the_way_back_is_with_the_gradebook(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pseudonym = pseudonyms_of(results).of(ANN.id)
+    pseudonym = pseudonyms_in(results)(ANN.id)
     main(["show", str(results), pseudonym], standalone_mode=False)
     assert "a.lee17  Lee, Ann" in capsys.readouterr().out

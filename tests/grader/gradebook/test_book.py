@@ -54,7 +54,7 @@ def test_an_entry_is_what_counts_with_its_files(school: School) -> None:
         assert (entry.student.id, entry.attempt, entry.origin) == ("bob", 2, "bob.zip")
         assert (entry.result.score, entry.result.max_score) == (10, 10)
         assert keeper.book.sources(entry) == {"task": b"x = 2\n"}
-        assert [(each.student, each.number) for each in keeper.book.attempts()] == [
+        assert [(each.student, each.number) for each in keeper.book.store.attempts()] == [
             ("bob", 1),
             ("bob", 2),
         ]

@@ -159,7 +159,7 @@ def test_what_a_person_edited_is_in_the_results_after_the_next_grading(school: S
         assert entry is not None and entry.result.score == 4
     with Keeper.open(school.results) as keeper:
         assert keeper.begin(school.course), "all results may be others now"
-        keeper.undo(0)
+        keeper.correct(replacing=(0,))
         entry = keeper.book.entry_of("ann")
         assert entry is not None and entry.result.score == 10
 

@@ -225,7 +225,7 @@ def test_a_gradebook_that_may_not_grow_keeps_what_it_has(
                 if number == 7:
                     pages = keeper.book.store.connection.execute("PRAGMA page_count").fetchone()[0]
                     keeper.book.store.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
-                    school.keep(keeper, keeper.book.attempts()[0], 1, os.urandom(20_000))
+                    school.keep(keeper, keeper.book.store.attempts()[0], 1, os.urandom(20_000))
 
     with pytest.raises(GraderError, match=r"full.*make room"):
         fill()
@@ -253,7 +253,7 @@ def read_all(folder: Path) -> object:
             book.students(),
             book.absent(),
             book.attempt_counts(),
-            list(book.replaced()),
+            list(book.store.replaced(book.revision)),
             book.attention(),
             book.course,
         )

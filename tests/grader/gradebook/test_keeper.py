@@ -87,12 +87,12 @@ def test_a_verdict_is_found_again_for_anybody(school: School) -> None:
         bob = school.hand_in(keeper, "bob", b"x = 1\n")
         school.wait_for(keeper, ann)
         key = "key of b'x = 1\\n'"
-        assert keeper.verdict(key) is None, "what is waited for is no verdict"
+        assert keeper.book.store.verdict(key) is None, "what is waited for is no verdict"
         school.keep(keeper, ann, 7.5)
-        found = keeper.verdict(key)
+        found = keeper.book.store.verdict(key)
         assert found is not None and found.score == 7.5
-        assert keeper.has(ann, "task", key)
-        assert not keeper.has(bob, "task", key)
+        assert keeper.book.store.has_verdict(ann.id, "task", key)
+        assert not keeper.book.store.has_verdict(bob.id, "task", key)
 
 
 def test_waiting_takes_no_verdict_away(school: School) -> None:
@@ -224,7 +224,7 @@ def test_the_newest_attempt_counts_in_whatever_order_they_come(
             number = first_seen[student].index(content) + 1
             assert (attempt.student, attempt.number) == (student, number)
             school.keep(keeper, attempt, content % 11, source)
-        kept = [(attempt.student, attempt.number) for attempt in keeper.book.attempts()]
+        kept = [(attempt.student, attempt.number) for attempt in keeper.book.store.attempts()]
         assert kept == [
             (student, number)
             for student, contents in first_seen.items()

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from grader.cli import main
 from grader.errors import SubmissionError
-from grader.exports.feedback import html_feedback, markdown_feedback, plain_feedback
+from grader.exports.formats.feedback import html_feedback, markdown_feedback, plain_feedback
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.requests import MOST_REQUESTS, answer, ask, keep_requests, open_requests
 from grader.results import Entry, StudentInfo

@@ -26,9 +26,9 @@ def ran(*cells: str) -> dict[str, Any]:
 def composed(*cells: str) -> tuple[dict[str, Any], list[str], str]:
     """What the composed file of `part` defines when it is run by itself, the notes, and the file."""
     namespace = ran(*cells)
-    gathering = Gathering(namespace, frozenset({"part"}))
+    gathering = Gathering(namespace, STUB)
     assert gathering.add_definition(namespace["part"])
-    source = gathering.composed(STUB).source.decode()
+    source = gathering.composed().source.decode()
     alone: dict[str, Any] = {"__name__": "part"}
     exec(compile(source, "<composed>", "exec"), alone)
     return alone, gathering.notes, source

@@ -18,6 +18,7 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.gradebook import Keeper
+from grader.gradebook.intake import Questions
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed
 from grader.results import StudentInfo
@@ -62,12 +63,14 @@ SECOND = (
 def a_desk(course: Course, results: Path) -> Iterator[tuple[Desk, Keeper]]:
     with Keeper.open(results) as keeper:
         students = [StudentInfo(id=name) for name in STUDENTS]
-        yield Desk(keeper, course, GradingOptions(), students), keeper
+        options = GradingOptions()
+        yield Desk(keeper, course, options, Questions(course, options), students), keeper
 
 
 def accept(desk: Desk, course: Course, sent: Sent) -> str:
     student = StudentInfo(id=sent.who)
-    files = HandInReader(course, GradingOptions()).read(student, in_json(sent.files)).files
+    reader = HandInReader(course, Questions(course, GradingOptions()))
+    files = reader.read(student, in_json(sent.files)).files
     return desk.accept(student, files, sent.key).id
 
 
@@ -81,7 +84,7 @@ def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
             taken = desk.take()
             assert taken is not None
         result = exercise(
-            checked(), name=taken.job.exercise, output=digest_of(taken.file.file.source)
+            checked(), name=taken.job.exercise, output=digest_of(taken.question.file.source)
         )
         assert desk.finish(taken, Completed(0, result))
         done()

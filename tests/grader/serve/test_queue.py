@@ -22,7 +22,7 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 
 def handed(keeper: Keeper, student: str, *exercises: str, priority: int = 0) -> int:
     """An attempt of a student that waits; returns its id."""
-    files = {name: ExerciseFile(f"# {keeper.book.attempts()}".encode()) for name in exercises}
+    files = {name: ExerciseFile(f"# {keeper.book.store.attempts()}".encode()) for name in exercises}
     with keeper.transaction():
         found = ClassAttempt(student=StudentInfo(id=student), path=Path(student))
         attempt = keeper.register(found, Submission(student, files)).id
@@ -126,7 +126,10 @@ def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(keeper: Keeper) -
         both = keeper.register(found, Submission("ada", {"one": file, "two": file}), whole=False)
         one = keeper.register(found, Submission("ada", {"one": file}), whole=False)
     assert one.id != both.id
-    assert [set(keeper.book.files_of(each.id)) for each in (both, one)] == [{"one", "two"}, {"one"}]
+    assert [set(keeper.book.store.files_of(each.id)) for each in (both, one)] == [
+        {"one", "two"},
+        {"one"},
+    ]
 
 
 def test_a_token_is_kept_as_a_hash_and_holds_until_it_is_revoked(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from grader.cli.terminal.console import open_console
-from grader.cli.terminal.result import panel
+from grader.cli.terminal.result import Panel
 from grader.cli.terminal.student_result import show_scorecard
 from grader.exports import FORMATS
 from grader.exports.report.render import Renderer
@@ -73,7 +73,7 @@ def terminal(of: Entry, folder: Path) -> str:
         next_step=lambda exercises: "",  # as the guide has it
         asked=SimpleNamespace(by_saving=False),
     )
-    for line in panel(console, of.result.exercises, guide, shown=99):
+    for line in Panel(console, of.result.exercises, guide).lines(shown=99):
         console.print(line, soft_wrap=True)
     return stream.getvalue()
 

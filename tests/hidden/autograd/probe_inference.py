@@ -85,10 +85,10 @@ def block_under(module: Any, model: Model, around: str) -> dict[str, bool]:
         return autograd()
 
 
-def nested_blocks(module: Any, model: Model, outer: str, inner: str) -> dict[str, Any]:
-    """The modes after the inner and after the outer of two blocks, of parts of the model."""
-    with module.evaluating(model.get_submodule(outer)):
-        with module.evaluating(model.get_submodule(inner)):
+def nested_blocks(module: Any, model: Model) -> dict[str, Any]:
+    """The modes after the inner and after the outer of two blocks."""
+    with module.evaluating(model):
+        with module.evaluating(model):
             pass
         after_inner = modes(model)
     return {"after inner": after_inner, "after outer": modes(model)}

@@ -106,12 +106,12 @@ def test_target_shapes(student: Student) -> None:
         target = student.function("td_target")(net, *later, GAMMA)
         assert_tensor(target, shape=(rows,), dtype=torch.float32, what=f"the target for B = {rows}")
     rewards, states, dones = new_batch(4, 4, dtype=torch.float32).later
-    bad: dict[str, list[Any]] = {"rewards": [], "dones": [], "rewards or dones": []}
-    for shape in ((4, 1), (1, 4), (5,), ()):
-        other_rewards, other_dones = torch.ones(shape), torch.ones(shape) > 0
-        bad["rewards"].append((net, other_rewards, states, dones, GAMMA))
-        bad["dones"].append((net, rewards, states, other_dones, GAMMA))
-        bad["rewards or dones"].append((net, other_rewards, states, other_dones, GAMMA))
+    shapes = ((4, 1), (1, 4), (5,), ())
+    bad = {
+        "rewards": [(net, torch.ones(shape), states, dones, GAMMA) for shape in shapes],
+        "dones": [(net, rewards, states, torch.ones(shape) > 0, GAMMA) for shape in shapes],
+        "rewards or dones": [(net, torch.ones(5), states, torch.ones(5) > 0, GAMMA)],
+    }
     laws.check_errors(student, "td_target", bad)
 
 
@@ -209,23 +209,19 @@ def test_update_of_buffers(student: Student) -> None:
 @pytest.mark.hint("Write into the tensors under no_grad: copy_, lerp_, or mul_ and add_.")
 def test_update_in_place(student: Student) -> None:
     """The parameters stay the same objects, in their own memory, and net does not change."""
+    nets = [
+        student.made("network", new_state(), training=SOME, frozen=["body.weight"]),
+        student.made("network", new_state(), training=OTHERS, frozen=["head.bias"]),
+    ]
+    allow = ("0.values", "0.buffers")
     for tau in (0.5, 1.0):
-        nets = [
-            student.made("network", new_state(), training=SOME, frozen=["body.weight"]),
-            student.made("network", new_state(), training=OTHERS, frozen=["head.bias"]),
-        ]
-        allow = ("0.values", "0.buffers")
         laws.check_changes_nothing(student, "soft_update", *nets, tau, allow=allow)
         seen = laws.observe(student, "soft_update", *nets, tau).checked()
         memory = [entry(fact, "storage", 0, kind=int) for fact in facts(seen, 1).values()]
         for name, fact in facts(seen, 0).items():
-            assert entry(fact, "storage", 0, kind=int) not in memory, (
-                f"After tau = {tau} target_net's {name} is net's memory: copy the values."
-            )
-            assert entry(fact, "inference") is False, (
-                f"target_net's {name} is now an inference tensor, which no training can change: "
-                "update under no_grad."
-            )
+            what = f"After tau = {tau} target_net's {name} is"
+            assert entry(fact, "storage", 0, kind=int) not in memory, f"{what} net's memory: copy."
+            assert entry(fact, "inference") is False, f"{what} an inference tensor: use no_grad."
 
 
 @pytest.mark.points(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 # Outputs as expressions: {a}, {b} and {c} are three leaves in a drawn order, {u} are drawn operations.
+OPERATIONS = (".exp()", ".sin()", ".cos()", ".tanh()", ".sigmoid()", ".abs()", ".square()")
 PLAIN = (
     "({b} + {c}) * {a}{u}",
     "({c} - {a} * {b}{u}).sum()",
@@ -33,9 +35,10 @@ SHARED = (
     "(lambda y: (y{u} + y) * {b})({a}.exp())",
     "(lambda y: (y * {c}).sum() + y.square().sum() + {c}.sum())(({a} * {b}){u})",
 )
-OPERATIONS = (".exp()", ".sin()", ".cos()", ".tanh()", ".sigmoid()", ".abs()", ".square()")
-WITHOUT_GRAPH = ("torch.ones(3)", "torch.ones(3) * 2", "(a * b).detach()")
-STEPS = {"y + 1": "AddBackward0", "y - 1": "SubBackward0", "y * 2": "MulBackward0"}
+CHAIN = "reduce(lambda y, _: -y, range(10_000), {a}{u})"
+SHORTER_CHAIN = "reduce(lambda y, _: -y, range(2_000), {a}{u})"
+DOUBLED = "reduce(lambda y, _: y + y, range(100), {a}{u})"
+WITHOUT_GRAPH = ("torch.ones(3)", "torch.ones(3) * 2", "({a} * {b}).detach()")
 
 Tensors = dict[str, Tensor]
 
@@ -48,7 +51,7 @@ Tensors = dict[str, Tensor]
 @pytest.mark.hint("Walk through a list of nodes, and append to it each new one of next_functions.")
 def test_nodes(student: Student) -> None:
     """It names every node that can be reached from output.grad_fn, itself included."""
-    check_which_nodes(student, PLAIN)
+    check_which(student, "nodes", PLAIN)
 
 
 @pytest.mark.points(9)
@@ -59,9 +62,7 @@ def test_nodes(student: Student) -> None:
 )
 def test_nodes_order(student: Student) -> None:
     """It begins with output.grad_fn and goes level by level, in the order of next_functions."""
-    texts, values = drawn(PLAIN + SHARED), leaf_values()
-    for text, names in zip(texts, asked(student, "nodes", texts, values), strict=True):
-        assert_equal(names, names_of(text, values), what=f"graph_nodes({text})")
+    check_order(student, "nodes", PLAIN + SHARED)
 
 
 @pytest.mark.points(4)
@@ -70,7 +71,7 @@ def test_nodes_order(student: Student) -> None:
 @pytest.mark.hint("next_functions has (None, 0) for an input that needs no gradient: skip it.")
 def test_nodes_none(student: Student) -> None:
     """It skips None, which stands for an input that needs no gradient."""
-    check_which_nodes(student, WITH_NONE)
+    check_which(student, "nodes", WITH_NONE)
 
 
 @pytest.mark.points(9)
@@ -79,7 +80,7 @@ def test_nodes_none(student: Student) -> None:
 @pytest.mark.hint("Keep a set of all nodes that you have met, and append only what is not in it.")
 def test_nodes_shared(student: Student) -> None:
     """A node that is reached in several ways is listed once."""
-    check_which_nodes(student, SHARED)
+    check_which(student, "nodes", SHARED)
 
 
 @pytest.mark.points(2)
@@ -89,33 +90,16 @@ def test_nodes_shared(student: Student) -> None:
 @pytest.mark.hint("Where output.grad_fn is None there is nothing to walk through: return [].")
 def test_no_nodes(student: Student) -> None:
     """It is [] where output has no grad_fn: a constant, a detached result, a leaf."""
-    texts = (*WITHOUT_GRAPH, "a")
-    for text, names in zip(texts, asked(student, "nodes", texts, leaf_values()), strict=True):
-        assert_equal(names, [], what=f"graph_nodes({text})")
+    check_order(student, "nodes", (*WITHOUT_GRAPH, "{a}"))
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(8)
 @pytest.mark.requires("test_nodes")
 @pytest.mark.place("graph_nodes")
-@pytest.mark.hint("A function that calls itself is too deep after 1,000 nodes: use a loop.")
-def test_long_chain(student: Student) -> None:
-    """It works for a chain of 10,000 operations."""
-    times, step = random.randint(9_000, 10_000), random.choice(list(STEPS))
-    (names,) = asked(student, "nodes", [repeated(step, times)], leaf_values())
-    what = f"how often graph_nodes of {step}, {times} times in a row, lists each name"
-    assert_equal(counts(names), {STEPS[step]: times, "AccumulateGrad": 1}, what=what)
-
-
-@pytest.mark.points(4)
-@pytest.mark.requires("test_nodes")
-@pytest.mark.place("graph_nodes")
-@pytest.mark.hint("Ask whether a node is new before you append it, not when you come to it.")
-def test_doubling_chain(student: Student) -> None:
-    """It works for y = y + y, 100 times, which has 101 nodes and 2**100 paths."""
-    times = random.randint(80, 120)
-    (names,) = asked(student, "nodes", [repeated("y + y", times)], leaf_values())
-    what = f"how often graph_nodes of y = y + y, {times} times, lists each name"
-    assert_equal(counts(names), {"AddBackward0": times, "AccumulateGrad": 1}, what=what)
+@pytest.mark.hint("Use a loop, not recursion, and ask whether a node is new before you append it.")
+def test_nodes_of_large_graphs(student: Student) -> None:
+    """It works for a chain of 10,000 operations, and for y = y + y, 100 times."""
+    check_which(student, "nodes", (CHAIN, DOUBLED))
 
 
 @pytest.mark.points(3)
@@ -135,10 +119,7 @@ def test_nodes_leave_all(student: Student) -> None:
 @pytest.mark.hint("An AccumulateGrad node belongs to a leaf: node.variable is that very tensor.")
 def test_leaves(student: Student) -> None:
     """It returns the leaves themselves, each once."""
-    texts, values = drawn(PLAIN + SHARED), leaf_values()
-    for text, names in zip(texts, asked(student, "leaves", texts, values), strict=True):
-        what = f"how often graph_leaves({text}) gives each leaf"
-        assert_equal(counts(names), counts(leaves_of(text, values)), what=what, ordered=False)
+    check_which(student, "leaves", PLAIN + SHARED)
 
 
 @pytest.mark.points(6)
@@ -149,10 +130,7 @@ def test_leaves(student: Student) -> None:
 )
 def test_leaves_order(student: Student) -> None:
     """The leaves are in the order of their nodes in graph_nodes."""
-    texts, values = drawn(PLAIN + WITH_NONE + SHARED), leaf_values()
-    for text, names in zip(texts, asked(student, "leaves", texts, values), strict=True):
-        what = f"graph_leaves({text}), by their names,"
-        assert_equal(names, leaves_of(text, values), what=what)
+    check_order(student, "leaves", PLAIN + WITH_NONE + SHARED)
 
 
 @pytest.mark.points(6)
@@ -162,11 +140,7 @@ def test_leaves_order(student: Student) -> None:
 )
 def test_leaf_output(student: Student) -> None:
     """It is [output] where output itself is a leaf that requires a gradient, [] where nothing does."""
-    texts = [*random.sample("abc", 2), *WITHOUT_GRAPH]
-    random.shuffle(texts)
-    for text, names in zip(texts, asked(student, "leaves", texts, leaf_values()), strict=True):
-        right = [] if text in WITHOUT_GRAPH else [text]
-        assert_equal(names, right, what=f"graph_leaves({text})")
+    check_order(student, "leaves", ("{a}", "{b}", *WITHOUT_GRAPH))
 
 
 @pytest.mark.points(2)
@@ -175,10 +149,7 @@ def test_leaf_output(student: Student) -> None:
 @pytest.mark.hint("Walk as in graph_nodes: in a loop, and each node once.")
 def test_leaves_of_large_graphs(student: Student) -> None:
     """It works for long chains and for many paths."""
-    leaf = random.choice("abc")
-    texts = [repeated("y + 1", 2_000, leaf), repeated("y + y", 100, leaf)]
-    for text, names in zip(texts, asked(student, "leaves", texts, leaf_values()), strict=True):
-        assert_equal(names, [leaf], what=f"graph_leaves({text}), by their names,")
+    check_order(student, "leaves", (SHORTER_CHAIN, DOUBLED))
 
 
 @pytest.mark.points(2)
@@ -235,10 +206,10 @@ def test_gradients_have_no_graph(student: Student) -> None:
 def test_losses_stay_whole(student: Student) -> None:
     """The graphs are left whole: the caller can still call backward on each loss."""
     values = parameter_values(torch.float64)
-    report = student.run("backward_after_separating", values)
+    gradient = student.run("backward_after_separating", values)
     first, second, third = gradients_of(values)
     what = "a.grad after the caller's own backward passes"
-    assert_close(entry(report, "a"), first[0] + second[0] + third[0], what=what)
+    assert_close(gradient, first[0] + second[0] + third[0], what=what)
 
 
 @pytest.mark.points(22)
@@ -273,11 +244,6 @@ def drawn(templates: Iterable[str]) -> list[str]:
     return texts
 
 
-def repeated(step: str, times: int, leaf: str = "a") -> str:
-    """The expression for so many steps that begin at the leaf."""
-    return f"reduce(lambda y, _: {step}, range({times}), {leaf})"
-
-
 def built(text: str, values: Tensors) -> tuple[Tensor, Tensors]:
     """What this expression is, and its leaves."""
     leaves = {name: value.clone().requires_grad_() for name, value in values.items()}
@@ -286,51 +252,53 @@ def built(text: str, values: Tensors) -> tuple[Tensor, Tensors]:
 
 
 def walk(output: Tensor) -> list[Any]:
-    """The nodes of a small graph, breadth first."""
-    nodes: list[Any] = [output.grad_fn]
+    """The nodes of a graph, breadth first; a leaf has its AccumulateGrad node."""
+    nodes: list[Any] = [get_gradient_edge(output).node] if output.requires_grad else []
+    met = set(nodes)
     for node in nodes:
         for following, _ in node.next_functions:
-            if following is not None and following not in nodes:
+            if following is not None and following not in met:
                 nodes.append(following)
+                met.add(following)
     return nodes
 
 
-def names_of(text: str, values: Tensors) -> list[str]:
-    """The names of the nodes of this expression."""
-    output, _ = built(text, values)
-    return [type(node).__name__ for node in walk(output)]
-
-
-def leaves_of(text: str, values: Tensors) -> list[str]:
-    """The names of its leaves, in the order of their nodes."""
+def right_names(probe: str, text: str, values: Tensors) -> list[str]:
+    """The names of the nodes, or of the leaves, of this expression."""
     output, leaves = built(text, values)
-    names = {leaf: name for name, leaf in leaves.items()}
-    return [names[node.variable] for node in walk(output) if hasattr(node, "variable")]
+    if probe == "leaves":
+        names = {leaf: name for name, leaf in leaves.items()}
+        return [names[node.variable] for node in walk(output) if hasattr(node, "variable")]
+    return [] if output.is_leaf else [type(node).__name__ for node in walk(output)]
 
 
 # --- checks ----------------------------------------------------------------------------------------
 
 
-def asked(student: Student, probe: str, texts: Iterable[str], values: Tensors) -> list[Any]:
-    """What the student's function says of each of these expressions, a tuple as a list."""
-    texts = list(texts)
-    answers = entry(student.run(probe, texts, values), kind=list, count=len(texts))
-    return [list(answer) if isinstance(answer, tuple) else answer for answer in answers]
-
-
-def counts(names: Any) -> Any:
-    """How often each name stands in a list, and anything else as it is."""
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return names
-    return dict(Counter(names))
-
-
-def check_which_nodes(student: Student, templates: Iterable[str]) -> None:
-    """graph_nodes lists the right names, in whatever order."""
+def answers(
+    student: Student, probe: str, templates: Iterable[str]
+) -> Iterator[tuple[str, list[Any], list[str]]]:
+    """For each expression a call in words, the names that the student's function gives, the right ones."""
     texts, values = drawn(templates), leaf_values()
-    for text, names in zip(texts, asked(student, "nodes", texts, values), strict=True):
-        what = f"how often graph_nodes({text}) lists each name"
-        assert_equal(counts(names), counts(names_of(text, values)), what=what, ordered=False)
+    reply = entry(student.run(probe, texts, values), kind=list, count=len(texts))
+    for text, names in zip(texts, reply, strict=True):
+        call = f"graph_{probe}({text})"
+        told = f"graph_{probe} gives something else than a list of {probe}."
+        given = entry(names, kind=(list, tuple), told=told)
+        yield call, list(given), right_names(probe, text, values)
+
+
+def check_which(student: Student, probe: str, templates: Iterable[str]) -> None:
+    """Each of the right names is given as often as it should be, in whatever order."""
+    for call, given, right in answers(student, probe, templates):
+        counts = dict(Counter(map(str, given))), dict(Counter(right))
+        assert_equal(*counts, what=f"how often {call} gives each name", ordered=False)
+
+
+def check_order(student: Student, probe: str, templates: Iterable[str]) -> None:
+    """The right names are given in the right order."""
+    for call, given, right in answers(student, probe, templates):
+        assert_equal(given, right, what=f"{call}, by names,")
 
 
 def check_left_alone(student: Student, function: str) -> None:

@@ -26,30 +26,17 @@ def test_forward(student: Student) -> None:
     assert_close(value_at(student, x), x.clamp(min=0), what="relu(x)")
 
 
+@pytest.mark.points(3)
 @pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction.forward")
-@pytest.mark.hint("Python numbers take on the dtype of x; tensors have their own.")
-def test_dtypes(student: Student) -> None:
-    """The result has the dtype of x, in float32 and in float64."""
+@pytest.mark.place("ReLUFunction")
+@pytest.mark.hint("Elementwise operations with Python numbers keep any shape, strides and dtype.")
+def test_any_x(student: Student) -> None:
+    """x may be float32 or float64, of any shape, 0-d and empty included, and lie in memory in any way."""
     laws.check_dtypes(student, "relu", torch.randn(3, 4), what="relu(x)")
     x = torch.rand(4, 5, dtype=torch.float64)
     laws.check_float64(student.function("relu")(x), x, what="relu(x)")
-
-
-@pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction")
-@pytest.mark.hint("Elementwise operations keep any shape; you need no view or reshape.")
-def test_shapes(student: Student) -> None:
-    """The result and the gradient have the shape of x, also where x is 0-d or empty."""
     shapes = [(), (2, 0, 3), (7,), (2, 3, 2, 2)]
     laws.check_shapes(student, "relu", shapes, gradients=True, what="relu(x)")
-
-
-@pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction")
-@pytest.mark.hint("Elementwise operations take any strides; view(-1) and as_strided do not.")
-def test_layouts(student: Student) -> None:
-    """x may be transposed, sliced or expanded."""
     laws.check_layouts(student, "relu", points().reshape(2, 5, 4), what="relu(x)")
 
 
@@ -60,17 +47,6 @@ def test_layouts(student: Student) -> None:
 def test_shares_no_memory(student: Student) -> None:
     """The result shares no memory with x, also where nothing is negative."""
     laws.check_shares_no_memory(student, "relu", torch.rand(3, 4) + 1)
-
-
-@pytest.mark.points(2)
-@pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction.forward")
-@pytest.mark.hint(
-    "Compute a new tensor: clamp_, relu_, +=, x[x < 0] = 0 and out=x change x itself."
-)
-def test_leaves_x(student: Student) -> None:
-    """x stays as it is."""
-    laws.check_changes_nothing(student, "relu", points(), allow=("random",))
 
 
 # --- through ReLUFunction ------------------------------------------------------------------------
@@ -140,14 +116,14 @@ def test_grad_output(student: Student) -> None:
         laws.check_float64(gradient, g * derivative(x), what=what)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_gradient")
-@pytest.mark.place("ReLUFunction.backward")
+@pytest.mark.points(4)
+@pytest.mark.requires("test_forward")
+@pytest.mark.place("ReLUFunction")
 @pytest.mark.hint(
-    "grad_output * mask is a new tensor; to assign by index, take grad_output.clone() first."
+    "x[x < 0] = 0, += and clamp_ change x itself: compute a new tensor, or take a clone() first."
 )
-def test_leaves_grad_output(student: Student) -> None:
-    """Backward leaves grad_output as it is, and neither pass draws random numbers or seeds."""
+def test_leaves_arguments(student: Student) -> None:
+    """Neither pass changes x, grad_output or the global random state."""
     laws.check_changes_nothing(student, "relu", points(), grad_output=torch.randn(5, 8))
 
 
@@ -159,9 +135,6 @@ def test_again_differentiable(student: Student) -> None:
     """The backward pass can itself be differentiated, with respect to grad_output."""
     x = points().double()
     laws.check_again_differentiable(student.function("relu"), x, derivative, torch.zeros_like)
-    away = torch.tensor([-2.0, -1.0, 1.0, 3.0]).double().requires_grad_()
-    passes = torch.autograd.gradgradcheck(student.function("relu"), away, raise_exception=False)
-    assert passes, "torch.autograd.gradgradcheck does not pass for relu, away from 0."
 
 
 @pytest.mark.points(3)

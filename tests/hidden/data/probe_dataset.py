@@ -50,31 +50,22 @@ def standardized(module: Any, arrays: list[Any], layout: str) -> dict[str, Any]:
     return {"result": result, "shared": any(np.shares_memory(new, old) for new, old in pairs)}
 
 
-def loaders(module: Any, X: Any, y: Any, arguments: list[int]) -> list[Any]:
+def passes(
+    module: Any, X: Any, y: Any, arguments: list[int], plan: list[int], noise: int
+) -> list[Any]:
+    """The batches of passes over the loaders with these numbers, in this order.
+
+    Before each pass the global random states are set anew, from `noise` on.
+    """
     torch.manual_seed(STATE)
     made = list(module.make_loaders(X, y, *arguments))
     for loader in made:
         if getattr(loader, "num_workers", 0):  # They are free, but the sandbox is one process.
             loader.num_workers = loader.timeout = 0
-    return made
-
-
-def passes(module: Any, X: Any, y: Any, arguments: list[int], plan: list[int]) -> list[Any]:
-    """The batches of passes over the loaders with these numbers, in this order."""
-    made = loaders(module, X, y, arguments)
-    return [list(made[number]) for number in plan]
-
-
-def disturbed_passes(
-    module: Any, X: Any, y: Any, arguments: list[int], plan: list[int], noise: int
-) -> list[Any]:
-    """The batches of `passes`, before each of which other random states are set."""
-    made = loaders(module, X, y, arguments)
     batches = []
-    for number in plan:
-        torch.manual_seed(noise)
-        np.random.seed(noise)
-        random.seed(noise)
+    for seed, number in enumerate(plan, noise):
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        random.seed(seed)
         batches.append(list(made[number]))
-        noise += 1
     return batches

@@ -110,73 +110,49 @@ def test_labels(student: Student) -> None:
         assert_close(result["labels"], torch.tensor(labels), what=f"labels {labels}")
 
 
+@pytest.mark.points(2)
 @pytest.mark.place("pad_collate")
-@pytest.mark.hint("isinstance takes a tuple of types: isinstance(item, (tuple, list)).")
-def test_pairs_as_lists(student: Student) -> None:
-    """A pair may be a list, and a batch may be a tuple."""
-    first, second = torch.randn(2), torch.randn(3)
-    result = collated(student, ([first, 4], [second, 5]))
-    right = padded([first, second])
+@pytest.mark.hint(
+    "isinstance(item, (tuple, list)), and int(label) reads an int and a 0-d tensor alike."
+)
+def test_kinds_of_pairs(student: Student) -> None:
+    """A pair may be a list, a batch a tuple, and a label a 0-d tensor of any integer dtype."""
+    sequences, labels = [torch.randn(2), torch.randn(3)], torch.randint(99, (2,))
+    pairs = [list(pair) for pair in zip(sequences, labels.to(torch.int16), strict=True)]
+    result = collated(student, tuple(pairs))
+    right = padded(sequences)
     assert_close(result["sequences"], right, what="sequences of [sequence, label] lists")
-    assert_close(result["labels"], torch.tensor([4, 5]), what="labels of these lists")
-
-
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("int(label) reads an int and a 0-d tensor alike.")
-def test_label_tensors(student: Student) -> None:
-    """A label may be a 0-d tensor of any integer dtype; labels are int64."""
-    labels = torch.randint(99, (3,))
-    batch = [(torch.randn(2), label) for label in labels.to(torch.int16)]
     what = "labels given as 0-d tensors, int16"
-    assert_close(collated(student, batch)["labels"], labels, what=what)
-
-
-@pytest.mark.requires("test_padding")
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("labels is a tensor if the items are pairs, else None.")
-def test_without_labels(student: Student) -> None:
-    """Labels are None where the items are bare sequences."""
-    result = collated(student, [torch.randn(5), torch.randn(3)])
-    assert_equal(result["labels"], None, what="labels of a batch without any")
-
-
-@pytest.mark.requires("test_padding")
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("return PaddedBatch(sequences, lengths, mask, labels)")
-def test_named_tuple(student: Student) -> None:
-    """The result is a PaddedBatch with its four fields."""
-    result = student.function("pad_collate")([torch.randn(3), torch.randn(2)])
-    names = getattr(result, "fields", None)
-    assert isinstance(names, dict), "pad_collate returns no PaddedBatch."
-    assert_equal(list(names), list(FIELDS), what="the list of fields of the result")
+    assert_close(result["labels"], labels, what=what)
 
 
 @pytest.mark.points(2)
 @pytest.mark.requires("test_padding")
 @pytest.mark.place("pad_collate")
-@pytest.mark.hint("A sequence of length 0 is a row of padding; its mask is False everywhere.")
-def test_zero_lengths(student: Student) -> None:
-    """Sequences may have length 0, and all of them at once."""
-    for lengths in ([0, 3, 2], [0, 0]):
-        batch = [torch.randn(n, 2) for n in lengths]
-        result = collated(student, batch)
-        right, where = padded(batch), f"for sequences of lengths {lengths}"
-        assert_close(result["sequences"], right, what=f"sequences {where}")
-        assert_tensor(result["lengths"], shape=right.shape[:1], what=f"lengths {where}")
-        assert_tensor(result["mask"], shape=right.shape[:2], what=f"the mask {where}")
+@pytest.mark.hint("return PaddedBatch(sequences, lengths, mask, labels)")
+def test_named_tuple(student: Student) -> None:
+    """The result is a PaddedBatch, whose labels are None where the items are bare sequences."""
+    result = student.function("pad_collate")([torch.randn(3), torch.randn(2)])
+    names = getattr(result, "fields", None)
+    assert isinstance(names, dict), "pad_collate returns no PaddedBatch."
+    assert_equal(list(names), list(FIELDS), what="the list of fields of the result")
+    assert_equal(names["labels"], None, what="labels of a batch without any")
 
 
+@pytest.mark.points(3)
 @pytest.mark.requires("test_padding")
 @pytest.mark.place("pad_collate")
-@pytest.mark.hint("squeeze() also takes away the batch dimension if there is one item.")
-def test_batch_of_one(student: Student) -> None:
-    """A batch of one item is a batch."""
-    sequence = torch.randn(1)
-    result = collated(student, [(sequence, 2)])
-    assert_close(result["sequences"], sequence[None], what="sequences of a batch of one")
-    assert_tensor(result["mask"], shape=(1, 1), what="the mask of a batch of one")
-    assert_tensor(result["lengths"], shape=(1,), what="lengths of a batch of one")
-    assert_tensor(result["labels"], shape=(1,), what="labels of a batch of one")
+@pytest.mark.hint("A sequence without steps is a row of padding; squeeze() drops a batch of one.")
+def test_small_batches(student: Student) -> None:
+    """Sequences may have length 0, all of them at once, and a batch of one item is a batch."""
+    for lengths in ([0, 3, 2], [0, 0], [1]):
+        batch = [torch.randn(n, 2) for n in lengths]
+        result = collated(student, [(sequence, 4) for sequence in batch])
+        right, where = padded(batch), f"for sequences of lengths {lengths}"
+        assert_close(result["sequences"], right, what=f"sequences {where}")
+        assert_tensor(result["mask"], shape=right.shape[:2], what=f"the mask {where}")
+        for name in ("lengths", "labels"):
+            assert_tensor(result[name], shape=right.shape[:1], what=f"{name} {where}")
 
 
 @pytest.mark.requires("test_padding")
@@ -199,43 +175,25 @@ def test_arguments(student: Student) -> None:
     laws.check_changes_nothing(student, "pad_collate", pairs, only=("values", "version"))
 
 
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("Ask first whether len(batch) is 0, and raise ValueError.")
-def test_empty_batch(student: Student) -> None:
-    """An empty batch is a ValueError."""
-    check_refused(student, [])
-
-
+@pytest.mark.points(2)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint(
     "Assigning into a tensor broadcasts: compare shape[1:] of all sequences yourself."
 )
 def test_trailing_dimensions_differ(student: Student) -> None:
-    """Trailing dimensions that differ are a ValueError."""
+    """Trailing dimensions that differ are a ValueError, those of sequences of length 0 too."""
     # In size, where assigning would broadcast; in number; and only of the last sequence.
     check_refused(student, ones((2, 2), (3, 1)), ones((3, 2), (2,)), ones((3, 2), (3, 2), (2, 3)))
-
-
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("A sequence of length 0 has a shape, too: compare shape[1:] of all of them.")
-def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
-    """Trailing dimensions of sequences of length 0 count too."""
     check_refused(student, ones((3, 2), (0, 3)), ones((0, 2), (0, 3)))
 
 
+@pytest.mark.points(3)
 @pytest.mark.place("pad_collate")
-@pytest.mark.hint("Compare the dtype of each sequence with that of the first.")
-def test_dtypes_differ(student: Student) -> None:
-    """Dtypes that differ are a ValueError."""
-    x = torch.ones(2)
-    check_refused(student, [x, x.double()], [x, x, x.long()])
-
-
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("Either all items are pairs or none is; look at every item.")
-def test_mixed_batch(student: Student) -> None:
-    """Pairs mixed with bare tensors are a ValueError."""
+@pytest.mark.hint("Compare the number of items, the kind of each, and the dtype of each sequence.")
+def test_refused(student: Student) -> None:
+    """An empty batch, dtypes that differ, and pairs mixed with bare tensors are a ValueError."""
     bare = torch.ones(2)  # could pass for a pair
+    check_refused(student, [], [bare, bare.double()], [bare, bare, bare.long()])
     check_refused(student, [(bare, 1), bare], [bare, (bare, 1)], [bare, [bare, 1]])
 
 
@@ -325,30 +283,28 @@ def test_each_epoch(student: Student) -> None:
 )
 def test_seed(student: Student) -> None:
     """Two loaders with the same seed give the same order, whatever else draws random numbers."""
-    check_repeats(student, random.randrange(1, 10**6))
+    seed = random.randrange(1, 10**6)
+    options = {"batch_size": 12, "shuffle": True, "seed": seed}
+    items = [torch.tensor([number]) for number in new_items(LENGTH)]
+    report = student.run("in_turns", items, options)
+    first, second = (orders_of(entry(report, i, kind=list)) for i in range(2))
+    what = f"the list of the orders of a second loader with seed={seed}, as against a first one's,"
+    assert_equal(second, first, what=what)
 
 
-@pytest.mark.requires("test_shuffle")
-@pytest.mark.place("make_loader")
-@pytest.mark.word("the orders of two loaders are both the sandbox's")
-@pytest.mark.hint("Ask whether seed is None, not whether it is true.")
-def test_seed_zero(student: Student) -> None:
-    """0 is a seed like any other."""
-    check_repeats(student, 0)
-
-
+@pytest.mark.points(2)
 @pytest.mark.requires("test_seed")
 @pytest.mark.place("make_loader")
 @pytest.mark.word("the orders of two loaders are both the sandbox's")
-@pytest.mark.hint("The generator is seeded with seed, not with a constant.")
+@pytest.mark.hint("Ask whether seed is None, not whether it is true, and seed with no constant.")
 def test_other_seeds(student: Student) -> None:
-    """Other seeds give other orders."""
+    """0 is a seed like any other, and other seeds give other orders."""
     items = new_items(LENGTH)
 
     def orders(seed: int) -> Any:
         return epochs_of(student, items, 2, batch_size=LENGTH, shuffle=True, seed=seed)
 
-    laws.check_seeded(student, orders, seeds=(1, 42), what="the order of the items")
+    laws.check_seeded(student, orders, seeds=(0, 42), what="the order of the items")
 
 
 @pytest.mark.requires("test_shuffle")
@@ -516,16 +472,6 @@ def numbers_in(batch: Any) -> Tensor:
     """The numbers in a batch; that it comes from pad_collate is judged elsewhere."""
     sequences = batch if isinstance(batch, Tensor) else field(batch, "sequences")
     return assert_tensor(sequences, what="sequences of a batch").flatten()
-
-
-def check_repeats(student: Student, seed: int) -> None:
-    """Two loaders with this seed give the same orders, also where they take turns."""
-    options = {"batch_size": 12, "shuffle": True, "seed": seed}
-    items = [torch.tensor([number]) for number in new_items(LENGTH)]
-    report = student.run("in_turns", items, options)
-    first, second = (orders_of(entry(report, i, kind=list)) for i in range(2))
-    what = f"the list of the orders of a second loader with seed={seed}, as against a first one's,"
-    assert_equal(second, first, what=what)
 
 
 def orders_of(epochs: list[Any]) -> list[list[int]]:

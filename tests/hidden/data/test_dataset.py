@@ -116,12 +116,7 @@ def test_split_seed(student: Student) -> None:
     def parts(*seed: int) -> list[list[int]]:
         return sorted_parts(split(ROWS, VAL, TEST, *seed))
 
-    for i, name in enumerate(("train", "val", "test")):
-
-        def part(seed: int, i: int = i) -> list[int]:
-            return parts(seed)[i]
-
-        laws.check_seeded(student, part, what=f"the {name} part")
+    laws.check_seeded(student, parts, what="the list of the parts")
     assert_equal(parts(), parts(0), what="the list of the parts without a seed, as by seed=0,")
     laws.check_changes_nothing(student, "split_indices", ROWS, VAL, TEST, SEED)
 
@@ -192,15 +187,14 @@ def test_arrays_are_left_alone(student: Student) -> None:
 @pytest.mark.hint("DataLoader(train, batch_size, shuffle=True, drop_last=True, generator=...)")
 def test_training(student: Student) -> None:
     """Training batches have batch_size rows of the training part, shuffled anew in every epoch."""
-    for size in (SIZE, TRAIN):
-        part = split(student, VAL, TEST)[0]
-        epochs = rows_of_passes(student, [0] * EPOCHS, size)
-        laws.check_epochs(epochs, part, batch_size=size, shuffled=True, drop_last=True)
-        batches = {tuple(sorted(batch)) for epoch in epochs for batch in epoch}
-        told = "The same rows are together in every epoch: shuffle the rows, not the batches."
-        assert size == TRAIN or len(batches) > TRAIN // SIZE, told
-        seen = {row for epoch in epochs for row in flattened(epoch)}
-        assert_equal(sorted(seen), part, what=f"the list of the rows that come in {EPOCHS} epochs")
+    part = split(student, VAL, TEST)[0]
+    epochs = rows_of_passes(student, [0] * EPOCHS, SIZE)
+    laws.check_epochs(epochs, part, batch_size=SIZE, shuffled=True, drop_last=True)
+    batches = {tuple(sorted(batch)) for epoch in epochs for batch in epoch}
+    told = "The same rows are together in every epoch: shuffle the rows, not the batches."
+    assert len(batches) > TRAIN // SIZE, told
+    seen = {row for epoch in epochs for row in flattened(epoch)}
+    assert_equal(sorted(seen), part, what=f"the list of the rows that come in {EPOCHS} epochs")
 
 
 @pytest.mark.points(2)
@@ -229,7 +223,7 @@ def test_inputs(student: Student) -> None:
     y = new_classes().astype("int32")
     table = torch.from_numpy(standardized(X[train], X)[1]).float()
     found, right = [], []
-    passes = student.run("passes", X, y, [SIZE, VAL, TEST, SEED], [0, 1, 2])
+    passes = student.run("passes", X, y, [SIZE, VAL, TEST, SEED], [0, 1, 2], 0)
     for batches in entry(passes, kind=list):
         for inputs, targets in pairs_of(batches):
             assert_tensor(targets, dtype=torch.int64, what="the targets of a batch")
@@ -244,8 +238,7 @@ def test_inputs(student: Student) -> None:
 @pytest.mark.hint("A generator for the training loader alone: torch.Generator().manual_seed(seed).")
 def test_loader_seed(student: Student) -> None:
     """The seed decides the training batches, whatever other loaders and random states do."""
-    first = rows_of_passes(student, [0, 0, 0], SIZE)
-    again = rows_of_passes(student, [0, 0, 0], SIZE)
+    first, again = (rows_of_passes(student, [0, 0, 0], SIZE) for _ in range(2))
     told = "Two calls with the same arguments give other training batches: the seed has to decide."
     assert again == first, told
     told = "The global random state decides the training batches: use a generator of your own."
@@ -339,13 +332,9 @@ def rows_of_passes(
     seed: int = SEED,
     noise: int = 0,
 ) -> list[list[list[int]]]:
-    """The numbers of the rows in each batch of passes over the loaders with these numbers."""
+    """The numbers of the rows in each batch of the probe's passes over the loaders with these numbers."""
     X, y, arguments = new_table(ROWS), new_classes(), [size, val, test, seed]
-    if noise:
-        passes = student.run("disturbed_passes", X, y, arguments, plan, noise)
-    else:
-        passes = student.run("passes", X, y, arguments, plan)
-    passes = entry(passes, kind=list, count=len(plan))
+    passes = entry(student.run("passes", X, y, arguments, plan, noise), kind=list, count=len(plan))
     return [[row_numbers(targets, y) for _, targets in pairs_of(batches)] for batches in passes]
 
 

@@ -127,26 +127,17 @@ def network(module: Any, parameters: list[Any], buffers: list[Any], device: str)
     return whole
 
 
-def with_gradients(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that have a gradient: an optimizer need not hold all of a model."""
-    return [parameter for parameter in model.parameters() if parameter.grad is not None]
-
-
 def optimizer_with_state(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
-    """An optimizer of the trainable ones that keeps such tensors, by name, and other things."""
-    first, second = (parameter for parameter in with_gradients(model) if parameter.requires_grad)
+    """An optimizer of two of the parameters that keeps such tensors, by name, and other things."""
+    first, second = (
+        parameter
+        for parameter in model.parameters()
+        if parameter.requires_grad and parameter.grad is not None
+    )
     made = torch.optim.SGD([first, second])
     for name, (shape, dtype) in tensors.items():
         made.state[first][name] = spaced(shape, dtype, first.device)
     made.state[second].update(others)
-    return made
-
-
-def stepped(module: Any, model: nn.Module, name: str, options: Any, steps: int) -> Any:
-    """An optimizer of torch after some steps."""
-    made = getattr(torch.optim, name)(with_gradients(model), **options)
-    for _ in range(steps):
-        made.step()
     return made
 
 

@@ -148,35 +148,12 @@ def test_saved_calls(student: Student) -> None:
 # --- training_bytes -------------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(10)
 @pytest.mark.place("training_bytes")
 @pytest.mark.hint("sum(t.numel() * t.element_size() for t in ...), for each of the four.")
 def test_training(student: Student) -> None:
     """Each part is counted in bytes, and a parameter that several modules share counts once."""
-    check_training_with_state(student, "cpu")
-
-
-@pytest.mark.points(4)
-@pytest.mark.place("training_bytes")
-@pytest.mark.hint("for state in optimizer.state.values(): for value in state.values(): a tensor?")
-def test_training_optimizers(student: Student) -> None:
-    """The state of torch's optimizers is counted, with Adam's step counters."""
-    parameters, buffers = new_parameters(), new_buffers()
-    network = student.made("network", parameters, buffers, "cpu")
-    learning = [kind for kind in parameters if kind.has_gradient]
-    counters = len(learning) * torch.float32.itemsize
-    momentum = bytes_of(learning)
-    states = [
-        ("SGD", {"lr": 0.1, "momentum": 0.9}, 2, momentum),
-        ("Adam", {}, 0, 0),
-        ("Adam", {}, 1, 2 * momentum + counters),
-        ("AdamW", {"amsgrad": True}, 2, 3 * momentum + counters),
-    ]
-    for name, options, steps, right in states:
-        optimizer = student.made("stepped", network, name, options, steps)
-        counted = student.function("training_bytes")(network, optimizer)
-        what = f"the optimizer_state of {name} at step {steps}"
-        assert_equal(entry(counted, "optimizer_state"), right, what=what)
+    check_training(student, "cpu")
 
 
 @pytest.mark.requires("test_training")
@@ -184,9 +161,8 @@ def test_training_optimizers(student: Student) -> None:
 @pytest.mark.hint("numel() and element_size() read no value; look, and change nothing.")
 def test_training_only_looks(student: Student) -> None:
     """Tensors on the meta device, which have no values, are counted too, and nothing is changed."""
-    check_training_with_state(student, "meta")
-    network = student.made("network", new_parameters(), new_buffers(), "cpu")
-    optimizer = student.made("stepped", network, "Adam", {}, 1)
+    check_training(student, "meta")
+    network, optimizer, _ = new_training(student, "cpu")
     laws.check_changes_nothing(student, "training_bytes", network, optimizer)
 
 
@@ -353,8 +329,8 @@ def new_buffers() -> list[BufferKind]:
     ]
 
 
-def check_training_with_state(student: Student, device: str) -> None:
-    """Compare all four parts, for an optimizer that keeps tensors and other things under odd names."""
+def new_training(student: Student, device: str) -> tuple[Any, Any, dict[str, int]]:
+    """A network, an optimizer that keeps tensors and other things under odd names, and their bytes."""
     parameters, buffers = new_parameters(), new_buffers()
     a, b, c = new_sizes(3)
     tensors = {"step": ([], "int64"), "average": ([a, b], "float64"), "rows": ([c], "bfloat16")}
@@ -368,6 +344,11 @@ def check_training_with_state(student: Student, device: str) -> None:
         "gradients": bytes_of([kind for kind in parameters if kind.has_gradient]),
         "optimizer_state": bytes_of(state),
     }
+    return network, optimizer, right
+
+
+def check_training(student: Student, device: str) -> None:
+    network, optimizer, right = new_training(student, device)
     counted = student.function("training_bytes")(network, optimizer)
     assert_equal(counted, right, what="the result of training_bytes", ordered=False)
 

@@ -32,20 +32,19 @@ def network(
     like: Tensor,
     *,
     frozen: tuple[str, ...] = (),
-    stale: tuple[str, ...] = (),
     evaluating: tuple[str, ...] = (),
-    old_gradient: float = 0.0,
+    old_gradient: float | None = None,
 ) -> Network:
-    """A new Network, of the dtype of `like`.
+    """A new Network, of the dtype of `like`, whose parameters hold an old gradient if one is given.
 
-    Parameters in `frozen` do not require a gradient, those in `stale` hold an old one, the submodules in
-    `evaluating` (by name, "" is the network itself) are in evaluation mode.
+    Parameters in `frozen` do not require a gradient; the submodules in `evaluating` (by name, "" is the
+    network itself) are in evaluation mode.
     """
     torch.default_generator.manual_seed(seed)
     made = Network().to(like.dtype)
     for name, parameter in made.named_parameters():
         parameter.requires_grad_(name not in frozen)
-        if name in stale:
+        if old_gradient is not None:
             parameter.grad = torch.full_like(parameter, old_gradient)
     for name, submodule in made.named_modules():
         submodule.training = name not in evaluating

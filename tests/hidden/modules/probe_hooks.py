@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+# PyTorch says so of a full backward hook where x requires no gradient, which the stub allows.
+warnings.filterwarnings("ignore", "Full backward hook is firing")
+
 State = dict[str, Tensor]
+# The modules that run between body and head, in order, and whether there is a skip connection.
+Plan = Sequence[tuple[str, bool]]
 # What a Parts was called on; a list of this module, so that a deep copy of a model writes into it, too.
 inputs: list[Tensor] = []
 
@@ -39,12 +45,28 @@ class Total(nn.Module):
         return x.sum()
 
 
-class Parts(nn.Module):
-    """Leaves of all kinds; between body and head names say which run, some twice, and one never does."""
+def planned(plan: Plan) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Calls a model's modules by a plan, which no attribute says: the calls cannot be listed beforehand.
 
-    def __init__(self, error: str, names: Sequence[str]) -> None:
+    The outputs of "side", "pair" and "total" go nowhere.
+    """
+
+    def run(model: nn.Module, x: Tensor) -> Tensor:
+        for name, skips in plan:
+            y = nn.Module.get_submodule(model, name)(x)
+            if name not in ("side", "pair", "total"):
+                x = x + y if skips else y
+        return x
+
+    return run
+
+
+class Parts(nn.Module):
+    """Leaves of all kinds; between body and head a plan says which run, some twice, and one never does."""
+
+    def __init__(self, error: str, plan: Plan) -> None:
         super().__init__()
-        self.middle = named_calls(names)
+        self.middle = planned(plan)
         self.head = nn.Linear(4, 2)
         self.unused = nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
@@ -65,19 +87,6 @@ class Parts(nn.Module):
         return x
 
 
-def named_calls(names: Sequence[str]) -> Callable[[nn.Module, Tensor], Tensor]:
-    """Calls modules by their names, which no attribute says: the calls cannot be listed beforehand."""
-
-    def run(parts: nn.Module, x: Tensor) -> Tensor:
-        for name in names:
-            y = nn.Module.get_submodule(parts, name)(x)
-            if name not in ("pair", "total"):
-                x = y
-        return x
-
-    return run
-
-
 def repeat_rows(_model: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
     """A hook of the model's own, which model.forward skips."""
     return (torch.cat([given[0], given[0]]),)
@@ -87,11 +96,8 @@ def look(_layer: nn.Module, _given: tuple[Tensor], _output: Tensor) -> None:
     """A hook of somebody else."""
 
 
-Plan = Sequence[tuple[str, bool]]
-
-
 class Network(nn.Module):
-    """(n, 3) to (n, 2); between body and head a plan says what runs; the result needs no side."""
+    """(n, 3) to (n, 2); between body and head a plan says what runs."""
 
     def __init__(self, in_place: bool, plan: Plan) -> None:
         super().__init__()
@@ -108,22 +114,9 @@ class Network(nn.Module):
         return output
 
 
-def planned(plan: Plan) -> Callable[[nn.Module, Tensor], Tensor]:
-    """Calls modules by their names, with a skip connection or without; no attribute says which and when."""
-
-    def run(network: nn.Module, x: Tensor) -> Tensor:
-        for name, skips in plan:
-            y = nn.Module.get_submodule(network, name)(x)
-            if name != "side":
-                x = x + y if skips else y
-        return x
-
-    return run
-
-
-def parts(module: Any, error: str = "", names: Sequence[str] = ("block", "gain")) -> Parts:
+def parts(module: Any, error: str = "", plan: Plan = (("gain", False),)) -> Parts:
     """A Parts that runs these in its middle, and that ends with this error."""
-    return Parts(error, names)
+    return Parts(error, plan)
 
 
 def layer(module: Any, in_features: int, out_features: int) -> nn.Linear:
@@ -259,22 +252,6 @@ def nested(
             passes(model, *first)
         passes(model, *second)
     return {"outer": outer, "inner": inner}
-
-
-def later_block(
-    module: Any,
-    name: str,
-    model: nn.Module,
-    names: Sequence[str],
-    first: tuple[Tensor, Tensor],
-    second: tuple[Tensor, Tensor],
-) -> Any:
-    """What a block holds after a pass in it and one in another block."""
-    with getattr(module, name)(model, names) as values:
-        passes(model, *first)
-    with getattr(module, name)(model, names):
-        passes(model, *second)
-    return values
 
 
 def call(module: Any, name: str, model: nn.Module, names: Sequence[str]) -> None:

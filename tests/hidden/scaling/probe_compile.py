@@ -59,14 +59,12 @@ def counted(module: Any, programs: list[list[str]], factor: Tensor, x: Tensor) -
 
 
 def ran(module: Any, steps: list[str], factor: Tensor, inputs: list[Tensor]) -> dict[str, Any]:
-    """What the backend's callable gives for each input, and what is counted before and after."""
+    """What the backend's callable gives for each input, and what is counted afterwards."""
     backend = module.CountingBackend()
     run = backend(graph_of(steps, factor), inputs[:1])
-    before = counts_of(backend)
     if not callable(run):
         return {"class": type(run).__name__}
-    values = [run(x) for x in inputs]
-    return {"class": "callable", "values": values, "before": before, "after": counts_of(backend)}
+    return {"class": "callable", "values": [run(x) for x in inputs], "counts": counts_of(backend)}
 
 
 def gradient(module: Any, steps: list[str], factor: Tensor, x: Tensor) -> Tensor | None:
@@ -240,13 +238,14 @@ def timed_with_queue(
 def report_on(
     module: Any, work: Work, f: Any, arguments: list[Any], options: Any
 ) -> dict[str, Any]:
+    """What is said of this work, and what was done; a ValueError after a call is another error."""
     torch._dynamo.reset()
     frames: Any = torch._dynamo.utils.counters["frames"]
     frames.clear()
-    value = error = None
     try:
         value = module.first_and_later(f, *arguments, clock=work.clock, **options)
-    except ValueError as raised:
-        error = str(raised)
-    seen = {"calls": work.calls, "log": work.log, "compiled": frames["total"]}
-    return {"value": value, "error": error, **seen}
+    except ValueError:
+        if work.calls:
+            raise RuntimeError("f was called before calls was refused") from None
+        raise
+    return {"value": value, "calls": work.calls, "log": work.log, "compiled": frames["total"]}

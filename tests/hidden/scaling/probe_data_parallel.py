@@ -168,27 +168,22 @@ def train(
     old_gradient: float,
     lr: float,
     batches: list[tuple[Tensor, Tensor]],
+    modes: list[bool],
 ) -> dict[str, Any]:
-    """Train steps of a model that still holds gradients: what each returned, the weights after each."""
-    model = Net(parameters)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    """What train steps of a model in these modes, which still holds gradients, returned and left."""
+    net = Net(parameters)
+    model = nn.Sequential(net, nn.Dropout(0.0))
+    for part, mode in zip(model.modules(), modes, strict=True):
+        part.training = mode
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, old_gradient)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     returned, weights = [], []
     for inputs, targets in batches:
         returned.append(module.train_step(model, loss, optimizer, inputs, targets))
-        weights.append(values_of(model))
-    return {"returned": returned, "weights": weights}
-
-
-def modes_after(module: ModuleType, modes: list[bool]) -> list[bool]:
-    """The modes of a model's four modules after a train step, which begins with these."""
-    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0), nn.Linear(2, 1))
-    for part, mode in zip(model.modules(), modes, strict=True):
-        part.training = mode
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    module.train_step(model, loss, optimizer, torch.ones(3, 2), torch.ones(3, 1))
-    return [part.training for part in model.modules()]
+        weights.append(values_of(net))
+    left = [part.training for part in model.modules()]
+    return {"returned": returned, "weights": weights, "modes": left}
 
 
 # --- in a process group --------------------------------------------------------------------------
@@ -497,33 +492,21 @@ def benchmark(
     return {"result": result, "world_sizes": list(result), "ranks": ranks}
 
 
-def default_benchmark(module: ModuleType) -> dict[str, Any]:
-    """Benchmark with its defaults: the world sizes that it launches, and what it asks of throughput."""
-    launched: list[int] = []
-    asked: list[Any] = []
+def default_benchmark(module: ModuleType) -> Any:
+    """Benchmark with its defaults; a throughput tells how many steps it was asked for."""
+    first: list[Any] = []
 
-    def fake_throughput(
-        step: Any, steps: Any = None, warmup: Any = None, *_: Any, **__: Any
-    ) -> float:
-        asked.extend([steps, warmup])
-        return 1.0
+    def fake_throughput(step: Any, steps: int = 20, warmup: int = 5, *_: Any, **__: Any) -> float:
+        return 1000.0 * steps + warmup
 
     def launch_one(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
-        """Launch the first rank alone."""
-
-        def watched_worker(rank: int, *rest: Any) -> Any:
-            return worker(rank, *rest), asked
-
-        launched.append(world_size)
-        if world_size > 1:
-            return [1.0] * world_size
-        [(result, notes)] = launch(watched_worker, world_size, *arguments)
-        asked.extend(notes)
-        return [result]
+        """Launch one rank, which stands for all ranks of all world sizes."""
+        if not first:
+            first.extend(launch(worker, 1, *arguments))
+        return first * world_size
 
     with replaced(module, launch=launch_one, throughput=fake_throughput):
-        module.benchmark(lambda: nn.Linear(2, 1), torch.ones(4, 2), torch.ones(4, 1), loss)
-    return {"launched": launched, "asked": asked}
+        return module.benchmark(lambda: nn.Linear(2, 1), torch.ones(4, 2), torch.ones(4, 1), loss)
 
 
 def unlaunched_benchmark(

@@ -147,25 +147,22 @@ def test_average_gradients_alone(student: Student) -> None:
 @pytest.mark.hint("zero_grad, forward, loss, backward, step: in this order.")
 def test_train_step(student: Student) -> None:
     """A train step moves the weights by this batch's gradient alone."""
-    weights = new_parameters()
-    batches = [new_batch(rows) for rows in (5, 4, 6)]
-    seen = student.run("train", weights, OLD_GRADIENT, LR, batches)
-    right = []
-    for batch in batches:
+    given = trained(student)
+    weights, right = given["parameters"], []
+    for batch in given["batches"]:
         weights = stepped(weights, gradients_of(weights, batch), LR)
         right.append(weights)
-    assert_close(entry(seen, "weights"), right, what="the list of the weights after each step")
+    seen = entry(given["seen"], "weights")
+    assert_close(seen, right, what="the list of the weights after each step")
 
 
 @pytest.mark.place("train_step")
 @pytest.mark.hint("inputs.shape[0] is the number of rows.")
 def test_train_step_rows(student: Student) -> None:
     """A train step returns the number of rows of its inputs."""
-    rows = random.sample(range(2, 20), 3)
-    # One row of targets stands for all: the loss broadcasts it.
-    batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in rows]
-    seen = student.run("train", new_parameters(), OLD_GRADIENT, LR, batches)
-    assert_equal(entry(seen, "returned"), rows, what="the list of what the steps returned")
+    given = trained(student)
+    rows = [len(inputs) for inputs, _ in given["batches"]]
+    assert_equal(entry(given["seen"], "returned"), rows, what="the list of what the steps returned")
 
 
 @pytest.mark.requires("test_train_step")
@@ -174,9 +171,9 @@ def test_train_step_rows(student: Student) -> None:
 @pytest.mark.hint("The caller of train_step decides on train() and eval().")
 def test_train_step_mode(student: Student) -> None:
     """A train step leaves every module in its mode."""
-    modes = [False, False, True, False]
-    left = student.run("modes_after", modes)
-    assert_equal(left, modes, what="the list of the modules' modes after the step")
+    given = trained(student)
+    what = "the list of the modules' modes after the steps"
+    assert_equal(entry(given["seen"], "modes"), given["modes"], what=what)
 
 
 @pytest.mark.points(2)
@@ -208,46 +205,31 @@ def test_plain_step_in_group(student: Student) -> None:
 # --- throughput ----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 @pytest.mark.place("throughput")
 @pytest.mark.hint("Sum up what the timed steps return, and divide by the seconds that they took.")
 def test_throughput(student: Student) -> None:
-    """Throughput is the timed steps' samples divided by their seconds."""
-    samples, seconds = new_steps(5)
-    result = throughput(student, samples, seconds, steps=3, warmup=2)
-    assert_close(result, sum(samples[2:]) / sum(seconds[2:]), what="the throughput")
-
-
-@pytest.mark.place("throughput")
-@pytest.mark.hint("def throughput(step, steps=20, warmup=5, ...), as in the stub.")
-def test_throughput_defaults(student: Student) -> None:
-    """By default 20 steps are timed after 5."""
+    """Throughput is the timed steps' samples divided by their seconds, by default of 20 after 5."""
     samples, seconds = new_steps(40)
+    result = throughput(student, samples, seconds, steps=3, warmup=2)
+    assert_close(result, sum(samples[2:5]) / sum(seconds[2:5]), what="the throughput")
     result = throughput(student, samples, seconds)
-    assert_close(result, sum(samples[5:25]) / sum(seconds[5:25]), what="the throughput")
+    right = sum(samples[5:25]) / sum(seconds[5:25])
+    assert_close(result, right, what="the throughput without steps and warmup")
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.place("throughput")
-@pytest.mark.hint("Warm-up steps, clock, timed steps, clock.")
-def test_throughput_readings(student: Student) -> None:
-    """The clock is read twice, not in every step: reading it takes time, too."""
-    samples, seconds = new_steps(3)
-    reading = random.uniform(0.5, 1.0)
-    result = throughput(student, samples, seconds, reading=reading, steps=3, warmup=0)
-    right = sum(samples) / (sum(seconds) + reading)
-    assert_close(result, right, what="the throughput by a clock that is slow to read")
-
-
-@pytest.mark.points(2)
-@pytest.mark.place("throughput")
-@pytest.mark.hint("Each of the two readings: first synchronize, if it is given, then the clock.")
+@pytest.mark.hint("Warm-up steps, synchronize, clock, timed steps, synchronize, clock.")
 def test_throughput_synchronize(student: Student) -> None:
-    """Synchronize is called right before each reading of the clock, and not between the steps."""
+    """The clock is read twice, not in every step, each time right after synchronize."""
     samples, seconds = new_steps(5)
-    waiting = random.uniform(0.5, 1.0)
-    result = throughput(student, samples, seconds, waiting=waiting, steps=3, warmup=2)
-    right = sum(samples[2:]) / (sum(seconds[2:]) + waiting)
+    # Both take time: each reading of the clock, and each call of synchronize.
+    reading, waiting = random.uniform(0.5, 1.0), random.uniform(2.0, 3.0)
+    result = throughput(
+        student, samples, seconds, reading=reading, waiting=waiting, steps=3, warmup=2
+    )
+    right = sum(samples[2:]) / (sum(seconds[2:]) + waiting + reading)
     assert_close(result, right, what="the throughput of an asynchronous machine")
 
 
@@ -416,14 +398,14 @@ def test_benchmark(student: Student) -> None:
     assert_equal(sizes, list(right), what="the list of keys")
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_train_step", "test_wrap_in_group")
+@pytest.mark.points(6)
+@pytest.mark.requires("test_train_step", "test_train_step_rows", "test_wrap_in_group")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint(
     "In each rank: wrap(build_model()), SGD(lr=0.01), train_step on the rank's shards."
 )
 def test_benchmark_trains(student: Student) -> None:
-    """Every rank trains its own wrapped model on its shards by SGD at 0.01."""
+    """Every rank trains its own wrapped model on its shards by SGD at 0.01, and counts their rows."""
     given = watched_benchmark(student)
     weights, right = given["parameters"][0], []
     batches = list(zip(parts_of(given["inputs"], 2), parts_of(given["targets"], 2), strict=True))
@@ -435,43 +417,25 @@ def test_benchmark_trains(student: Student) -> None:
     held = [entry(given["seen"], "ranks", 2, rank, "weights") for rank in range(2)]
     what = "the list of the weights with which each rank's steps began"
     assert_close(held, [right, right], what=what, **TOLERANCE)
+    rows = [entry(given["seen"], "ranks", 2, rank, "rows") for rank in range(2)]
+    counts = [[len(inputs)] * BENCHMARK_STEPS for inputs, _ in batches]
+    assert_equal(rows, counts, what="the list of what each rank's steps returned")
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_train_step_rows")
-@pytest.mark.place("benchmark")
-@pytest.mark.hint("The step that throughput gets returns what train_step returns.")
-def test_benchmark_rows(student: Student) -> None:
-    """Each rank counts the rows of its own shard."""
-    given = watched_benchmark(student)
-    rows = [entry(given["seen"], "ranks", 2, rank, "rows") for rank in range(2)]
-    right = [[len(part)] * BENCHMARK_STEPS for part in parts_of(given["inputs"], 2)]
-    assert_equal(rows, right, what="the list of what each rank's steps returned")
-
-
 @pytest.mark.place("benchmark")
 @pytest.mark.word("the sandbox says what was called, and when")
-@pytest.mark.hint("throughput(step, steps, warmup): both are the caller's to choose.")
+@pytest.mark.hint("throughput(step, steps, warmup); the defaults are those of the stub.")
 def test_benchmark_steps(student: Student) -> None:
-    """The steps and the warm-up asked for are those of throughput."""
+    """The steps and the warm-up asked for are those of throughput; by default 1 and 2 ranks take 20 after 5."""
     given = watched_benchmark(student)
     asked = entry(given["seen"], "ranks", 2, 0, "asked")
     right = [given["options"]["steps"], given["options"]["warmup"]]
     assert_equal(asked, right, what="the list of the steps and the warm-up that throughput got")
-
-
-@pytest.mark.place("benchmark")
-@pytest.mark.word("the sandbox says what was called, and when")
-@pytest.mark.hint("def benchmark(..., world_sizes=(1, 2), steps=20, warmup=5), as in the stub.")
-def test_benchmark_defaults(student: Student) -> None:
-    """By default it tries world sizes 1 and 2, with 20 steps after 5."""
-    seen = student.run("default_benchmark")
-    launched = entry(seen, "launched")
-    assert_equal(launched, [1, 2], what="the list of world sizes that are launched by default")
-    asked = entry(seen, "asked", kind=list, count=2)
-    # What is not handed on is throughput's own default.
-    given = [right if own is None else own for own, right in zip(asked, (20, 5), strict=True)]
-    assert_equal(given, [20, 5], what="the list of the default steps and warm-up")
+    by_default = entry(student.run("default_benchmark"), kind=dict)
+    assert_equal(list(by_default), [1, 2], what="the list of world sizes by default")
+    what = "the throughput of one rank, which the probe makes 1000 * steps + warmup,"
+    assert_close(by_default[1], 20_005.0, what=what)
 
 
 @pytest.mark.requires("test_benchmark")
@@ -561,6 +525,19 @@ def gradients_of(weights: Parameters, batch: Batch) -> Parameters:
 
 def stepped(weights: Parameters, gradients: Parameters, lr: float) -> Parameters:
     return {name: value - lr * gradients[name] for name, value in weights.items()}
+
+
+def trained(student: Student) -> dict[str, Any]:
+    """What goes into some train steps, and what the probe has seen of them."""
+
+    def ask() -> dict[str, Any]:
+        parameters, modes = new_parameters(), [False, True, False]
+        # One row of targets stands for all: the loss broadcasts it.
+        batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in random.sample(range(2, 20), 3)]
+        seen = student.run("train", parameters, OLD_GRADIENT, LR, batches, modes)
+        return {"parameters": parameters, "batches": batches, "modes": modes, "seen": seen}
+
+    return student.once("train", ask)
 
 
 def new_gradients(*names: str) -> list[dict[str, Tensor | None]]:

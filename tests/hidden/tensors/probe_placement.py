@@ -15,6 +15,10 @@ class Sample(NamedTuple):
     image: Any
     label: Any
 
+    def __repr__(self) -> str:
+        """Words that a class of the same name does not have."""
+        return f"a sample: {self.image}, {self.label}"
+
 
 def sample(module: Any, image: Any, label: Any) -> Sample:
     """A NamedTuple."""
@@ -22,8 +26,8 @@ def sample(module: Any, image: Any, label: Any) -> Sample:
 
 
 def parameter(module: Any, x: Tensor) -> nn.Parameter:
-    """A Parameter with these values."""
-    return nn.Parameter(x)
+    """A Parameter with these values, frozen, so that what it is moved to has no graph."""
+    return nn.Parameter(x, requires_grad=False)
 
 
 def device(module: Any, name: str) -> torch.device:
@@ -31,39 +35,23 @@ def device(module: Any, name: str) -> torch.device:
     return torch.device(name)
 
 
-def moved(module: Any, batch: Any, device: Any) -> dict[str, str]:
-    """What each entry of the batch is once it was moved, by its path."""
-    return described(module.to_device(batch, device), "batch")
+def moved(module: Any, batch: Any, device: Any) -> str:
+    """The batch once it was moved, in words."""
+    return repr(module.to_device(batch, device))
 
 
-def described(value: Any, path: str) -> dict[str, str]:
-    """What each entry of a batch is, by its path."""
-    if isinstance(value, Tensor):
-        return {path: f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"}
-    if not isinstance(value, (dict, list, tuple)):
-        return {path: repr(value)}
-    name = type(value).__name__
-    if type(value) not in (dict, list, tuple, Sample):
-        name = f"another {name}"
-    entries = {path: name}
-    parts = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in parts:
-        entries |= described(part, f"{path}[{key!r}]")
-    return entries
-
-
-def passed_on(module: Any, names: list[str]) -> dict[str, bool]:
-    """Whether these objects, in a list beside a tensor, come back as themselves."""
-    objects = {
+def passed_on(module: Any) -> dict[str, bool]:
+    """Whether objects that are no batch, in a list beside a tensor, come back as themselves."""
+    others = {
         "None": None,
         "a large number": 10**20,
         "a string": "some words",
-        "an array": np.ones(3),
         "an object": object(),
+        "an array": np.ones(3),
     }
-    batch = [torch.ones(2), *(objects[name] for name in names)]
-    result = module.to_device(batch, "meta", torch.float64)
-    return {name: result[i] is objects[name] for i, name in enumerate(names, start=1)}
+    result = module.to_device([torch.ones(2), *others.values()], "meta", torch.float64)
+    pairs = zip(others.items(), result[1:], strict=True)
+    return {name: answer is other for (name, other), answer in pairs}
 
 
 class Elsewhere(Tensor):
@@ -91,7 +79,7 @@ class Part(nn.Module):
 
 
 def model(module: Any, held: dict[str, str], where: dict[str, str]) -> nn.Module:
-    """A module with tensors of these dotted names; how it holds each, and `where` those are that left cpu."""
+    """A module with tensors of these dotted names and kinds; `where` are those that left cpu."""
     root = Part()
     for dotted, kind in held.items():
         path, _, name = dotted.rpartition(".")
@@ -110,18 +98,10 @@ def part_at(root: nn.Module, path: str) -> nn.Module:
 
 
 def hold(owner: nn.Module, name: str, kind: str, place: str) -> None:
-    """Give a module a tensor that is held in this way, with a gradient if it is a parameter."""
-    if kind == "empty":
-        tensor = torch.ones(0)
-    elif kind == "integer":
-        tensor = torch.ones(3, dtype=torch.int64)
-    else:
-        tensor = torch.ones(3)
-    if place == "meta":
-        tensor = tensor.to("meta")
-    elif place == "cuda:1":
-        tensor = tensor.as_subclass(Elsewhere)
-
+    """Give a module a tensor of this kind, with a gradient if it is a parameter."""
+    odd = {"empty": torch.ones(0), "integer": torch.ones(3, dtype=torch.int64)}
+    tensor = odd.get(kind, torch.ones(3))
+    tensor = tensor.as_subclass(Elsewhere) if place == "cuda:1" else tensor.to(place)
     if kind in ("parameter", "frozen"):
         parameter = nn.Parameter(tensor, requires_grad=kind == "parameter")
         # On meta, ones_like would import half a second of torch.
@@ -129,7 +109,5 @@ def hold(owner: nn.Module, name: str, kind: str, place: str) -> None:
         owner.register_parameter(name, parameter)
     elif kind in ("buffer", "cache"):
         owner.register_buffer(name, tensor, persistent=kind == "buffer")
-    elif kind == "trained":
-        setattr(owner, name, tensor.requires_grad_())
     else:
-        setattr(owner, name, tensor)
+        setattr(owner, name, tensor.requires_grad_(kind == "trained"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
+from grader.judge.checks import assert_close, assert_equal, laws
 from grader.judge.student import Student
 
 Shape = tuple[int, ...]
@@ -41,11 +40,9 @@ def test_shapes(student: Student) -> None:
     a, b, c, d = new_sizes(4)
     check_shape(student, (a, b, c), (c,))
     check_shape(student, (a,), (a, 1))
-    check_shape(student, (a, b, c), (b, 1))
     check_shape(student, (d, 1, c), (b, 1))
     check_shape(student, (a, 1, b, 1), (c, 1, d))
     check_shape(student, (a, b), ())
-    check_shape(student, (), ())
 
 
 @pytest.mark.points(7)
@@ -57,7 +54,6 @@ def test_size_0(student: Student) -> None:
     a, b = new_sizes(2)
     check_shape(student, (0, 1), (1, a))
     check_shape(student, (b, 0), (1,))
-    check_shape(student, (), (0, b))
 
 
 @pytest.mark.points(7)
@@ -66,14 +62,8 @@ def test_size_0(student: Student) -> None:
 @pytest.mark.hint("If two sizes differ, one of them has to be 1, also where the other is 0.")
 def test_shapes_that_do_not_fit(student: Student) -> None:
     """Two sizes that differ, none of them 1, are a ValueError that names shape or other."""
-    pairs = [
-        ((3, 2), (3,)),
-        ((3,), (3, 2)),
-        ((2, 6, 4), (3, 4)),
-        ((10, 5), (5, 10)),
-        ((0, 3), (5, 3)),
-        ((1, 0, 2), (4, 1, 1, 3)),
-    ]
+    pairs = [((3, 2), (3,)), ((2, 6, 4), (3, 4)), ((5, 3), (0, 3)), ((1, 0, 2), (4, 1, 1, 3))]
+    pairs += [(other, shape) for shape, other in pairs]
     laws.check_errors(student, "broadcast_shape", {"shape or other": pairs}, fine=((4, 1), (3,)))
 
 
@@ -83,13 +73,8 @@ def test_shapes_that_do_not_fit(student: Student) -> None:
 @pytest.mark.hint("Work with the sizes alone, as Python integers; tuple(shape) takes any sequence.")
 def test_any_shape(student: Student) -> None:
     """A shape is a tuple, list or torch.Size, and may be too large for any tensor to exist."""
-    pairs: list[tuple[Any, Any]] = [
-        ((2, 1, 4), (3, 1)),
-        ([2, 1, 4], [3, 1]),
-        ([3, 1], [2, 1, 4]),
-        (student.made("size", [2, 1, 4]), student.made("size", [3, 1])),
-    ]
-    for shape, other in pairs:
+    sizes = student.made("size", [2, 1, 4]), student.made("size", [3, 1])
+    for shape, other in [((2, 1, 4), (3, 1)), ([2, 1, 4], [3, 1]), sizes]:
         made = laws.check_changes_nothing(student, "broadcast_shape", shape, other)
         assert_equal(made, (2, 3, 4), what="broadcast_shape of tuples, lists, torch.Sizes")
     check_shape(student, (2**40, 1, 3), (2**50, 1))
@@ -138,20 +123,6 @@ def test_nothing_stretched(student: Student) -> None:
     check_sum(student, torch.randn(1, 2, 1, 3), (2, 1, 3))
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_sums")
-@pytest.mark.place("sum_to_shape")
-@pytest.mark.hint(
-    "The sum over a dimension of size 0 is 0; the result still has the shape `shape`."
-)
-def test_sums_of_size_0(student: Student) -> None:
-    """A gradient may have dimensions of size 0: the sum of nothing is 0."""
-    for shape in [(3,), (1, 3), (0, 1)]:
-        check_sum(student, torch.ones(0, 3), shape)
-    for shape in [(1, 1, 4), (0, 1)]:
-        check_sum(student, torch.ones(2, 0, 4), shape)
-
-
 @pytest.mark.points(3)
 @pytest.mark.requires("test_sums")
 @pytest.mark.place("sum_to_shape")
@@ -163,20 +134,18 @@ def test_differentiable(student: Student) -> None:
     laws.check_gradients(total, {"gradient": gradient}, lambda x: x.sum_to_size(4, 1))
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.requires("test_sums")
 @pytest.mark.place("sum_to_shape")
-@pytest.mark.hint("Use reshape where you use view, name no dtype, and change nothing in place.")
+@pytest.mark.hint("Use reshape where you use view; a sum over a dimension of size 0 is 0.")
 def test_any_gradient(student: Student) -> None:
-    """gradient may have any strides and dtype, and stays as it is; shape may be a list."""
-    for gradient in laws.kinds_of(torch.randn(4, 3)):
-        total = laws.check_changes_nothing(student, "sum_to_shape", gradient, [3])
-        assert_tensor(total, shape=(3,), what="the gradient for the shape [3]")
-    x = torch.randn(3, 4, 2)
-    laws.check_layouts(student, "sum_to_shape", x, (4, 1))
-    laws.check_dtypes(student, "sum_to_shape", x, student.made("size", [4, 1]))
+    """gradient may have any strides, dtype and sizes, 0 too, and stays as it is; shape may be a list."""
+    laws.check_changes_nothing(student, "sum_to_shape", torch.randn(4, 3), [3])
+    laws.check_layouts(student, "sum_to_shape", torch.randn(3, 4, 2), student.made("size", [4, 1]))
     x = torch.randn(30, 7, dtype=torch.float64)
     laws.check_float64(student.function("sum_to_shape")(x, (7,)), x.sum(0), what="the sum")
+    for sizes, shape in [((0, 3), (3,)), ((0, 3), (0, 1)), ((2, 0, 4), (1, 1, 4))]:
+        check_sum(student, torch.ones(sizes), shape)
 
 
 @pytest.mark.points(4)
@@ -220,8 +189,7 @@ def test_loss(student: Student) -> None:
     """The loss is the mean (the default), the sum, or the tensor of all squared errors."""
     mse_loss = student.function("mse_loss")
     for shape in [(4, 3), (6, 1), ()]:
-        x = torch.randn(shape, dtype=torch.float64)
-        y = torch.randn(shape, dtype=torch.float64)
+        x, y = torch.randn(shape), torch.randn(shape)
         of_shape = f"of tensors of shape {shape}"
         assert_close(mse_loss(x, y), F.mse_loss(x, y), what=f"the loss {of_shape}")
         for reduction in REDUCTIONS:
@@ -287,15 +255,12 @@ def test_loss_gradients(student: Student) -> None:
 def test_any_loss(student: Student) -> None:
     """Both tensors may have any strides and dtype, and stay as they are."""
     x, y = torch.randn(4, 3), torch.randn(4, 3)
-    for prediction, target in zip(laws.kinds_of(x), laws.kinds_of(y)[::-1], strict=True):
-        laws.check_changes_nothing(student, "mse_loss", prediction, target)
-    laws.check_layouts(student, "mse_loss", x, y, what="the loss")
-    transposed = torch.randn(3, 4).t()
-    loss = student.function("mse_loss")(x, transposed)
-    assert_close(loss, F.mse_loss(x, transposed), what="the loss for a transposed target")
+    laws.check_changes_nothing(student, "mse_loss", x, y)
+    laws.check_layouts(student, "mse_loss", x, torch.randn(3, 4).t(), what="the loss")
     x, y = x.double() + 100, y.double() + 100
-    loss = student.function("mse_loss")(x, y)
-    laws.check_float64(loss, F.mse_loss(x, y), what="the loss")
+    for reduction in ("none", "mean"):
+        loss = student.function("mse_loss")(x, y, reduction)
+        laws.check_float64(loss, F.mse_loss(x, y, reduction=reduction), what="the loss")
 
 
 # --- what is right --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,28 +13,24 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
-# Floating-point, integer, bool and complex.
-DTYPES = [
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.int64,
-    torch.uint8,
-    torch.bool,
-    torch.complex64,
-]
-# The ways in which the probe's model holds a tensor. .to() moves what is registered ("cache" is a buffer
-# that is not persistent) and leaves behind what is plain.
+FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+OTHER = (torch.int64, torch.uint8, torch.bool, torch.complex64)
+# The kinds of tensors of the probe's model. .to() moves what is registered ("cache" is a buffer that is not
+# persistent) and leaves behind what is plain.
 REGISTERED = ("parameter", "frozen", "buffer", "cache")
 PLAIN = ("plain", "_hidden", "integer", "trained", "empty")
+# What of anything else the probe's `passed_on` puts into a batch.
+OTHERS = ("None", "a large number", "a string", "an object", "an array")
 
 
 class Sample(NamedTuple):
-    """What the probe's Sample is."""
+    """What the probe's Sample is, with the same words."""
 
     image: Any
     label: Any
+
+    def __repr__(self) -> str:
+        return f"a sample: {self.image}, {self.label}"
 
 
 # --- to_device ------------------------------------------------------------------------------------
@@ -47,23 +43,21 @@ class Sample(NamedTuple):
 )
 def test_moves(student: Student) -> None:
     """A tensor, and every tensor in a dict, list or tuple, is moved; containers keep their kind."""
-    x, y = new_tensors()
-    check_moved(student, x)
-    check_moved(student, {"x": x, "label": y, 3: x[0]})
-    check_moved(student, [x, y])
-    check_moved(student, (x, y))
-    check_moved(student, [y, x], sent=[y, student.made("parameter", x)])
-    check_moved(student, x, device=student.made("device", "meta"))
+    tensors, on_meta = new_tensors()
+    for batch, right in zip(containers(*tensors), containers(*on_meta), strict=True):
+        check_moved(student, batch, right)
+    check_moved(student, student.made("parameter", tensors[0]), on_meta[0])
+    check_moved(student, tensors[0], on_meta[0], device=student.made("device", "meta"))
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(7)
 @pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
-@pytest.mark.hint("Call to_device again for every entry, whatever it is.")
+@pytest.mark.hint("Call to_device again for every entry, whatever it is, and for none at all.")
 def test_nested(student: Student) -> None:
-    """Containers may be nested to any depth."""
-    x, y = new_tensors()
-    check_moved(student, {"views": [(x, y), [x[0], {"z": (y,)}]], "id": 7, "none": None})
+    """Containers may be nested to any depth, and empty."""
+    tensors, on_meta = new_tensors()
+    check_moved(student, nested(*tensors), nested(*on_meta))
 
 
 @pytest.mark.points(6)
@@ -72,24 +66,23 @@ def test_nested(student: Student) -> None:
 @pytest.mark.hint("A tuple with _fields is a NamedTuple, and type(batch)(*values) builds one.")
 def test_named_tuples(student: Student) -> None:
     """A NamedTuple comes back as one of the same type."""
-    x, y = new_tensors()
-    check_moved(student, Sample(x, y), sent=student.made("sample", x, y))
-    check_moved(student, [Sample([x], y)], sent=[student.made("sample", [x], y)])
+    (x, y), on_meta = new_tensors()
+    check_moved(student, student.made("sample", x, y), Sample(*on_meta))
+    check_moved(student, [student.made("sample", [x], y)], [Sample([on_meta[0]], on_meta[1])])
 
 
 @pytest.mark.points(36)
-@pytest.mark.requires("test_nested")
+@pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
 @pytest.mark.hint("Cast only where tensor.is_floating_point(): a label has to stay an integer.")
 def test_dtype(student: Student) -> None:
     """Floating-point tensors are cast to dtype; integer, bool and complex ones keep theirs."""
-    x, _ = new_tensors()
-    numbers = of_every_dtype()
+    x, numbers = torch.randn(3), of_every_dtype()
     for dtype in (torch.float64, torch.bfloat16):
-        right = [cast(x, dtype), {name: cast(t, dtype) for name, t in numbers.items()}]
+        right = numbers | {str(old): numbers[str(old)].to(dtype) for old in FLOATING}
         live_dtype = laws.shipped(student, "value").made(str(dtype))
-        moved = student.function("to_device")([x, numbers], "cpu", live_dtype)
-        assert_close(moved, right, what=f"the batch cast to {dtype}")
+        cast = student.function("to_device")([x, numbers], "cpu", live_dtype)
+        assert_close(cast, [x.to(dtype), right], what=f"the batch cast to {dtype}")
 
 
 @pytest.mark.requires("test_moves")
@@ -98,10 +91,9 @@ def test_dtype(student: Student) -> None:
 def test_no_dtype(student: Student) -> None:
     """Without a dtype, and with None, every dtype is kept."""
     numbers = of_every_dtype()
-    moved = student.function("to_device")(numbers, "cpu")
-    assert_close(moved, numbers, what="the batch without a dtype")
-    moved = student.function("to_device")(numbers, "cpu", None)
-    assert_close(moved, numbers, what="the batch with None for the dtype")
+    for dtype in ((), (None,)):
+        moved = student.function("to_device")(numbers, "cpu", *dtype)
+        assert_close(moved, numbers, what="the batch without a dtype")
 
 
 @pytest.mark.points(4)
@@ -111,19 +103,8 @@ def test_no_dtype(student: Student) -> None:
 @pytest.mark.hint("Return the batch itself where it is neither a tensor nor one of the containers.")
 def test_other_values(student: Student) -> None:
     """None, numbers, strings and anything else are passed on as the same object."""
-    names = ["None", "a large number", "a string", "an array", "an object"]
-    random.shuffle(names)
-    answers = student.run("passed_on", names)
-    assert_equal(answers, dict.fromkeys(names, True), what="whether the object is the same")
-
-
-@pytest.mark.requires("test_moves")
-@pytest.mark.place("to_device")
-@pytest.mark.hint("Build an empty container of the same kind.")
-def test_empty(student: Student) -> None:
-    """Containers and tensors may be empty."""
-    check_moved(student, [])
-    check_moved(student, {"list": [], "dict": {}, "tuple": (), "x": torch.ones(0, 3)})
+    answers = student.run("passed_on")
+    assert_equal(answers, dict.fromkeys(OTHERS, True), what="whether the object is the same")
 
 
 @pytest.mark.points(5)
@@ -132,7 +113,7 @@ def test_empty(student: Student) -> None:
 @pytest.mark.hint("Build new containers; neither assign to batch[key] nor cast a tensor in place.")
 def test_leaves_batch(student: Student) -> None:
     """The batch itself stays as it is: its containers, and the tensors in them."""
-    x, y = new_tensors()
+    (x, y), _ = new_tensors()
     dtype = laws.shipped(student, "value").made("torch.float64")
     for batch in ({"x": x, "inner": {"y": y}}, [x, [x[0], y]]):
         laws.check_changes_nothing(student, "to_device", batch, "cpu", dtype)
@@ -162,8 +143,7 @@ def test_bad_dtype(student: Student) -> None:
 )
 def test_unregistered(student: Student) -> None:
     """Tensors that are plain attributes of a submodule are named, parameters and buffers are not."""
-    held = new_model(["parameter", "buffer", "plain"])
-    check_unregistered(student, held)
+    check_unregistered(student, new_model(["parameter", "buffer", "plain"]))
 
 
 @pytest.mark.points(5)
@@ -172,8 +152,7 @@ def test_unregistered(student: Student) -> None:
 @pytest.mark.hint("vars(submodule), of the module itself, too; every torch.Tensor in it counts.")
 def test_unregistered_of_any_kind(student: Student) -> None:
     """All plain tensors of the module and its submodules are named, whatever their dtype and name."""
-    held = new_model(REGISTERED + PLAIN)
-    check_unregistered(student, held)
+    check_unregistered(student, new_model(REGISTERED + PLAIN))
 
 
 @pytest.mark.points(3)
@@ -184,11 +163,10 @@ def test_unregistered_of_any_kind(student: Student) -> None:
 def test_all_registered(student: Student) -> None:
     """Where nothing is left behind the list is empty; tensors on meta count; nothing is changed."""
     held = new_model(["parameter", "buffer", "plain"])
-    model = student.made("model", held, {})
-    laws.check_changes_nothing(student, "unregistered", model)
+    laws.check_changes_nothing(student, "unregistered", student.made("model", held, {}))
     check_unregistered(student, new_model(REGISTERED))
     check_unregistered(student, new_model(["plain"]))
-    check_unregistered(student, held, where=dict.fromkeys(half_of(held), "meta"))
+    check_unregistered(student, held, on_meta=["plain"])
 
 
 # --- misplaced ------------------------------------------------------------------------------------
@@ -199,9 +177,7 @@ def test_all_registered(student: Student) -> None:
 @pytest.mark.hint("named_parameters() and named_buffers(): compare the device of each tensor.")
 def test_misplaced(student: Student) -> None:
     """Every parameter and every buffer that is not on the device is named."""
-    held = new_model(["parameter", "frozen", "buffer"])
-    check_misplaced(student, held, on_meta=half_of(held))
-    check_misplaced(student, held, on_meta=[])
+    check_misplaced(student, ["parameter", "frozen", "buffer"])
 
 
 @pytest.mark.points(6)
@@ -212,9 +188,7 @@ def test_misplaced(student: Student) -> None:
 )
 def test_misplaced_plain(student: Student) -> None:
     """Plain attributes that are not on the device are named, too."""
-    held = new_model(["parameter", "plain"])
-    check_misplaced(student, held, on_meta=of_kind(held, ["plain"]))
-    check_misplaced(student, held, on_meta=half_of(held))
+    check_misplaced(student, ["parameter", *PLAIN])
 
 
 @pytest.mark.points(6)
@@ -223,10 +197,9 @@ def test_misplaced_plain(student: Student) -> None:
 @pytest.mark.hint(
     "Buffers that are not persistent are in named_buffers(), but not in the state dict."
 )
-def test_misplaced_of_any_kind(student: Student) -> None:
-    """Buffers that are not persistent are named, and tensors of any dtype, with any name, at the root."""
-    held = new_model(REGISTERED + PLAIN)
-    check_misplaced(student, held, on_meta=half_of(held))
+def test_misplaced_not_persistent(student: Student) -> None:
+    """Buffers that are not persistent are named, too."""
+    check_misplaced(student, ["buffer", "cache"])
 
 
 @pytest.mark.points(6)
@@ -242,7 +215,7 @@ def test_devices(student: Student) -> None:
     on_cuda_1 = half_of(held)
     on_cpu = [name for name in every if name not in on_cuda_1]
     model = student.made("model", held, dict.fromkeys(on_cuda_1, "cuda:1"))
-    misplaced = {
+    right = {
         "cpu": on_cuda_1,
         "cpu:0": on_cuda_1,
         "cuda": on_cpu,
@@ -250,11 +223,10 @@ def test_devices(student: Student) -> None:
         "cuda:0": every,
         "mps": every,
     }
-    for device, right in misplaced.items():
-        names = student.function("misplaced")(model, device)
-        check_names(names, right, held, f'not on "{device}", where half is on cuda:1')
+    for device, names in right.items():
+        check_names(student.function("misplaced")(model, device), names, f"not on {device}")
     names = student.function("misplaced")(model, student.made("device", "cuda:1"))
-    check_names(names, on_cpu, held, 'not on torch.device("cuda:1")')
+    check_names(names, on_cpu, 'not on torch.device("cuda:1")')
 
 
 @pytest.mark.points(2)
@@ -264,9 +236,8 @@ def test_devices(student: Student) -> None:
 def test_misplaced_changes_nothing(student: Student) -> None:
     """Nothing is changed, and a module without tensors gives an empty list."""
     held = new_model(["parameter", "frozen", "buffer"])
-    for device in ("cpu", "meta"):
-        model = student.made("model", held, {})
-        laws.check_changes_nothing(student, "misplaced", model, device)
+    model = student.made("model", held, {})
+    laws.check_changes_nothing(student, "misplaced", model, "meta")
     names = student.function("misplaced")(student.made("model", {}, {}), "cpu")
     assert_equal(names, [], what="the list of names of a module without tensors")
 
@@ -274,95 +245,71 @@ def test_misplaced_changes_nothing(student: Student) -> None:
 # --- what is right --------------------------------------------------------------------------------
 
 
-def new_tensors() -> tuple[Tensor, Tensor]:
-    """Inputs and labels, of sizes that are drawn."""
+def new_tensors() -> tuple[list[Tensor], list[Tensor]]:
+    """Inputs and labels, of sizes that are drawn, and the same on meta."""
     rows, columns, count = (random.randint(2, 9) for _ in range(3))
-    return torch.randn(rows, columns), torch.randint(9, (count,))
+    tensors = [torch.randn(rows, columns), torch.randint(9, (count,))]
+    return tensors, [tensor.to("meta") for tensor in tensors]
 
 
-def described(value: Any, device: str, path: str = "batch") -> dict[str, str]:
-    """What each entry of a batch is, by its path, with all tensors on this device."""
-    if isinstance(value, Tensor):
-        return {path: f"{value.dtype} of shape {tuple(value.shape)} on {device}"}
-    if not isinstance(value, (dict, list, tuple)):
-        return {path: repr(value)}
-    entries = {path: type(value).__name__}
-    parts = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in parts:
-        entries |= described(part, device, f"{path}[{key!r}]")
-    return entries
+def containers(x: Tensor, y: Tensor) -> list[Any]:
+    return [x, {"x": x, "label": y, 3: x[0]}, [x, y], (x, y)]
 
 
-def check_moved(student: Student, batch: Any, *, sent: Any = None, device: Any = "meta") -> None:
-    """Compare what each entry of a batch is once it was moved to meta; `sent` is it with live parts."""
-    entries = student.run("moved", batch if sent is None else sent, device)
-    assert_equal(entries, described(batch, "meta"), what="what was moved")
+def nested(x: Tensor, y: Tensor) -> Any:
+    return {"views": [(x, y), [x[:0], {"z": (y,)}]], "empty": [[], {}, ()]}
+
+
+def check_moved(student: Student, batch: Any, right: Any, *, device: Any = "meta") -> None:
+    """Compare the words for a batch that was moved to meta: its tensors there do not travel."""
+    assert_equal(student.run("moved", batch, device), repr(right), what="the batch on meta")
 
 
 def of_every_dtype() -> dict[str, Tensor]:
     """A tensor of each dtype, by its name, with values that are drawn."""
     numbers = torch.randint(9, (6,)) / 2
-    return {str(dtype): numbers.to(dtype) for dtype in DTYPES}
+    return {str(dtype): numbers.to(dtype) for dtype in FLOATING + OTHER}
 
 
-def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The tensor in this dtype, if it is a floating-point tensor."""
-    return x.to(dtype) if x.is_floating_point() else x
-
-
-def new_model(kinds: Sequence[str]) -> dict[str, str]:
-    """The dotted names of a model's tensors, and how each is held: all kinds in the root and two parts."""
+def new_model(kinds: Iterable[str]) -> dict[str, str]:
+    """The dotted names of a model's tensors, and the kind of each: all kinds in the root and two parts."""
     paths = ["", f"encoder{random.randrange(10)}.", f"layers.{random.randrange(10)}."]
-    held = {}
-    for path in paths:
-        for kind in kinds:
-            held[f"{path}{kind}{random.randrange(10)}"] = kind
-    return held
+    return {f"{path}{kind}{random.randrange(10)}": kind for path in paths for kind in kinds}
 
 
-def of_kind(held: dict[str, str], kinds: Sequence[str]) -> list[str]:
-    """The sorted names of the tensors that are held in one of these ways."""
+def of_kind(held: dict[str, str], kinds: Iterable[str]) -> list[str]:
+    """The sorted names of the tensors of these kinds."""
     return sorted(name for name, kind in held.items() if kind in kinds)
 
 
 def half_of(held: dict[str, str]) -> list[str]:
     """Half of the names, at random: one or two of each kind."""
-    chosen = []
-    for kind in dict.fromkeys(held.values()):
-        chosen += random.sample(of_kind(held, [kind]), random.randint(1, 2))
-    return sorted(chosen)
+    kinds = dict.fromkeys(held.values())
+    halves = [random.sample(of_kind(held, [kind]), random.randint(1, 2)) for kind in kinds]
+    return sorted(name for half in halves for name in half)
 
 
-def by_kind(names: Any, held: dict[str, str]) -> dict[str, list[Any]]:
-    """The names of a list, by how the model holds each tensor."""
-    kinds: dict[str, list[Any]] = {"unknown": []}
-    kinds |= {kind: [] for kind in held.values()}
-    for name in entry(names, kind=(list, tuple), told="The names do not come as a list."):
-        kind = held.get(entry(name, kind=str), "unknown")
-        kinds[kind].append(name)
-    return kinds
+def check_names(names: Any, right: list[str], what: str) -> None:
+    """Compare which names there are, then their order."""
+    told = "The names do not come as a list."
+    listed = [entry(name, kind=str) for name in entry(names, kind=(list, tuple), told=told)]
+    what = f"the list of names of what is {what}"
+    assert_equal(dict.fromkeys(listed), dict.fromkeys(right), what=what, ordered=False)
+    assert_equal(listed, right, what=what)
 
 
-def check_names(names: Any, right: list[str], held: dict[str, str], what: str) -> None:
-    """Compare a list of names, and their order."""
-    what = f"the names of what is {what}"
-    assert_equal(by_kind(names, held), by_kind(right, held), what=f"{what}, by how it is held,")
-    assert_equal(names, right, what=what)
+def check_unregistered(student: Student, held: dict[str, str], on_meta: Iterable[str] = ()) -> None:
+    """Compare the names of the plain tensors of a model, of which some kinds are on meta."""
+    where = dict.fromkeys(of_kind(held, on_meta), "meta")
+    names = student.function("unregistered")(student.made("model", held, where))
+    check_names(names, of_kind(held, PLAIN), "unregistered")
 
 
-def check_unregistered(
-    student: Student, held: dict[str, str], where: dict[str, str] | None = None
-) -> None:
-    """Compare the names of the plain tensors of a model."""
-    names = student.function("unregistered")(student.made("model", held, where or {}))
-    check_names(names, of_kind(held, PLAIN), held, "unregistered")
-
-
-def check_misplaced(student: Student, held: dict[str, str], on_meta: list[str]) -> None:
-    """Compare what is not on cpu, and what is not on meta, of a model that is partly on meta."""
+def check_misplaced(student: Student, kinds: Iterable[str]) -> None:
+    """Compare what is not on cpu, and what is not on meta, of a model of which half is on meta."""
+    held = new_model(kinds)
+    on_meta = half_of(held)
     model = student.made("model", held, dict.fromkeys(on_meta, "meta"))
-    on_cpu = sorted(name for name in held if name not in on_meta)
-    not_on_cpu = student.function("misplaced")(model, "cpu")
-    check_names(not_on_cpu, on_meta, held, 'not on "cpu"')
-    not_on_meta = student.function("misplaced")(model, "meta")
-    check_names(not_on_meta, on_cpu, held, 'not on "meta"')
+    right = {"cpu": on_meta, "meta": sorted(set(held) - set(on_meta))}
+    for device, names in right.items():
+        check_names(student.function("misplaced")(model, device), names, f"not on {device}")

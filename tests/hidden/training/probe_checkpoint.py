@@ -126,8 +126,8 @@ def read(file: Any) -> tuple[str | None, Any]:
 class Training:
     """A training with noise and dropout, in float64 with OneCycleLR; a bias is frozen.
 
-    Its kind is that of its scheduler, "none" or "unstarted". Its start has "weights", "inputs", and the
-    "state" of all generators before the first epoch.
+    Its kind is that of its scheduler, or "unstarted" where it has none. Its start has "weights", "inputs", and
+    the "state" of all generators before the first epoch.
     """
 
     def __init__(self, kind: str, start: dict[str, Any], epochs: int) -> None:
@@ -164,10 +164,6 @@ class Training:
             elif self.scheduler is not None:
                 self.scheduler.step()
         return self.facts()
-
-    def objects(self, names: list[str]) -> list[Any]:
-        """The model, the optimizer, the scheduler, whichever are named."""
-        return [getattr(self, name) for name in names]
 
     def facts(self) -> dict[str, Any]:
         """All that the training holds, and what it would draw next."""
@@ -230,16 +226,14 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def saved(
-    module: Any, kind: str, start: dict[str, Any], epoch: int, names: list[str]
-) -> dict[str, Any]:
+def saved(module: Any, kind: str, start: dict[str, Any], epoch: int) -> dict[str, Any]:
     """How saving leaves a training, and the file's bytes, if there is a file."""
     training = to_save(kind, start)
     held = training.facts()["objects"]
-    model, optimizer, *scheduler = training.objects(names)
     with folder() as place:
         path = place / "saved.pt"
-        module.save_checkpoint(str(path), model, optimizer, epoch, *scheduler)
+        objects = training.model, training.optimizer, epoch, training.scheduler
+        module.save_checkpoint(str(path), *objects)
         content = path.read_bytes() if path.is_file() else None
     return {"objects": held, "left": training.facts(), "file": content}
 
@@ -270,7 +264,7 @@ def resumed(
     arrange(noise)
     training.model[:3].eval()
     before = training.facts()
-    objects = training.objects(names)
+    objects = [getattr(training, name) for name in names]
     with folder() as place:
         path = place / "saved.pt"
         path.write_bytes(file)
@@ -290,31 +284,30 @@ def resumed(
     }
 
 
-def files(module: Any, start: dict[str, Any], name: str) -> dict[str, Any]:
-    """What lies in a folder after a checkpoint was saved there, and how torch.load refuses it."""
-    training = Training("none", start, 0)
+def files(module: Any, start: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    """What lies in a folder after a checkpoint replaced a larger file, and one went into new folders.
+
+    The one path is a Path, the other a string; the files are listed with how torch.load refuses them.
+    """
+    training = Training("unstarted", start, 0)
     with folder() as place:
-        module.save_checkpoint(name, training.model, training.optimizer, 3)
-        return listed(place, name)
-
-
-def files_at_a_path(module: Any, start: dict[str, Any], name: str) -> dict[str, Any]:
-    """The same for a Path, at which lies another, larger file."""
-    training = Training("none", start, 0)
-    with folder() as place:
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_bytes(b"old" * 40_000)
-        module.save_checkpoint(Path(name), training.model, training.optimizer, 3)
-        return listed(place, name)
-
-
-def listed(place: Path, name: str) -> dict[str, Any]:
-    names = sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
-    error, _ = read(place / name)
-    return {"files": names, "error": error}
+        Path(old).write_bytes(b"old" * 40_000)
+        for path in (Path(old), new):
+            module.save_checkpoint(path, training.model, training.optimizer, 3)
+        names = sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
+        return {"files": names, "errors": [read(place / name)[0] for name in names]}
 
 
 # --- what is refused -----------------------------------------------------------------------------
+
+
+def without_scheduler(module: Any, start: dict[str, Any]) -> None:
+    """Load a checkpoint that was saved without a scheduler into one."""
+    training = Training("OneCycleLR", start, 0)
+    model, optimizer = training.model, training.optimizer
+    with folder():
+        module.save_checkpoint("saved.pt", model, optimizer, 3)
+        module.load_checkpoint("saved.pt", model, optimizer, training.scheduler)
 
 
 class Flag:
@@ -326,7 +319,7 @@ class Flag:
 
 def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
     """How load_checkpoint ends for a checkpoint with code in it."""
-    training = Training("none", start, 0)
+    training = Training("unstarted", start, 0)
     with folder():
         module.save_checkpoint("saved.pt", training.model, training.optimizer, 3)
         _, content = read("saved.pt")
@@ -338,7 +331,7 @@ def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
 
 def other_models(module: Any, start: dict[str, Any]) -> dict[str, Any]:
     """How it ends for models of other architectures."""
-    training, width = Training("none", start, 0), width_of(start)
+    training, width = Training("unstarted", start, 0), width_of(start)
     models = {
         "more layers": network(width, nn.Linear(1, 1)),
         "fewer layers": network(width)[:3],

@@ -25,78 +25,53 @@ def parameters(module: Any, gradients: list[Tensor | None]) -> list[nn.Parameter
     return made
 
 
-def frozen(module: Any, gradients: list[Tensor | None]) -> list[nn.Parameter]:
-    """The same parameters, which no longer require a gradient."""
-    made = parameters(module, gradients)
-    for parameter in made:
+def frozen_ones(module: Any, gradients: list[Tensor | None]) -> Iterator[nn.Parameter]:
+    """The same parameters, frozen by now, to be iterated once."""
+    for parameter in parameters(module, gradients):
         parameter.requires_grad_(False)
-    return made
-
-
-def generator(module: Any, gradients: list[Tensor | None]) -> Iterator[nn.Parameter]:
-    """The same parameters, to be iterated once."""
-    return iter(parameters(module, gradients))
+        yield parameter
 
 
 # --- initialize ----------------------------------------------------------------------------------
 
 
-class DoubledLinear(nn.Linear):
+class Doubled(nn.Linear):
     """A subclass of nn.Linear, as students meet them in other people's models."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 2 * super().forward(x)
 
 
-LAYERS: dict[str, Callable[[], nn.Module]] = {
-    "linear": lambda: nn.Linear(4, 3),
-    "no bias": lambda: nn.Linear(2, 3, bias=False),
-    "subclass": lambda: DoubledLinear(3, 2),
-    "convolution": lambda: nn.Conv2d(1, 2, 3),
-    "batch norm": lambda: nn.BatchNorm1d(3),
-    "embedding": lambda: nn.Embedding(3, 2),
-}
+def doubled(module: Any, width: int) -> Doubled:
+    return Doubled(3, width)
 
 
-def network(
-    module: Any, kinds: dict[str, str], frozen: list[str], value: float, gradient: float
-) -> nn.Module:
-    """A model with layers of these kinds under names as "block.first", full of a value and a gradient.
-
-    Some of it is frozen, and it is in evaluation mode.
-    """
-    made = nn.Module()
-    for name, kind in kinds.items():
-        *path, own_name = name.split(".")
-        parent = made
-        for part in path:
-            if part not in dict(parent.named_children()):
-                parent.add_module(part, nn.Module())
-            parent = parent.get_submodule(part)
-        parent.add_module(own_name, LAYERS[kind]())
-    fill(made, value, gradient)
-    for name in frozen:
-        made.get_parameter(name).requires_grad_(False)
-    return made.eval()
+def nested_layer(module: Any, fan_in: int, fan_out: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(fan_in, fan_out))
 
 
-def layer(module: Any, fan_in: int, fan_out: int, value: float, gradient: float) -> nn.Module:
-    """A linear layer full of a value and a gradient."""
-    return fill(nn.Linear(fan_in, fan_out), value, gradient)
+class Network(nn.Module):
+    """Linear layers, nested and with and without a bias, between layers that are none."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, width)
+        inner = nn.Linear(3, width, bias=False)
+        self.deep = nn.ModuleDict({"inner": inner, "norm": nn.BatchNorm1d(width)})
+        self.conv = nn.Conv1d(1, width, 3)
+        self.table = nn.Embedding(3, width)
+        self.last = nn.Linear(3, width)
 
 
-def nested_layer(
-    module: Any, fan_in: int, fan_out: int, value: float, gradient: float
-) -> nn.Module:
-    """The same in a model."""
-    return nn.Sequential(layer(module, fan_in, fan_out, value, gradient))
-
-
-def fill(model: nn.Module, value: float, gradient: float) -> nn.Module:
-    for parameter in model.parameters():
+def network(module: Any, width: int, value: float, gradient: float) -> Network:
+    """A Network in evaluation mode, full of a value and a gradient, of which a part is frozen."""
+    made = Network(width).eval()
+    for parameter in made.parameters():
         nn.init.constant_(parameter, value)
         parameter.grad = torch.full_like(parameter, gradient)
-    return model
+    made.first.bias.requires_grad_(False)
+    made.get_parameter("deep.inner.weight").requires_grad_(False)
+    return made
 
 
 # --- train_with_monitor --------------------------------------------------------------------------
@@ -152,15 +127,11 @@ def loader(module: Any, passes: list[list[Batch]]) -> Passes:
     return Passes(passes)
 
 
-def sgd(module: Any, model: nn.Module, names: list[str], lr: float) -> torch.optim.Optimizer:
-    """SGD of the parameters of these names."""
-    return torch.optim.SGD([model.get_parameter(name) for name in names], lr=lr)
+def optimizer(module: Any, model: Scaled, lr: float, shrink: float, left: float) -> Any:
+    """An optimizer that shrinks the weight before it steps, and takes what is not finite for 0.
 
-
-def rough(module: Any, model: nn.Module, lr: float, shrink: float, left: float) -> Any:
-    """An optimizer that shrinks parameters and gradients as it steps, and takes what is not finite for 0.
-
-    What a step leaves of the gradients stands in no attribute, so that no norm can be corrected by it.
+    It multiplies the gradient by `left` afterwards, which stands in no attribute, so that no norm can be
+    corrected by it.
     """
 
     class Rough(torch.optim.Optimizer):
@@ -175,7 +146,7 @@ def rough(module: Any, model: nn.Module, lr: float, shrink: float, left: float) 
                     parameter.grad.mul_(left)
             return value
 
-    return Rough(model.parameters(), {"lr": lr, "shrink": shrink})
+    return Rough([model.linear.weight], {"lr": lr, "shrink": shrink})
 
 
 # --- compare_initializations ---------------------------------------------------------------------

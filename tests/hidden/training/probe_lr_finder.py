@@ -17,9 +17,16 @@ MOST_PASSES = 50
 # --- the range test ------------------------------------------------------------------------------
 
 
-def range_test(module: Any, *arguments: Any) -> dict[str, Any]:
+def range_test(
+    module: Any,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss_fn: Loss,
+    loader: Passes,
+    *span: float,
+) -> dict[str, Any]:
     """The fields of a range test's result, and whether the losses require a gradient."""
-    result = module.lr_range_test(*arguments)
+    result = module.lr_range_test(model, optimizer, loss_fn, loader, *span)
     losses = getattr(result, "losses", None)
     return {
         "learning_rates": getattr(result, "learning_rates", None),
@@ -91,65 +98,46 @@ def line(module: Any, parameters: dict[str, Tensor], gradients: dict[str, Tensor
 
 
 class Gauge(nn.Module):
-    """Adds `reading` in train mode, and nothing in eval mode."""
-
-    def __init__(self, reading: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
-        self.reading = reading
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + 0 * self.weight + self.reading * float(self.training)
-
-
-def gauges(module: Any, readings: list[float], training: str) -> nn.Sequential:
-    """Three gauges, two of them in a module inside: all in eval mode but the one of this name."""
-    first, second, third = (Gauge(reading) for reading in readings)
-    made = nn.Sequential(first, nn.Sequential(second, third)).eval()
-    made.get_submodule(training).train()
-    return made
-
-
-class Counter(nn.Module):
-    """Counts its calls in train mode, in a buffer that the state dict does not hold."""
+    """Adds its reading in train mode, and counts that in a buffer that the state dict does not hold."""
 
     seen: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, reading: float) -> None:
         super().__init__()
+        self.reading = reading
         self.register_buffer("seen", torch.zeros(2), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training:
-            self.seen.add_(1.0)
-        return x
+        if not self.training:
+            return x
+        self.seen.add_(1.0)
+        return x + self.reading
 
 
 class Network(nn.Module):
-    """A regression, and beside it layers within layers that add nothing, with every sort of buffer."""
+    """A regression and gauges, and beside them layers within layers that add nothing."""
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, readings: list[float]) -> None:
         super().__init__()
         self.line = Line(weight, bias)
-        inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), Counter())
+        first, second = (Gauge(reading) for reading in readings)
+        self.gauges = nn.Sequential(first, nn.Sequential(second))
+        inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
         self.body = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), inner)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.line(x) + 0 * self.body(x).sum()
+        y: Tensor = self.gauges(self.line(x)) + 0 * self.body(x).sum()
         return y
 
 
-def network(
-    module: Any, parameters: dict[str, Tensor], frozen: list[str], training: list[str]
-) -> Network:
-    """A network with buffers in use; parameters are frozen and submodules train if they are named."""
-    made = Network(**parameters).double()
-    for name in frozen:
-        made.get_parameter(name).requires_grad_(False)
+def network(module: Any, parameters: dict[str, Tensor], readings: list[float]) -> Network:
+    """A network with a frozen bias, with buffers in use, and in a mixture of modes."""
+    made = Network(**parameters, readings=readings).double()
+    made.get_parameter("body.0.bias").requires_grad_(False)
     for buffer in made.buffers():
         buffer.copy_(torch.randint(3, 9, buffer.shape))
     for name, part in made.named_modules():
-        part.training = name in training
+        part.training = name in ("gauges.0", "body.1", "body.2", "body.2.1")
     return made
 
 
@@ -157,12 +145,15 @@ def network(
 
 
 def sgd(
-    module: Any, model: nn.Module, groups: list[dict[str, Any]], momenta: dict[str, Tensor]
+    module: Any,
+    model: nn.Module,
+    groups: list[dict[str, Any]],
+    momenta: dict[str, Tensor] | None = None,
 ) -> torch.optim.SGD:
     """SGD of these groups, whose parameters go by name; some have momentum already."""
     for group in groups:
         group["params"] = [model.get_parameter(name) for name in group["params"]]
     made = torch.optim.SGD(groups, lr=0.1)
-    for name, momentum in momenta.items():
+    for name, momentum in (momenta or {}).items():
         made.state[model.get_parameter(name)] = {"momentum_buffer": momentum}
     return made

@@ -44,29 +44,24 @@ def test_norm_types(student: Student) -> None:
     """norm_type is any p from 1 on, or inf."""
     given = student.made("parameters", plain())
     laws.check_not_used(student, "total_norm", given, 3, functions=BANNED, why=WHY)
-    check_norm(student, plain(), 1)
-    check_norm(student, plain(), 3)
-    check_norm(student, plain(), math.inf)
+    for p in (1, 3, math.inf):
+        check_norm(student, plain(), p)
 
 
+@pytest.mark.points(2)
 @pytest.mark.place("total_norm")
-@pytest.mark.hint("torch.linalg.vector_norm gives a 0-d tensor of the dtype of its argument.")
+@pytest.mark.hint(
+    "torch.linalg.vector_norm gives such a tensor; without a gradient torch.zeros(())."
+)
 def test_kind_of_norm(student: Student) -> None:
-    """The norm is a 0-d tensor of the gradients' dtype."""
-    gradients = [gradient.double() for gradient in plain()]
-    norm = student.function("total_norm")(student.made("parameters", gradients))
+    """The norm is a 0-d tensor of the gradients' dtype, and a 0-d zero where there is no gradient."""
+    total_norm = student.function("total_norm")
+    norm = total_norm(student.made("parameters", [gradient.double() for gradient in plain()]))
     assert_tensor(norm, shape=(), dtype=torch.float64, what="the norm")
-
-
-@pytest.mark.requires("test_norm")
-@pytest.mark.place("total_norm")
-@pytest.mark.hint("Where there is no gradient return torch.zeros(()).")
-def test_norm_without_gradients(student: Student) -> None:
-    """The norm is a 0-d zero where there is no gradient."""
-    norm = student.function("total_norm")(student.made("parameters", [None, None, None]))
-    norm = assert_tensor(norm, shape=(), what="the norm without gradients")
-    assert norm.dtype.is_floating_point, f"The norm without gradients has dtype {norm.dtype}."
-    assert_close(norm, torch.zeros((), dtype=norm.dtype), what="the norm without gradients")
+    what = "the norm without gradients"
+    zero = assert_tensor(total_norm(student.made("parameters", [None, None])), shape=(), what=what)
+    assert zero.is_floating_point(), f"The norm without gradients has the dtype {zero.dtype}."
+    assert_close(zero.double(), torch.zeros(()).double(), what=what)
 
 
 @pytest.mark.points(3)
@@ -169,31 +164,24 @@ def test_in_place(student: Student) -> None:
     check_in_place(student, "clip_grad_norm_")
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.place("clip_grad_norm_")
 @pytest.mark.hint("Measure, raise if asked and not norm.isfinite(), and then clip.")
-def test_error_if_nonfinite(student: Student) -> None:
-    """With error_if_nonfinite a norm that is not finite is a RuntimeError, before anything changes."""
+def test_nonfinite_norm(student: Student) -> None:
+    """A norm that is not finite is returned; with error_if_nonfinite it raises before any change."""
+    norm = entry(student.run("clipped", "clip_grad_norm_", spoiled(math.inf), 1.0), "value")
+    assert_close(as_float(norm), math.inf, what="the returned norm of gradients with an inf")
     for bad in (-math.inf, math.nan):
-        given = student.made("parameters", spoiled(bad))
         laws.check_changes_nothing(
             student,
             "clip_grad_norm_",
-            given,
+            student.made("parameters", spoiled(bad)),
             1.0,
             error_if_nonfinite=True,
             call=f"clip_grad_norm_ of gradients with a {bad}, and with error_if_nonfinite=True,",
             raises=RuntimeError,
         )
     check_clipped(student, plain(), 2, error_if_nonfinite=True)
-
-
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("Raise only where error_if_nonfinite is True.")
-def test_nonfinite_norm_is_returned(student: Student) -> None:
-    """Without error_if_nonfinite a norm that is not finite is returned."""
-    norm = entry(student.run("clipped", "clip_grad_norm_", spoiled(math.inf), 1.0), "value")
-    assert_close(as_float(norm), math.inf, what="the returned norm of gradients with an inf")
 
 
 @pytest.mark.place("clip_grad_norm_")

@@ -42,8 +42,7 @@ def experiment(student: Any) -> dict[str, Any]:
 
 def draw(figure: FigureBase, data: Data) -> None:
     """A bar for each operator, with its number of calls."""
-    from grader.student.plots.machine import machine_words
-    from grader.student.plots.style import CAPTION, COLORS
+    from grader.student.plots.style import CAPTION, COLORS, machine_words
 
     figure.supxlabel(f"One run on {machine_words()}: another run, other times.", **CAPTION)
     axes = figure.subplots()

@@ -81,8 +81,7 @@ def _unless_unwritten(call: Any) -> Any:
 
 def draw(figure: FigureBase, runs: Sequence[Data]) -> None:
     """Throughput and efficiency beside each other, the overheads below."""
-    from grader.student.plots.machine import machine_words
-    from grader.student.plots.style import CAPTION
+    from grader.student.plots.style import CAPTION, machine_words
 
     above, below = figure.subfigures(2, 1, height_ratios=[1.5, 1])  # type: ignore[misc]  # typed as if it were one
     left, right = above.subplots(1, 2)

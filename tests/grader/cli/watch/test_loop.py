@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 from grader.cli import main
 from grader.cli.watch.loop import KEYS, Submit, WatchLoop
-from grader.cli.watch.orders import Crashed, Event, Pressed, Redraw, Saved
 from grader.cli.watch.screen import Shows, View
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import GraderError
@@ -71,20 +70,18 @@ class Running:
 
     def __init__(self, course: Course, submit: Submit | None = None) -> None:
         self.course, self.face, self._submit = course, Face(), submit
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._ended: list[BaseException | None] = []
         self._thread = threading.Thread(target=self._run)
-        self.put = self._events.put
 
     def begin(self) -> None:
         """Begin with the greeting as it is now."""
+        self.loop = WatchLoop(Workspace(self.course), self.face, _plot, self._submit)
         self._thread.start()
         self.face.wait(lambda: bool(self.face.views))
 
     def _run(self) -> None:
-        loop = WatchLoop(Workspace(self.course), self.face, self._events, _plot, self._submit)
         try:
-            loop.run(self.course.exercise("greeting"))
+            self.loop.run(self.course.exercise("greeting"))
         except (GraderError, OSError) as error:
             self._ended.append(error)
         else:
@@ -99,11 +96,15 @@ class Running:
     def save(self, source: bytes, exercise: str = "greeting") -> None:
         """Save a file."""
         self.write(source, exercise)
-        self.put(Saved((exercise,)))
+        self.saved(exercise)
+
+    def saved(self, *exercises: str) -> None:
+        """Report a save of these."""
+        self.loop.later(self.loop.save)(exercises)
 
     def press(self, keys: str) -> None:
         for key in keys:
-            self.put(Pressed(key))
+            self.loop.later(self.loop.press)(key)
 
     def verdicts(self, count: int) -> View:
         """The newest view, once there were so many verdicts."""
@@ -160,7 +161,7 @@ def test_only_what_changed_is_judged(running: Running) -> None:
     running.write(RIGHT)
     running.begin()
     running.verdicts(1)
-    running.put(Saved(("greeting",)))
+    running.saved("greeting")
     running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
     running.save(b"x = 1\n", "word_count")
     view = running.verdicts(2)
@@ -175,7 +176,7 @@ def test_a_save_that_changes_nothing_turns_to_its_exercise(running: Running) -> 
     running.verdicts(1)
     running.press("n")
     running.drawn(lambda view: view.exercise.id != "greeting")
-    running.put(Saved(("greeting",)))
+    running.saved("greeting")
     view = running.drawn(lambda view: view.exercise.id == "greeting")
     assert view.results[0].status is Status.PASSED
     running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
@@ -185,7 +186,7 @@ def test_of_several_saved_the_one_that_is_shown_is_answered(running: Running) ->
     running.begin()
     running.write(RIGHT)
     running.write(b"x = 1\n", "word_count")
-    running.put(Saved(("greeting", "word_count")))
+    running.saved("greeting", "word_count")
     assert running.verdicts(1).exercise.id == "greeting"
 
 
@@ -237,7 +238,7 @@ def test_a_hint_stays_until_the_exercise_passes(running: Running) -> None:
     assert running.verdicts(1).hint == 2
     running.save(WRONG + b"# again\n")
     assert running.verdicts(2).hint == 2
-    running.put(Redraw())
+    running.loop.later(running.loop.draw)()
     running.save(b"def greeting(:\n")
     assert running.drawn(lambda view: view.results[0].status is Status.ERROR).hint == 2
     running.press("h")
@@ -449,5 +450,5 @@ def test_a_fault_of_a_suite_is_said_and_can_be_tried_again(running: Running) -> 
 def test_a_thread_that_crashed_ends_the_loop(course: Course) -> None:
     loop = Running(course)
     loop.begin()
-    loop.put(Crashed(OSError("no more watches")))
+    loop.loop.later(loop.loop.crashed)(OSError("no more watches"))
     assert isinstance(loop.end(), OSError)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.watch.orders import Event, Orders
+from grader.cli.watch.loop import Orders
 from grader.course.manifest import load_course
 from grader.errors import CourseError
-from grader.judge.warm import Answer
+from grader.judge.warm import Answer, WarmJudge
 from grader.results import Status
 from grader.student.progress import Standing
 from grader.student.workspace import Workspace
@@ -23,7 +23,7 @@ SLOW = b"import time\ntime.sleep(0.5)\n" + RIGHT
 
 
 class Desk:
-    """Orders about a fresh clone, and the events that they tell of."""
+    """Orders about a fresh clone, and the answers of their judge."""
 
     def __init__(self, root: Path) -> None:
         shutil.copytree(PLAIN, root, dirs_exist_ok=True)
@@ -31,8 +31,12 @@ class Desk:
         shutil.copytree(root / "exercises", root / "tests" / "stubs", ignore=ignored)
         self.workspace = Workspace(load_course(root))
         self.greeting = self.workspace.course.exercise("greeting")
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.orders = Orders(self.workspace, self._events.put)
+        self._answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+        put = self._answers.put
+        self.judge = WarmJudge(
+            self.workspace.course, answer=put, test=lambda order, count: None, crashed=put
+        )
+        self.orders = Orders(self.workspace, self.judge)
 
     def write(self, source: bytes) -> None:
         (self.workspace.course.folder / self.greeting.file).write_bytes(source)
@@ -40,16 +44,16 @@ class Desk:
 
     def answer(self) -> Answer:
         """The next answer of the judge."""
-        while not isinstance(event := self._events.get(timeout=60), Answer):
-            pass
-        return event
+        answer = self._answers.get(timeout=60)
+        assert isinstance(answer, Answer)
+        return answer
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     desk = Desk(tmp_path)
     yield desk
-    desk.orders.close()
+    desk.judge.close()
 
 
 def test_what_needs_no_judge_is_known_at_once(desk: Desk) -> None:
@@ -80,7 +84,7 @@ def test_what_was_called_off_is_a_verdict_that_nobody_waits_for(desk: Desk) -> N
     (slow,) = desk.orders.open
     desk.write(b"def greeting(:\n")
     desk.orders.place([desk.greeting])
-    assert (desk.orders.open, desk.orders.number) == ([], 2)
+    assert desk.orders.open == []
     answer = desk.answer()
     assert answer.order == slow
     assert not desk.orders.take(answer)

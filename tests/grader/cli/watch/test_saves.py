@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.watch.saves import Saves
+from grader.cli.watch.inputs import Saves
 from grader.course.manifest import load_course
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
@@ -141,15 +141,14 @@ def test_a_write_between_the_look_and_the_reading_is_a_part_of_the_save(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, told = watched
-    settled, writes = Saves._settled, iter([RIGHT + b"# late\n"])
+    is_whole, writes = Saves._is_whole, iter([RIGHT + b"# late\n"])
 
-    def write_and_settle(self: Saves, ids: list[str]) -> bool:
-        if ids:
-            for content in writes:
-                file.write_bytes(content)
-        return settled(self, ids)
+    def write_and_look(self: Saves, name: str) -> bool:
+        for content in writes:
+            file.write_bytes(content)
+        return is_whole(self, name)
 
-    monkeypatch.setattr(Saves, "_settled", write_and_settle)
+    monkeypatch.setattr(Saves, "_is_whole", write_and_look)
     file.write_bytes(RIGHT + b"# early\n")
     assert told.next() == ("greeting",)
     assert told.nothing()
@@ -167,10 +166,7 @@ def test_a_missing_file_is_told(watched: Watched) -> None:
     assert told.next() == ("greeting",)
 
 
-# --- polling --------------------------------------------------------------------------------------
-
-
-def test_where_events_do_not_come_saves_are_found_and_polling_begins(
+def test_where_events_do_not_come_saves_are_found_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(PLAIN, tmp_path / "course")
@@ -182,11 +178,7 @@ def test_where_events_do_not_come_saves_are_found_and_polling_begins(
 
     real = watchfiles.watch
     # A watch of another folder: as on a drive whose events never come.
-    monkeypatch.setattr(
-        watchfiles,
-        "watch",
-        lambda folder, **options: real(folder if options["force_polling"] else silent, **options),
-    )
+    monkeypatch.setattr(watchfiles, "watch", lambda _, **options: real(silent, **options))
     watching = Saves(course, told.put, told.put)
     try:
         for number in range(3):
@@ -194,6 +186,5 @@ def test_where_events_do_not_come_saves_are_found_and_polling_begins(
             file = course.folder / "text" / "greeting.py"
             file.write_bytes(RIGHT + b"#\n" * (number + 1))
             assert told.next() == ("greeting",)
-        assert watching.polling == "no events came"
     finally:
         watching.close()

@@ -70,7 +70,7 @@ def screen(workspace: Workspace, stream: io.StringIO) -> Screen:
     guide = Guide(workspace.course, workspace.course.folder, asked=Asked.WATCHING)
     # As the command does: who reads a pipe presses no keys.
     words = {letter: key.word for letter, key in KEYS.items() if stream.isatty()}
-    return Screen(open_console(stream), workspace, guide, words, lambda: "")
+    return Screen(open_console(stream), workspace, guide, words)
 
 
 def rows(text: str, columns: int) -> int:
@@ -122,7 +122,7 @@ def test_on_24_lines_the_cause_stays_whole_beside_a_hint(
     shown = screen(workspace, stream)
     stream.truncate(0)
     view = View(workspace.course.exercise("greeting"), results=(result,), hint=3, status="judged")
-    shown.draw(msgspec.structs.replace(view, stale=stale))
+    shown.draw(msgspec.structs.replace(view, judging=stale))
     picture = stream.getvalue().partition(CLEAR)[2]
     assert rows(picture, columns) <= 24
     for whole in ("Detail 0.", "Detail 8.", "greeting.py:3", "Next: fix", "hint 3 of 3", "q quit"):
@@ -174,7 +174,7 @@ def test_the_list_shows_progress(workspace: Workspace) -> None:
 def test_without_a_terminal_only_what_is_final_is_written(workspace: Workspace) -> None:
     stream = io.StringIO()
     shown = screen(workspace, stream)
-    shown.draw(View(workspace.course.exercise("greeting"), status="judging greeting"))
+    shown.draw(View(workspace.course.exercise("greeting"), judging=True))
     shown.status("judging greeting: 1 of 2 tests")
     assert stream.getvalue() == ""
     shown.draw(a_view(workspace, 1))

@@ -320,9 +320,7 @@ def test_a_student_is_written_before_the_next_is_read(tmp_path: Path) -> None:
             read.append(entry.student.id)
             yield entry
 
-    told: list[int] = []
-    assert write_report(lazily(), tmp_path, sources=sources, done=told.append).students == 5
-    assert told == [1, 2, 3, 4, 5]
+    assert write_report(lazily(), tmp_path, sources=sources).students == 5
 
 
 def test_the_same_class_gives_the_same_bytes(tmp_path: Path) -> None:

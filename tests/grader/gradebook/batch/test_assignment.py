@@ -69,7 +69,7 @@ def grade(course: Path, *arguments: str | Path) -> subprocess.CompletedProcess[s
 def graded(results: Path) -> dict[str, float]:
     with Gradebook.open(results) as book:
         (entry,) = book.entries()
-        assert set(book.seeds()) == {entry.result.seed}
+        assert set(book.store.seeds()) == {entry.result.seed}
     return {exercise.name: exercise.score for exercise in entry.result.exercises}
 
 
@@ -85,7 +85,7 @@ def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
     assert "8231" not in done.stderr + done.stdout
     assert graded(results) == {"word_count": 9.0, "greeting": 2.25}
     with Gradebook.open(results) as book:
-        assert book.seeds() == (8231,)
+        assert book.store.seeds() == (8231,)
         assert book.fact("title") == "Plain Python and NumPy: Week 1"
     for command in (batch, ("regrade", results)):
         done = grade(course, *command)

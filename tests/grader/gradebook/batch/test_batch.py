@@ -80,7 +80,7 @@ def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
 def _run_out_of_time(school: School, student: str) -> None:
     """Have the gradebook say of a student's file what it says on a machine that was too busy."""
     with Keeper.open(school.results) as keeper:
-        (attempt,) = [each for each in keeper.book.attempts() if each.student == student]
+        (attempt,) = [each for each in keeper.book.store.attempts() if each.student == student]
         result = keeper.book.store.verdicts_of(student)["task"][attempt.id].result
         tests = tuple(
             msgspec.structs.replace(test, outcome=Outcome.TIMEOUT, score=0.0)

@@ -61,7 +61,7 @@ def scores(book: Gradebook) -> dict[str, tuple[float, Status]]:
 def test_all_that_it_knows_is_read(results: Path) -> None:
     with Gradebook.open(results) as book:
         assert scores(book) == SCORES
-        assert [(each.student, each.number) for each in book.attempts()] == [
+        assert [(each.student, each.number) for each in book.store.attempts()] == [
             (ZOE, 1), ("ann", 1), ("ann", 2), ("bob", 1), ("dee", 1), ("fay", 1), ("gus", 1),
         ]  # fmt: skip
         assert book.absent() == [StudentInfo(id="mia", name="Mia")]

@@ -1,0 +1,205 @@
+"""GitHub: annotations in the log of a step, and a summary of its job."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from grader.exports.disclosure import Audience
+from grader.exports.files import Options, StudentFormat
+from grader.exports.texts import (
+    command_data,
+    command_property,
+    fitted,
+    in_html,
+    one_line,
+    shortened,
+)
+from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged, unjudged
+from grader.results import Entry, ExerciseResult, Outcome, Place, Result, Status, Visibility
+from grader.student.blocks import (
+    OUTCOME,
+    STATUS,
+    Note,
+    Section,
+    Where,
+    explained,
+    findings,
+    plain,
+    remarks,
+    summarized,
+)
+from grader.text import number
+
+# --- workflow commands that show what is wrong beside the lines of the student ---------------------
+
+# GitHub shows this many of a kind and step, and is silent about the rest.
+_MOST_ANNOTATIONS = 10
+_LONGEST_ANNOTATION = 1000
+
+
+class _Note(msgspec.Struct, frozen=True):
+    title: str
+    message: str
+    place: Place | None
+
+
+def log_commands(entry: Entry, options: Options) -> bytes:
+    """Lines for the log of a step: an error for each thing that does not hold, the first ten.
+
+    A file is named as it lies in the repository: below `options.submission`, where it is there.
+    """
+    exercises = entry.result.exercises
+    if entry.absent:
+        nothing = _Note(entry.result.course.name, "Nothing was handed in.", None)
+        return f"{_command('error', nothing, Path())}\n".encode()
+    notes = [_annotated(exercise) for exercise in exercises if is_judged(exercise)]
+    # The first of each exercise, then the second of each: ten must not all be about the first one.
+    errors = [note for turn in itertools.zip_longest(*notes) for note in turn if note]
+    lines = [_command("error", note, options.submission) for note in errors]
+    unjudged = [_Note(e.title, NOT_JUDGED, None) for e in exercises if not is_judged(e)]
+    lines = lines[:_MOST_ANNOTATIONS] + [
+        _command("warning", note, Path()) for note in unjudged[:_MOST_ANNOTATIONS]
+    ]
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
+def _annotated(exercise: ExerciseResult) -> list[_Note]:
+    """The causes of what does not hold, each once."""
+    if exercise.status is Status.NOT_ATTEMPTED:
+        return []
+    if exercise.message and exercise.tests:
+        return [_Note(exercise.title, exercise.message, exercise.tests[0].place)]
+    notes: dict[tuple[str, Place | None], _Note] = {}
+    for finding in findings(exercise):
+        test = finding.first
+        if test.outcome is not Outcome.NOT_IMPLEMENTED:
+            cause = (test.message.partition("\n")[0] or test.name, test.place)
+            # The place is a property of the command.
+            texts = [block.text for block in explained(test) if not isinstance(block, Where)]
+            title = f"{exercise.title}: {test.title}"
+            text = "\n".join(texts) or explanation(test)
+            notes.setdefault(cause, _Note(title, text, test.place))
+    return list(notes.values())
+
+
+def _command(kind: str, note: _Note, submission: Path) -> str:
+    properties = [f"title={command_property(one_line(note.title))}"]
+    if note.place is not None:
+        path = command_property(one_line(_in_repository(note.place, submission)))
+        properties = [f"file={path}", f"line={note.place.line}", *properties]
+    message = command_data(shortened(note.message, _LONGEST_ANNOTATION))
+    return f"::{kind} {','.join(properties)}::{message}"
+
+
+def _in_repository(place: Place, submission: Path) -> str:
+    """The path of the file, which is looked for below the submission as the grader does."""
+    name = PurePosixPath(place.file)
+    for candidate in (name, "exercises" / name, PurePosixPath(name.name)):
+        path = submission / candidate
+        if path.is_file():
+            return Path(os.path.relpath(path)).as_posix()
+    return name.as_posix()
+
+
+# --- a job summary ---------------------------------------------------------------------------------
+
+# All that a student could have written stands as entities or inside `<pre>`, where neither Markdown nor HTML
+# means anything.
+
+# GitHub shows no summary at all of a step that wrote more than 1 MiB; others may write into it, too.
+_MOST_SUMMARY_BYTES = 900_000
+_MARKS = {"good": "✅", "part": "🟡", "bad": "❌", "quiet": "⬜", "look": "⚠️"}
+
+
+def job_summary(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
+    """The summary of one result."""
+    return fitted(
+        lambda limit: "\n".join([*_summary(entry, limit), ""]).encode(), _MOST_SUMMARY_BYTES
+    )
+
+
+def _summary(entry: Entry, limit: int) -> Iterator[str]:
+    """The lines of the page: the points, a table of the exercises, and the findings of each."""
+    result = entry.result
+    yield f"## {_heading(result)}"
+    yield ""
+    tests = [test for exercise in result.exercises for test in exercise.tests]
+    if all(test.visibility is Visibility.PUBLIC for test in tests):
+        yield from ("These are the points of the public tests; others may count, too.", "")
+    if entry.absent:
+        yield from ("Nothing was handed in.", "")
+    yield "| exercise | points | |"
+    yield "| --- | ---: | --- |"
+    for exercise in result.exercises:
+        earned = number(exercise.score) if is_judged(exercise) else "–"  # noqa: RUF001  # a dash
+        kind, word = STATUS[exercise.status]
+        points = f"{earned} / {number(exercise.max_score)}"
+        yield f"| {_text(exercise.title)} | {points} | {_MARKS[kind]} {word} |"
+    for exercise in result.exercises:
+        yield from _details(exercise, limit)
+
+
+def _heading(result: Result) -> str:
+    name = _text(result.submission.name)
+    if unjudged(result):
+        return f"{name}: not judged as a whole"
+    return f"{name}: {number(result.score)} of {number(result.max_score)} points"
+
+
+def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
+    """The findings of an exercise; nothing for one that is passed or not begun, but what changed its points."""
+    ended = exercise.status in (Status.PASSED, Status.NOT_ATTEMPTED)
+    if ended and not remarks(exercise):
+        return
+    yield ""
+    yield "<details>"
+    yield f"<summary>{_text(exercise.title)}</summary>"
+    yield ""
+    if not is_judged(exercise):
+        yield NOT_JUDGED
+    else:
+        summary = summarized(exercise)
+        for section in summary.sections:
+            yield from _section(section, limit)
+        if summary.waiting:
+            yield summary.waiting
+    yield ""
+    yield "</details>"
+
+
+def _section(section: Section, limit: int) -> Iterator[str]:
+    """One finding: its title with a mark, its text as it is, and the notes behind it."""
+    if section.test is not None:
+        kind, _ = OUTCOME[section.test.outcome]
+        yield f"{_MARKS[kind]} {_text(section.title)}"
+        yield ""
+    notes = [block.text for block in section.blocks if isinstance(block, Note)]
+    about = [block for block in section.blocks if not isinstance(block, Note)]
+    if text := plain(about):
+        # As a line that begins so, it ends at its end tag alone: no blank line and no fence opens it.
+        yield f"<pre>{html.escape(shortened(text, limit), quote=False)}</pre>"
+        yield ""
+    for note in notes:
+        yield from (_text(note), "")
+
+
+def _text(text: str) -> str:
+    return in_html(one_line(text))
+
+
+FORMATS = {
+    "annotations": StudentFormat(
+        "GitHub annotations at the student's lines",
+        Audience.STUDENTS,
+        ("submission",),
+        ".txt",
+        log_commands,
+    ),
+    "markdown": StudentFormat("a GitHub job summary", Audience.STUDENTS, (), ".md", job_summary),
+}

@@ -1,0 +1,185 @@
+"""Tables and lines for spreadsheets and programs: CSV, the CSV of nbgrader, and JSON Lines."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from typing import IO
+
+import msgspec
+
+from grader.exports.disclosure import Audience
+from grader.exports.files import ClassFormat, Options
+from grader.exports.table import Table
+from grader.exports.texts import one_line
+from grader.exports.verdicts import is_judged, left_open, standing, total
+from grader.judge.scoring import rounded, scaled, sum_of
+from grader.results import Entry, ExerciseResult
+from grader.student.blocks import on_requests
+from grader.text import number
+
+# --- a row a student, a column an exercise, the total, what the judge gave, and why that is not all
+
+_BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
+_AFTER = ("total", "max_score", "judged", "status", "origin", "remarks")
+
+
+def write_csv(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write every entry; what is not judged is an empty cell, and so is the total over it."""
+    columns = exercise_columns(entries)
+    if options.excel:
+        out.write(codecs.BOM_UTF8)
+    table = Table(out)
+    table.row([*_BEFORE, *columns, *_AFTER])
+    unfinished = 0
+    for entry in entries:
+        table.row(_row(entry, columns, options.out_of))
+        unfinished += total(entry) is None
+    return left_open(unfinished)
+
+
+def exercise_columns(entries: Iterable[Entry]) -> list[str]:
+    """`chapter/exercise` of every exercise of any entry, in order; a first pass over the entries."""
+    columns = (_column(exercise) for entry in entries for exercise in entry.result.exercises)
+    return list(dict.fromkeys(columns))
+
+
+def exercise_points(entry: Entry) -> dict[str, str]:
+    """The points of each judged exercise by its column."""
+    judged = filter(is_judged, entry.result.exercises)
+    return {_column(exercise): number(exercise.score) for exercise in judged}
+
+
+def _column(exercise: ExerciseResult) -> str:
+    return f"{exercise.chapter}/{exercise.name}"
+
+
+def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
+    """The cells of one student, in the order of the header."""
+    student, earned, whole = entry.student, exercise_points(entry), total(entry, out_of)
+    remarks = ["Nothing was handed in."] if entry.absent else []
+    remarks += map(_remark, entry.result.exercises)
+    return [
+        student.id,
+        student.name,
+        student.email,
+        str(entry.attempt),
+        entry.submitted_at,
+        "yes" if entry.late else "no",
+        *[earned.get(column, "") for column in columns],
+        "" if whole is None else number(whole),
+        number(entry.result.max_score if out_of is None else out_of),
+        "" if whole is None else number(_judged(entry, out_of)),
+        standing(entry),
+        entry.origin,
+        " ".join(filter(None, remarks)),
+    ]
+
+
+def _judged(entry: Entry, out_of: float | None) -> float:
+    """The points of the judge alone, where a policy or a person made others of them."""
+    exercises = [
+        msgspec.structs.replace(e, score=e.mark.judged) if e.mark is not None else e
+        for e in entry.result.exercises
+    ]
+    result = msgspec.structs.replace(entry.result, score=sum_of(exercises)[0])
+    return result.score if out_of is None else scaled(result, out_of)
+
+
+def _remark(exercise: ExerciseResult) -> str:
+    """Why the points of an exercise are not those of the judge, and what else was said of it."""
+    held = f"{exercise.name}: {exercise.provisional}" if exercise.provisional else ""
+    asked = [f"{exercise.name}: {text}" for text in on_requests(exercise)]
+    mark = exercise.mark
+    if mark is None or not (mark.reasons or mark.comment or mark.judged != exercise.score):
+        return " ".join(filter(None, (held, *asked)))
+    judged = f"{exercise.name}: judged {number(mark.judged)}."
+    return " ".join(filter(None, (held, judged, *mark.reasons, mark.comment, *asked)))
+
+
+# --- the CSV that `nbgrader export` writes, for what reads it already ------------------------------
+
+_NBGRADER_HEADER = (
+    "assignment",
+    "duedate",
+    "timestamp",
+    "student_id",
+    "last_name",
+    "first_name",
+    "email",
+    "raw_score",
+    "late_submission_penalty",
+    "score",
+    "max_score",
+)
+
+
+def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write every entry.
+
+    Of exercises with several due times the last one is given. The raw score is the score and what lateness
+    took off; for an average of attempts that is not known, and there is no penalty.
+    """
+    table = Table(out)
+    table.row(_NBGRADER_HEADER)
+    unfinished = 0
+    for entry in entries:
+        family, given = _split_name(entry.student.name)
+        whole = total(entry, options.out_of)
+        unfinished += whole is None
+        marks = [exercise.mark for exercise in entry.result.exercises if exercise.mark is not None]
+        worth = entry.result.max_score
+        scale = 1.0 if options.out_of is None or not worth else options.out_of / worth
+        lost = rounded(scale * sum(mark.lost for mark in marks))
+        table.row(
+            [
+                options.column or entry.result.course.name,
+                max((mark.due for mark in marks), default=""),
+                entry.submitted_at,
+                entry.student.id,
+                family,
+                given,
+                entry.student.email,
+                "" if whole is None else number(whole + lost),
+                number(lost),
+                "" if whole is None else number(whole),
+                number(worth if options.out_of is None else options.out_of),
+            ]
+        )
+    return left_open(unfinished)
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Family and given name, of `Smith, Ada` or of `Ada Smith`; of one word, the family name."""
+    plain = one_line(name)
+    if "," in plain:
+        family, _, given = plain.partition(",")
+        return family.strip(), given.strip()
+    given, _, family = plain.rpartition(" ")
+    return family, given
+
+
+# --- every entry whole, one a line, for programs ---------------------------------------------------
+
+
+def write_jsonl(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:  # noqa: ARG001  # as every format
+    """Write every entry as it is in `grader.results.Entry`."""
+    encode = msgspec.json.Encoder().encode
+    for entry in entries:
+        # Legal in JSON, and a line break to many who read line by line.
+        line = (
+            encode(entry).replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
+        )
+        out.write(line + b"\n")
+    return []
+
+
+FORMATS = {
+    "csv": ClassFormat(
+        "a row a student, a column an exercise", Audience.STAFF, ("out_of", "excel"), write_csv
+    ),
+    "nbgrader": ClassFormat(
+        "the columns of `nbgrader export`", Audience.STAFF, ("column", "out_of"), write_nbgrader
+    ),
+    "jsonl": ClassFormat("everything, an entry a line", Audience.STAFF, (), write_jsonl),
+}
