@@ -1,5 +1,6 @@
 """Tests of cross_entropy, looks_like_probabilities and double_softmax_floor."""
 
+import functools
 import math
 import random
 from typing import Any
@@ -18,12 +19,10 @@ CLASSES = 4
 Outputs = dict[str, tuple[Tensor, bool]]
 
 LARGE = {
-    "the target's the largest": ([[1e4, -1e4, 30.0], [-50.0, 9e3, 8.9e3]], [0, 1]),
+    "the target's not the least": ([[1e4, 9999.0, 1e4], [-50.0, 9e3, 8.9e3]], [1, 1]),
     "the target's far below": ([[1e4, -1e4, 30.0], [1e4, 9e3, -1e4]], [1, 2]),
-    "all alike": ([[1e4, 9999.0, 1e4], [-1e4, -1e4, -9998.5]], [1, 0]),
     "a row of 1e4 beside a small one": ([[1e4, -1e4, 30.0], [0.5, -1.0, 2.0]], [0, 1]),
     "a row of -1e4 beside a small one": ([[-1e4, -1e4, -9999.0], [0.5, -1.0, 2.0]], [2, 1]),
-    "a row of -150 beside a small one": ([[-150.0, -150.0, -150.0], [0.5, -1.0, 2.0]], [2, 0]),
 }
 # logsumexp rounds in float32.
 LARGE_FLOAT32: Any = {"rtol": 1e-3, "atol": 1e-3}
@@ -37,10 +36,9 @@ LARGE_FLOAT32: Any = {"rtol": 1e-3, "atol": 1e-3}
 @pytest.mark.hint("logits.logsumexp(dim=1) less the logit of the target, and the mean over rows.")
 def test_values(student: Student) -> None:
     """The loss is the mean over the rows of -log p of the target, from logits."""
-    for dtype in DTYPES:
-        for rows, classes in ((6, 4), (3, 5), (40, 7)):
-            logits, targets = new_batch(rows, classes)
-            check_loss(student, logits.to(dtype), targets)
+    for dtype, rows, classes in ((torch.float64, 3, 5), (torch.float32, 40, 7)):
+        logits, targets = new_batch(rows, classes)
+        check_loss(student, logits.to(dtype), targets)
 
 
 @pytest.mark.points(6)
@@ -49,8 +47,7 @@ def test_values(student: Student) -> None:
 @pytest.mark.hint("costs.sum() / weight[targets].sum()")
 def test_weight(student: Student) -> None:
     """Rows count by the weight of their target, and the sum is divided by the sum of those weights."""
-    for weight in (new_weight(), torch.tensor([0.0, 2.0, 0.5, 0.1]).double()):
-        check_loss(student, *new_batch(), weight=weight)
+    check_loss(student, *new_batch(), weight=new_weight())
 
 
 @pytest.mark.points(6)
@@ -61,9 +58,8 @@ def test_weight(student: Student) -> None:
 )
 def test_smoothing(student: Student) -> None:
     """label_smoothing is spread evenly over all C classes, each with its own weight."""
-    for smoothing in (0.3, 1.0):
-        check_loss(student, *new_batch(), label_smoothing=smoothing)
-        check_loss(student, *new_batch(), label_smoothing=smoothing, weight=new_weight())
+    check_loss(student, *new_batch(), label_smoothing=0.3)
+    check_loss(student, *new_batch(), label_smoothing=1.0, weight=new_weight())
 
 
 @pytest.mark.points(6)
@@ -79,15 +75,10 @@ def test_ignored(student: Student) -> None:
         logits, targets = new_batch()
         targets[[1, 4]] = ignored
         check_loss(student, logits, targets, ignore_index=ignored)
-        check_loss(student, logits, targets, ignore_index=ignored, weight=new_weight())
-        check_loss(
-            student,
-            logits,
-            targets,
-            ignore_index=ignored,
-            weight=new_weight(),
-            label_smoothing=0.3,
-        )
+    options = {"ignore_index": -1, "weight": new_weight(), "label_smoothing": 0.3}
+    check_loss(student, logits, targets, **options)
+    logits, targets = new_batch()
+    check_loss(student, logits, targets, **{**options, "ignore_index": 2})
 
 
 @pytest.mark.points(2)
@@ -139,7 +130,9 @@ def test_gradients(student: Student) -> None:
     for options in ({}, more):
         logits, targets = new_batch()
         targets[[0, 5]] = options.get("ignore_index", -100)
-        check_gradients(student, logits, targets, options)
+        right = functools.partial(F.cross_entropy, target=targets, **options)
+        loss = loss_of(student, logits.requires_grad_(), targets, **options)
+        laws.check_gradients(loss, {"logits": logits}, right, what="the loss")
 
 
 @pytest.mark.points(5)
@@ -181,24 +174,17 @@ def test_layouts(student: Student) -> None:
     laws.check_layouts(student, "cross_entropy", *new_batch(), what="the loss")
 
 
+@pytest.mark.points(2)
 @pytest.mark.requires("test_values")
 @pytest.mark.place("cross_entropy")
-@pytest.mark.hint("Sum and divide: what is left has no dimension.")
+@pytest.mark.hint("Sum and divide, which leaves no dimension; no float() on the way.")
 def test_kind_of_loss(student: Student) -> None:
-    """The loss is a 0-d tensor of the dtype of the logits."""
+    """The loss is a 0-d tensor of the dtype of the logits, in float64 to float64's precision."""
+    logits, targets = new_batch()
     for dtype in DTYPES:
-        logits, targets = new_batch()
         loss = student.function("cross_entropy")(logits.to(dtype), targets)
         assert_tensor(loss, shape=(), dtype=dtype, what="the loss")
-
-
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("No float() on the way: compute in the dtype of the logits.")
-def test_float64(student: Student) -> None:
-    """The loss of float64 logits has the precision of float64."""
-    logits, targets = new_batch()
-    loss = loss_of(student, logits, targets).detach()
+    loss = student.function("cross_entropy")(logits, targets).detach()
     laws.check_float64(loss, F.cross_entropy(logits, targets), what="the loss")
 
 
@@ -311,8 +297,10 @@ def new_batch(rows: int = 9, classes: int = CLASSES) -> tuple[Tensor, Tensor]:
 
 
 def new_weight() -> Tensor:
-    """A weight for each class."""
-    return 3 * torch.rand(CLASSES).double() + 0.1
+    """A weight for each class; that of class 1, which no test ignores, is 0."""
+    weight = 3 * torch.rand(CLASSES).double() + 0.1
+    weight[1] = 0
+    return weight
 
 
 def loss_of(student: Student, logits: Tensor, targets: Tensor, **options: Any) -> Tensor:
@@ -332,19 +320,6 @@ def check_loss(student: Student, logits: Tensor, targets: Tensor, **options: Any
     if options:
         what += f" with {', '.join(options)}"
     assert_close(value, right, what=what)
-
-
-def check_gradients(
-    student: Student, logits: Tensor, targets: Tensor, options: dict[str, Any]
-) -> None:
-    """The gradient of the logits is that of PyTorch's cross_entropy with the same options."""
-    logits.requires_grad_()
-
-    def right(logits: Tensor) -> Tensor:
-        return F.cross_entropy(logits, targets, **options)
-
-    loss = loss_of(student, logits, targets, **options)
-    laws.check_gradients(loss, {"logits": logits}, right, what="the loss")
 
 
 def check_looks(student: Student, outputs: Outputs) -> None:
