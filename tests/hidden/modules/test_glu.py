@@ -236,7 +236,7 @@ def test_flow_old_gradients(student: Student) -> None:
 @pytest.mark.hint("If the sum requires no gradient, there is nothing to go backward through.")
 def test_flow_frozen(student: Student) -> None:
     """A frozen parameter is False, and if all are frozen everything is."""
-    for frozen in (FROZEN, NAMES):
+    for frozen in (FROZEN, NAMES, LEARNING):
         right = [name for name in LEARNING if name not in frozen]
         check_answer(answer(student, frozen=frozen), right)
 

@@ -123,7 +123,7 @@ def test_five_batches(student: Student) -> None:
                 numbers(8, 4, 2, 1, 3, 5, 1),
                 numbers(3, float("nan"), 1),
             ],
-            "Compare with the lowest loss before, not the previous one.": (
+            "Compare with the lowest loss before, not with the previous or the first one.": (
                 [numbers(8, 4, 2, 1, 3, 5, 1), right[1]]
             ),
         },
