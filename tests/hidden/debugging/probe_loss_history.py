@@ -141,7 +141,6 @@ def left(module: Any, value: Tensor, sizes: list[int]) -> dict[str, Any]:
 def update(module: Any, loss: Tensor, size: int = 1) -> None:
     history = module.LossHistory()
     history.update(loss, size)
-    history.end_epoch()
 
 
 # --- train_epoch ---------------------------------------------------------------------------------

@@ -171,11 +171,12 @@ def two_passes(
 ) -> dict[str, Any]:
     """The activations after a pass under torch.no_grad(), and after another one."""
     with module.capture_activations(model, names) as activations:
+        begin = dict(activations)
         with torch.no_grad():
             model(x)
         first = dict(activations)
         model(later)
-        return {"first": first, "second": dict(activations)}
+        return {"begin": begin, "first": first, "second": dict(activations)}
 
 
 def attached(module: Any, model: nn.Module, names: Sequence[str], x: Tensor) -> dict[str, Any]:

@@ -206,6 +206,8 @@ def test_parameters(student: Student) -> None:
     names = shapes(d_model)
     laws.check_parameters(layer, names, call=f"MultiHeadAttention({d_model}, {heads})")
     laws.check_state_dict(layer, names)
+    seen = laws.observe(student, "MultiHeadAttention", 6, 3)
+    assert not seen.was_seeded(), "A new layer sets a seed."
 
 
 @pytest.mark.place("MultiHeadAttention.__init__")
@@ -233,11 +235,13 @@ def test_heads(student: Student) -> None:
 @pytest.mark.place("MultiHeadAttention.forward")
 @pytest.mark.hint("Hand mask on to attention: it broadcasts to (batch, num_heads, time, keys).")
 def test_heads_with_masks(student: Student) -> None:
-    """A causal mask and a padding mask hide keys in every head."""
+    """A causal mask and a padding mask hide keys in every head, and a mask may differ by head."""
     layer, parameters = random_layer(student)
     x = torch.randn(BATCH, 5, D_MODEL)
     padding = torch.tensor([5, 3])[:, None, None, None] > torch.arange(5)
-    for name, mask in {"causal": earlier(5, 5), "padding": padding}.items():
+    by_head = random_mask((BATCH, HEADS, 5, 5))
+    masks = {"causal": earlier(5, 5), "padding": padding, "head-by-head": by_head}
+    for name, mask in masks.items():
         right = several_heads(parameters, x, mask)
         assert_close(
             output_of(layer(x, mask)), right, what=f"the output with a {name} mask", **SUMS
@@ -266,12 +270,15 @@ def test_pieces(student: Student) -> None:
     """A sequence in pieces, each with the cache of those before, gives what it gives at once."""
     layer, parameters = random_layer(student)
     x = torch.randn(BATCH, 6, D_MODEL)
-    right = several_heads(parameters, x, earlier(6, 6))
+    # An early position of one sequence is padding, which the mask hides from later pieces, too.
+    visible = torch.ones(BATCH, 1, 1, 6, dtype=torch.bool)
+    visible[1, ..., 1] = False
+    right = several_heads(parameters, x, earlier(6, 6) & visible)
     outputs, cache, end = [], None, 0
     for size in (3, 1, 2):
         piece = x[:, end : end + size]
         end += size
-        answer = layer(piece, earlier(size, end), cache)
+        answer = layer(piece, earlier(size, end) & visible[..., :end], cache)
         outputs.append(output_of(answer))
         cache = cache_of(answer)
     assert_close(torch.cat(outputs, dim=1), right, what="the outputs of three pieces", **SUMS)
@@ -285,7 +292,9 @@ def test_remembers_nothing(student: Student) -> None:
     """Without a cache a call gives the same, whatever was called before."""
     layer, parameters = random_layer(student)
     x, other = torch.randn(2, BATCH, 5, D_MODEL)
-    layer(other, None, cache_of(layer(other)))
+    answer = layer(other, None, cache_of(layer(other)))
+    right = several_heads(parameters, torch.cat([other, other], dim=1))[:, 5:]
+    assert_close(output_of(answer), right, what="the output with a cache and no mask", **SUMS)
     what = "the output after calls without and with a cache"
     assert_close(output_of(layer(x)), several_heads(parameters, x), what=what, **SUMS)
 

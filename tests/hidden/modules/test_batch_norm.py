@@ -148,7 +148,7 @@ def test_running_statistics(student: Student) -> None:
 @pytest.mark.hint("if self.training: the batch's statistics, and an update; else the running ones.")
 def test_evaluation(student: Student) -> None:
     """In evaluation mode the running statistics are used, and nothing is updated."""
-    for shape in ((4, 3, 2), (1, 3)):
+    for shape in ((4, 3, 2), (1, 3), (0, 3)):
         layer, right = new_layers(student)
         x = randn(shape) * 2 + 1
         call = "forward in evaluation mode"
@@ -168,7 +168,13 @@ def test_gradients(student: Student) -> None:
     for training in (True, False):
         layer, right = new_layers(student, RUNNING)
         x = (standard(randn(5, 3)) + 1).requires_grad_()
-        laws.check_gradients(layer.train(training)(x), {"x": x}, right.train(training))
+        own = dict(layer.named_parameters())
+        right.train(training)
+
+        def formula(x: Tensor, *tensors: Tensor) -> Tensor:
+            return torch.func.functional_call(right, dict(zip(own, tensors, strict=True)), (x,))
+
+        laws.check_gradients(layer.train(training)(x), {"x": x, **own}, formula)
 
 
 @pytest.mark.points(3)

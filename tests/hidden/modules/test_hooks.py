@@ -117,6 +117,7 @@ def test_activations(student: Student) -> None:
     """Each pass in the block puts the outputs of the named modules into the dict."""
     state, plan, x, later = new_state(), new_plan(), randn(5, 3), randn(2, 3)
     report = student.run("two_passes", student.made("network", state, plan), NAMES, x, later)
+    assert_equal(entry(report, "begin"), {}, what="the dict when the block begins")
     for key, given in [("first", x), ("second", later)]:
         right = of_names(outputs(state, plan, given))
         assert_close(entry(report, key), right, what=f"the dict after the {key} pass")
