@@ -145,4 +145,7 @@ def copy_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
 def comes_back(module: Any, x: Tensor) -> list[bool]:
     """Whether ordinary gives back x itself where it is data, a leaf or a result."""
     leaf = x.clone().requires_grad_()
-    return [module.ordinary(tensor) is tensor for tensor in (x, leaf, leaf * 1)]
+    tensors = (x, leaf, leaf * 1)
+    with torch.inference_mode():
+        inside = [module.ordinary(tensor) is tensor for tensor in tensors]
+    return [module.ordinary(tensor) is tensor for tensor in tensors] + inside

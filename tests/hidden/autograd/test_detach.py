@@ -100,11 +100,11 @@ def test_target_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("Compare rewards.shape and dones.shape with next_states.shape[:1].")
 def test_target_shapes(student: Student) -> None:
     """Rewards or dones whose shape is not (B,) are a ValueError; B may be 0."""
-    net = student.made("network", new_state(torch.float32))
-    for rows in (4, 0):
-        later = new_batch(rows, 4, dtype=torch.float32).later
+    for rows, dtype in ((0, torch.float64), (4, torch.float32)):
+        net = student.made("network", new_state(dtype))
+        later = new_batch(rows, 4, dtype=dtype).later
         target = student.function("td_target")(net, *later, GAMMA)
-        assert_tensor(target, shape=(rows,), dtype=torch.float32, what=f"the target for B = {rows}")
+        assert_tensor(target, shape=(rows,), dtype=dtype, what=f"the target for B = {rows}")
     rewards, states, dones = new_batch(4, 4, dtype=torch.float32).later
     shapes = ((4, 1), (1, 4), (5,), ())
     bad = {

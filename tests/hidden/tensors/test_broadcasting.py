@@ -214,6 +214,7 @@ def test_shapes_that_differ(student: Student) -> None:
         ((3, 2), (3,)),  # batches of one size
         ((), (4,)),  # a 0-d tensor
         ((5, 1), (5,)),  # equal when squeezed
+        ((3, 1), (3, 4)),  # batches of one size and as many dimensions
     ]
     calls: list[tuple[Tensor, Tensor, str]] = []
     for first, second in pairs:

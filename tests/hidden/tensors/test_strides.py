@@ -31,6 +31,7 @@ PAIRS_OF_ANY_KIND: Pairs = {
     ("x.requires_grad_()", "y[1:].detach()"): True,
     ("x", "nn.Parameter(y)"): True,
     ("x", "y.view(torch.int32)"): True,
+    ("x", "y.view(torch.int16)[1:]"): True,
     ("torch.view_as_complex(x.view(4, 3, 2))", "torch.view_as_complex(y.view(4, 3, 2))[2:]"): True,
     ("x", "y.double()"): False,
     ("x.requires_grad_()", "y * 2"): False,

@@ -94,7 +94,8 @@ def partial_model(module: Any, weights: dict[str, Tensor], gradients: dict[str, 
 
 
 def sgd(module: Any, model: Network, lr: float, momentum: float) -> torch.optim.SGD:
-    return torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    groups = [{"params": part.parameters()} for part in model.children()]
+    return torch.optim.SGD(groups, lr=lr, momentum=momentum)
 
 
 def generator(module: Any, batches: list[Batch]) -> Iterator[Batch]:

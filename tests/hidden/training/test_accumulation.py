@@ -178,10 +178,11 @@ def test_loader(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch.")
 def test_mode(student: Student) -> None:
     """The model is trained and left in training mode, all of its parts."""
-    report = trained(student, new_weights(), new_batches((3, 2)), 2, training=["body"])
-    modes = [*logged(report, "modes"), entry(report, "modes")]
-    what = "the list of the modes of the model and its parts, for each batch and afterwards"
-    assert_equal(modes, [[True] * 3] * 3, what=what)
+    for training in (["body"], ["", "body"]):
+        report = trained(student, new_weights(), new_batches((3, 2)), 2, training=training)
+        modes = [*logged(report, "modes"), entry(report, "modes")]
+        what = "the list of the modes of the model and its parts, for each batch and afterwards"
+        assert_equal(modes, [[True] * 3] * 3, what=what)
 
 
 @pytest.mark.points(2)

@@ -95,19 +95,24 @@ def check_changes_nothing(
         and (change.matches(only) if only else change.part != "version")
     ]
     if changes:
-        raise failed(_changed(call, changes), told)
+        raise failed(_changed(call, changes, raises), told)
     return seen.value
 
 
-def _changed(call: str, changes: list[Change]) -> list[str]:
+def _changed(call: str, changes: list[Change], raises: type[Exception] | None) -> list[str]:
+    """What changed, and what to do about it: remarks, a sentence, and up to three pieces of advice."""
     words = list(dict.fromkeys(change.words for change in changes))
     more = f" and {len(words) - 6} things more" if len(words) > 6 else ""
+    sentence = f"One call of {call} changed {', '.join(words[:6])}{more}."
+    if raises is not None:
+        # To change it may be the task, only not before an error.
+        return [sentence, f"Check the arguments first: the {raises.__name__} comes too late."]
     parts = dict.fromkeys(change.part for change in changes)
     # Another Parameter has other values and another .grad.
     dropped = ("values", "grad") if "parameters" in parts else ()
     advice = [_ADVICE[part] for part in parts if part in _ADVICE and part not in dropped]
     remarks = list(dict.fromkeys(change.remark for change in changes if change.remark))
-    return [*remarks, f"One call of {call} changed {', '.join(words[:6])}{more}.", *advice[:3]]
+    return [*remarks, sentence, *advice[:3]]
 
 
 def check_restores(
