@@ -106,7 +106,9 @@ def closed(
     """A step with a closure that replaces the old gradient and returns `result`, and one without."""
     (parameter,) = parameters_of([values])
     parameter.grad = old
-    optimizer = module.AdamW([parameter], **options)
+    # Another group, of a parameter without a gradient: the closure is not called for each group.
+    groups = [{"params": [parameter]}, {"params": parameters_of([values])}]
+    optimizer = module.AdamW(groups, **options)
     calls: list[dict[str, Any]] = []
 
     def closure() -> Any:

@@ -191,9 +191,10 @@ def test_returned_rates(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch.")
 def test_mode(student: Student) -> None:
     """The model trains in training mode, all of its parts."""
-    report = trained(student, new_factors(), new_parameters(), new_batches(), ["body.0"])
     what = "the list of the modes of the model and its parts in each step"
-    assert_equal(entry(report, "modes"), [[True] * 3] * STEPS, what=what)
+    for training in (["body.0"], [""]):
+        report = trained(student, new_factors(), new_parameters(), new_batches(), training)
+        assert_equal(entry(report, "modes"), [[True] * 3] * STEPS, what=what)
 
 
 @pytest.mark.points(2)

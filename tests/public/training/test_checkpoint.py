@@ -57,7 +57,7 @@ def test_example_resumes(student: Student) -> None:
         assert training, f"{function} leaves the model in evaluation mode."
     for library, right in entry(report, "drawn", kind=dict).items():
         told = f"{library} draws other numbers after load_checkpoint than after save_checkpoint: "
-        told += "restore its state last, and draw nothing."
+        told += "restore its state last, and draw nothing, in saving either."
         assert entry(report, "drawn again", library) == right, told
     whole, resumed = (entry(report, name, kind=list, count=4) for name in ("whole", "resumed"))
     assert_equal(resumed, whole, what="the list of the losses after load_checkpoint")
