@@ -78,7 +78,7 @@ def without_unfounded(
 
 def _unfounded(test: SuiteTest, result: TestResult, values: Iterable[TestResult]) -> TestResult:
     title = next(value.title for value in values if value.outcome is not Outcome.PASSED)
-    message = f'This holds. It counts once more of the results are right: see "{title}".'
+    message = f'This holds. It counts as soon as more of the results are right: see "{title}".'
     hintless = msgspec.structs.replace(test, hint="")
     return score_test(hintless, Outcome.SKIPPED, message, seconds=result.duration_seconds)
 

@@ -62,7 +62,7 @@ def test_words_about_a_function_count_where_its_values_are_right(
     assert result.score == score
     if factor == 3:
         assert result.tests[1].message == (
-            'This holds. It counts once more of the results are right: see "Values".'
+            'This holds. It counts as soon as more of the results are right: see "Values".'
         )
 
 

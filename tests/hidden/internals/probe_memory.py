@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +61,9 @@ class Watched(nn.Module):
         grad = torch.is_grad_enabled()
         call = {"training": self.training, "grad mode": grad, "drawn": torch.rand(3)}
         self.calls.append(call)
-        return x.exp()
+        y = x.exp()
+        products.append(StorageWeakRef(y.untyped_storage()))
+        return y
 
 
 def called(module: Any, x: Tensor, seed: int, gradients_on: bool) -> dict[str, Any]:
@@ -69,13 +72,14 @@ def called(module: Any, x: Tensor, seed: int, gradients_on: bool) -> dict[str, A
     torch.manual_seed(seed)
     with torch.set_grad_enabled(gradients_on):
         count = module.saved_bytes(watched, x.requires_grad_())
-    return {"calls": watched.calls, "bytes": count}
+    gc.collect()
+    return {"calls": watched.calls, "bytes": count, "alive": not products[-1].expired()}
 
 
 def with_backward(module: Any, x: Tensor) -> dict[str, Any]:
     """The bytes of a forward and a backward pass, and the gradient."""
     x.requires_grad_()
-    count = module.saved_bytes(lambda x: (x.exp() * x.sin()).sum().backward(), x)
+    count = module.saved_bytes(lambda x: (x.exp() * x.sin()).sum().backward(), x, exclude=[x])
     return {"bytes": count, "gradient": x.grad}
 
 
@@ -153,9 +157,13 @@ class Block(nn.Module):
 
     def __init__(self, weight: Tensor, name: int, dropout: float) -> None:
         super().__init__()
-        self.weight = nn.Parameter(weight.clone())
+        self.inner = nn.ParameterList([weight.clone()])
         self.name = name
         self.dropout = dropout
+
+    @property
+    def weight(self) -> Tensor:
+        return self.inner[0]
 
     def forward(self, x: Tensor) -> Tensor:
         log.append(f"layer {self.name} runs")

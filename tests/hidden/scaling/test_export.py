@@ -153,6 +153,10 @@ def test_difference(student: Student) -> None:
     shift = torch.tensor([[0.1, -1.0], [0.2, 0.0], [0.3, 0.6]], dtype=torch.float64) * largest
     pairs = [[base, base + 0.5 * shift], [base, base + shift], [2 * base, 2 * base + 0.25 * shift]]
     assert_close(difference(student, pairs), largest, what="largest_difference")
+    turned = [[actual, expected] for expected, actual in pairs]
+    assert_close(
+        difference(student, turned), largest, what="largest_difference the other way round"
+    )
     value = difference(student, [[base, base], [base[:1], base[:1]]])
     assert_close(value, 0.0, what="largest_difference of equal outputs")
 
