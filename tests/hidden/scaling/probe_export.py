@@ -86,8 +86,10 @@ def shared(module: Any, router: nn.Module) -> dict[str, Any]:
     return {"is_router": free is router, "shared": of_router, "count": len(own)}
 
 
-def outputs(module: Any, model: nn.Module, batches: list[Tensor]) -> list[Any]:
-    return outputs_of(model, batches)
+def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> dict[str, Any]:
+    """The outputs of a BranchFreeRouter, and whether it is the router itself."""
+    free = module.BranchFreeRouter(router)
+    return {"is_router": free is router, "values": outputs_of(free, batches)}
 
 
 def router_program(

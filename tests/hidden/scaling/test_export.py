@@ -108,7 +108,8 @@ def test_script_mode(student: Student) -> None:
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_script_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule."""
-    check_left(student, student.probe("script"), [], call="to_torchscript")
+    report = check_left(student, student.probe("script"), [], call="to_torchscript")
+    check_class(report, "ScriptModule", "to_torchscript")
 
 
 # --- to_exported ---------------------------------------------------------------------------------
@@ -136,6 +137,7 @@ def test_exported_from_one_row(student: Student) -> None:
 def test_exported_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule, and the example, too."""
     seen, _ = exported_from_one_row(student)
+    check_class(seen.value, "ExportedProgram", "to_exported")
     changed = [change.words for change in seen.changes() if change.part in LEFT]
     assert not changed, f"One call of to_exported changed {', '.join(changed[:6])}."
 
@@ -262,6 +264,7 @@ def test_onnx(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_onnx_names")
 @pytest.mark.place("to_onnx")
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_onnx_leaves_the_model(student: Student) -> None:
@@ -305,9 +308,10 @@ def check_values(values: Any, right: list[Tensor], what: str, **tolerances: Any)
 
 def check_router(student: Student, batches: list[Tensor]) -> None:
     state = router_state(batches[0].dtype)
-    free = student.own("BranchFreeRouter", student.made("router", state))
+    report = student.run("routed", student.made("router", state), batches)
+    assert entry(report, "is_router") is False, "This is the router itself."
     right = [routed(state, x) for x in batches]
-    check_values(student.run("outputs", free, batches), right, "BranchFreeRouter")
+    check_values(entry(report, "values"), right, "BranchFreeRouter")
 
 
 def new_example() -> Tensor:
@@ -342,10 +346,10 @@ def outputs_of(network: nn.Module, batches: list[Tensor]) -> list[Tensor]:
     return [network(x).detach() for x in batches]
 
 
-def check_left(student: Student, exporter: Any, *arguments: Any, call: str = "") -> None:
-    """An exporter, called with these arguments, leaves the model as it was, and the example."""
+def check_left(student: Student, exporter: Any, *arguments: Any, call: str = "") -> Any:
+    """The value of an exporter, which leaves the model as it was, and these arguments."""
     model = made_network(student, new_network())
-    laws.check_changes_nothing(student, exporter, model, *arguments, call=call, only=LEFT)
+    return laws.check_changes_nothing(student, exporter, model, *arguments, call=call, only=LEFT)
 
 
 def check_class(report: Any, right: str, name: str) -> None:
