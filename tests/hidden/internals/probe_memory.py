@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -61,9 +60,7 @@ class Watched(nn.Module):
         grad = torch.is_grad_enabled()
         call = {"training": self.training, "grad mode": grad, "drawn": torch.rand(3)}
         self.calls.append(call)
-        y = x.exp()
-        products.append(StorageWeakRef(y.untyped_storage()))
-        return y
+        return x.exp()
 
 
 def called(module: Any, x: Tensor, seed: int, gradients_on: bool) -> dict[str, Any]:
@@ -72,8 +69,7 @@ def called(module: Any, x: Tensor, seed: int, gradients_on: bool) -> dict[str, A
     torch.manual_seed(seed)
     with torch.set_grad_enabled(gradients_on):
         count = module.saved_bytes(watched, x.requires_grad_())
-    gc.collect()
-    return {"calls": watched.calls, "bytes": count, "alive": not products[-1].expired()}
+    return {"calls": watched.calls, "bytes": count}
 
 
 def with_backward(module: Any, x: Tensor) -> dict[str, Any]:
@@ -162,7 +158,8 @@ class Block(nn.Module):
         self.dropout = dropout
 
     @property
-    def weight(self) -> Tensor:
+    def weight(self) -> Any:
+        """The matrix, a parameter of a module inside."""
         return self.inner[0]
 
     def forward(self, x: Tensor) -> Tensor:

@@ -110,7 +110,7 @@ class Gauge(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return x
-        self.seen = self.seen + 1.0
+        self.seen.add_(1.0)
         return x + self.reading
 
 
