@@ -104,6 +104,7 @@ def test_script_mode(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_script")
 @pytest.mark.place("to_torchscript")
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_script_leaves_the_model(student: Student) -> None:
@@ -240,7 +241,7 @@ def test_onnx_names(student: Student) -> None:
     assert_equal(names, [["features"], ["logits"]], what=what)
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(5)
 @pytest.mark.requires("test_onnx_names")
 @pytest.mark.place("to_onnx")
 @pytest.mark.hint('dynamic_axes={"features": {0: "batch"}, "logits": {0: "batch"}}')
@@ -259,8 +260,16 @@ def test_onnx_dynamic(student: Student) -> None:
 @pytest.mark.hint("Set the model to eval mode before you export it.")
 def test_onnx(student: Student) -> None:
     """Its outputs are those of the model in eval mode."""
-    report, right = onnx_model(student)
-    check_values(entry(report, "values"), right, "the ONNX model", rtol=0, atol=ONNX_TOLERANCE)
+    check_onnx(student, slice(2))
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_onnx_dynamic")
+@pytest.mark.place("to_onnx")
+@pytest.mark.hint("Cat the example with itself where it has one row.")
+def test_onnx_sizes(student: Student) -> None:
+    """They are so for one row and for many, though the example has one row."""
+    check_onnx(student, slice(2, None))
 
 
 @pytest.mark.points(2)
@@ -344,6 +353,14 @@ def made_network(student: Student, network: nn.Module) -> Any:
 
 def outputs_of(network: nn.Module, batches: list[Tensor]) -> list[Tensor]:
     return [network(x).detach() for x in batches]
+
+
+def check_onnx(student: Student, batches: slice) -> None:
+    """The outputs of the ONNX model for some of the batches of `new_batches` are right."""
+    report, right = onnx_model(student)
+    values = entry(report, "values", kind=list, count=len(right))
+    what = "the ONNX model"
+    check_values(values[batches], right[batches], what, rtol=0, atol=ONNX_TOLERANCE)
 
 
 def check_left(student: Student, exporter: Any, *arguments: Any, call: str = "") -> Any:
