@@ -32,6 +32,9 @@ LISTING = "pack.json"
 MAX_FILES = 10_000
 MAX_BYTES = 100_000_000
 _LONGEST_NAME = 250
+# Of the directory at a zip's end, which the standard library reads whole: its entries and their size.
+_END = struct.Struct("<4s4H2LH")
+_ENTRY_BYTES = 46 + _LONGEST_NAME
 _DATE = (1980, 1, 1, 0, 0, 0)
 _NAME = re.compile(r"[\w. +=@~-]+(/[\w. +=@~-]+)*")
 # Of folders that are no folders, and of devices, on one system or another.
@@ -142,12 +145,17 @@ class _Damage(Exception):
 
 def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
     """The listing and the files of a pack, in memory; _Damage where anything is not as it should be."""
+    size = path.stat().st_size
+    if size > MAX_BYTES + MAX_FILES * 2 * _ENTRY_BYTES:
+        raise _Damage("it is too large to be one")
     with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise _Damage("it is no archive, or its end is missing")
+        file.seek(max(0, size - _END.size))
+        _check_end(file.read())
+        file.seek(0)
         try:
             with zipfile.ZipFile(file) as archive:
-                contents = _contents(archive)
+                members = archive.infolist()
+                contents = _contents(archive, members)
         # All that a damaged archive makes the standard library say; a place before the file's
         # beginning, as OSError, among it.
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
@@ -157,9 +165,17 @@ def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
     return _checked(contents), contents
 
 
-def _contents(archive: zipfile.ZipFile) -> dict[str, bytes]:
+def _check_end(end: bytes) -> None:
+    """Bound what the standard library is going to read whole, before it does."""
+    if len(end) < _END.size or not end.startswith(b"PK\5\6"):
+        raise _Damage("it is no archive, or its end is missing")
+    _, _, _, _, entries, size, _, comment = _END.unpack(end)
+    if entries > MAX_FILES + 1 or size > (MAX_FILES + 1) * _ENTRY_BYTES or comment:
+        raise _Damage("its archive holds too much")
+
+
+def _contents(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[str, bytes]:
     """The members of the archive by name, the listing first."""
-    members = archive.infolist()
     stored = all(m.compress_type == zipfile.ZIP_STORED and not m.flag_bits & 1 for m in members)
     if not members or members[0].filename != LISTING or not stored:
         raise _Damage(f"it is an archive of something else: a pack begins with {LISTING}")

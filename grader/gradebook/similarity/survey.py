@@ -228,10 +228,11 @@ def _groups(
     """The groups, those first that are alike in the most exercises and the most alike in them."""
     groups: list[tuple[float, AlikeGroup]] = []
     for students in grouped({pair: sum(shares.values()) for pair, shares in reported.items()}):
+        members = set(students)
         by_exercise: dict[str, list[float]] = defaultdict(list)
         alone: set[str] = set()
         for pair, similarities in reported.items():
-            if {*students}.issuperset(pair):
+            if members.issuperset(pair):
                 for exercise, similarity in similarities.items():
                     by_exercise[exercise].append(similarity)
                 alone |= {name for name in similarities if exercises[name].tells(pair)}
@@ -291,15 +292,8 @@ def grouped(strengths: Mapping[Pair, float]) -> list[tuple[str, ...]]:
     # What joined late may link groups that were seen before.
     while sum(map(joined, ordered)):
         pass
-    return sorted(
-        {
-            tuple(
-                sorted(
-                    members[cluster_of[left]]
-                    if cluster_of[left] == cluster_of[right]
-                    else (left, right)
-                )
-            )
-            for left, right in ordered
-        }
-    )
+    groups: set[tuple[str, ...]] = set()
+    for left, right in ordered:
+        together = cluster_of[left] == cluster_of[right]
+        groups.add(tuple(sorted(members[cluster_of[left]] if together else (left, right))))
+    return sorted(groups)

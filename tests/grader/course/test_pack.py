@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.course.pack import _PackListing, unpack, write_pack
+from grader.course.pack import MAX_FILES, _PackListing, unpack, write_pack
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 
@@ -233,6 +233,15 @@ def test_compressed_members_are_foreign(pack: Path) -> None:
     )
     with pytest.raises(CourseError, match="an archive of something else"):
         load_course(bomb)
+
+
+def test_too_many_members_are_not_even_listed(tmp_path: Path) -> None:
+    crowd = tmp_path / "crowd.pack"
+    with zipfile.ZipFile(crowd, "w") as archive:
+        for number in range(MAX_FILES + 2):
+            archive.writestr(f"{number}", b"")
+    with pytest.raises(CourseError, match="its archive holds too much"):
+        load_course(crowd)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no archive at all" * 10, b"\0" * 100])

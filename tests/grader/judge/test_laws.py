@@ -384,6 +384,21 @@ def test_an_operator_that_torch_lacks_is_no_part_to_be_written(
 
 
 @pytest.mark.parametrize(
+    ("error", "advice"), [("ValueError", "Check the arguments first"), ("KeyError", "no +=")]
+)
+def test_what_to_do_about_a_change_before_an_error(
+    judge: Judge, tmp_path: Path, error: str, advice: str
+) -> None:
+    example = f'laws.check_changes_nothing(student, "scale", torch.ones(2), raises={error})'
+    late = RIGHT.replace(_SCALE, f"    x += 1\n    raise {error}('x')\n")
+    outcome, message = judged_law(judge, tmp_path, "check_changes_nothing", late, example)
+    assert outcome is Outcome.FAILED, message
+    assert "changed the values of x" in message
+    assert advice in message
+    assert ("Check the arguments first" in message) is (error == "ValueError")
+
+
+@pytest.mark.parametrize(
     ("folder", "before", "has_hint"),
     [
         ("public", "assert_close(1.0, 1.0)", False),

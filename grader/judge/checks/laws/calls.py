@@ -104,9 +104,9 @@ def _changed(call: str, changes: list[Change], raises: type[Exception] | None) -
     words = list(dict.fromkeys(change.words for change in changes))
     more = f" and {len(words) - 6} things more" if len(words) > 6 else ""
     sentence = f"One call of {call} changed {', '.join(words[:6])}{more}."
-    if raises is not None:
-        # To change it may be the task, only not before an error.
-        return [sentence, f"Check the arguments first: the {raises.__name__} comes too late."]
+    if raises is ValueError:
+        # It refuses an argument. To change what changed may be the task, only not before that.
+        return [sentence, "Check the arguments first: the ValueError comes too late."]
     parts = dict.fromkeys(change.part for change in changes)
     # Another Parameter has other values and another .grad.
     dropped = ("values", "grad") if "parameters" in parts else ()
