@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from grader.student.workspace import Workspace
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
-SLOW = b"import time\ntime.sleep(0.5)\n" + RIGHT
 
 
 class Desk:
@@ -33,8 +33,12 @@ class Desk:
         self.greeting = self.workspace.course.exercise("greeting")
         self._answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
         put = self._answers.put
+        self._has_begun = threading.Event()
         self.judge = WarmJudge(
-            self.workspace.course, answer=put, test=lambda order, count: None, crashed=put
+            self.workspace.course,
+            answer=put,
+            test=lambda order, count: self._has_begun.set(),
+            crashed=put,
         )
         self.orders = Orders(self.workspace, self.judge)
 
@@ -42,9 +46,13 @@ class Desk:
         (self.workspace.course.folder / self.greeting.file).write_bytes(source)
         self.workspace.read_again()
 
+    def wait_for_a_test(self) -> None:
+        """Wait until a first test ended: an order that is called off before is never judged."""
+        assert self._has_begun.wait(timeout=120)
+
     def answer(self) -> Answer:
         """The next answer of the judge."""
-        answer = self._answers.get(timeout=60)
+        answer = self._answers.get(timeout=120)
         assert isinstance(answer, Answer)
         return answer
 
@@ -79,18 +87,19 @@ def test_a_file_is_new_until_it_is_asked_about_and_again_when_it_changes(desk: D
 
 
 def test_what_was_called_off_is_a_verdict_that_nobody_waits_for(desk: Desk) -> None:
-    desk.write(SLOW)
+    desk.write(RIGHT)
     desk.orders.place([desk.greeting])
-    (slow,) = desk.orders.open
+    (called_off,) = desk.orders.open
+    desk.wait_for_a_test()
     desk.write(b"def greeting(:\n")
     desk.orders.place([desk.greeting])
     assert desk.orders.open == []
     answer = desk.answer()
-    assert answer.order == slow
+    assert answer.order == called_off
     assert not desk.orders.take(answer)
     (result,) = desk.orders.known([desk.greeting])
     assert result.status is Status.ERROR
-    desk.write(SLOW)
+    desk.write(RIGHT)
     assert desk.workspace.standings()["greeting"] is Standing.DONE
 
 
