@@ -127,6 +127,10 @@ class _OtherSandboxes:
         """Stop a sandbox."""
         return self._source.stop(number)
 
+    def kill(self, number: int) -> None:
+        """Stop a sandbox, without waiting for its end."""
+        self._source.kill(number)
+
 
 def taped(source: SandboxSource, tape: Tape) -> SandboxSource:
     """Sandboxes whose answers are kept on a tape."""
@@ -181,6 +185,10 @@ class _Forged:
 
     def stop(self) -> int:
         return self._apart.stop() if self._apart is not None else 0
+
+    def kill(self) -> None:
+        if self._apart is not None:
+            self._apart.kill()
 
 
 def forge_of(forgery: Forgery, source: bytes, tape: Tape) -> _Forge:

@@ -210,7 +210,9 @@ class Session:
         if self._starting is not None:
             with contextlib.suppress(SandboxError):
                 self._sandbox = self._starting()
-        self._stop()
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            sandbox.kill()
 
     # --- asking ---------------------------------------------------------------------------------
 

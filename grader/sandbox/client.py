@@ -184,6 +184,13 @@ class Sandbox:
         self._out.close()
         return status
 
+    def kill(self) -> None:
+        """Kill the process and its descendants, and do not wait for their end."""
+        self._channel.close()
+        self._source.kill(self._number)
+        self._drain()
+        self._out.close()
+
 
 class _Stoppable(Protocol):
     def show_stack(self, number: int) -> bool:
@@ -191,6 +198,8 @@ class _Stoppable(Protocol):
         ...
 
     def stop(self, number: int) -> int: ...
+
+    def kill(self, number: int) -> None: ...
 
 
 class SandboxSource(_Stoppable, Protocol):

@@ -23,6 +23,8 @@ from grader.sandbox.wire.messages import (
     Answer,
     Demand,
     Failed,
+    Kill,
+    Killed,
     SandboxEnded,
     ShowStack,
     Spawn,
@@ -149,6 +151,12 @@ class ForkServerSandboxes:
         if not isinstance(answer, SandboxEnded):
             raise SandboxError(f"The fork server answered {answer!r} to a stop.")
         return answer.status
+
+    def kill(self, number: int) -> None:
+        self._send(Kill(number), [])
+        answer = self._answer()
+        if not isinstance(answer, Killed):
+            raise SandboxError(f"The fork server answered {answer!r} to a kill.")
 
     def _answer(self) -> Answer:
         """The next answer of the fork server; raises SandboxError where it is gone."""

@@ -48,6 +48,8 @@ from grader.sandbox.wire.messages import (
     Answer,
     Demand,
     Failed,
+    Kill,
+    Killed,
     Ready,
     SandboxEnded,
     ShowStack,
@@ -68,6 +70,8 @@ _end = os._exit
 # So many forks before the shared memory is put into large pages, which saves 10 ms in each and takes 0.2 s:
 # more than one submission needs.
 _A_CLASS = 10
+# The end of a killed sandbox takes some milliseconds of another processor, for which no judge waits.
+_REAP_SECONDS = 0.005
 
 
 class ForkServer:
@@ -89,22 +93,27 @@ class ForkServer:
         self._loaded_since_freeze = True
         self._forks, self._collapsed = 0, False
         self._sandboxes: dict[int, tuple[socket.socket, Path]] = {}
+        # Killed, and not yet reaped: their folders.
+        self._ending: dict[int, Path] = {}
 
     def run(self) -> None:
         """Serve until the last judge hangs up."""
         while self._controls:
             # With something still to do, only look whether a judge waits.
             crowd = self._forks >= _A_CLASS and not self._collapsed
+            patience = _REAP_SECONDS if self._ending else None
             ready, _, _ = select.select(
-                self._controls, [], [], 0 if self._pending or crowd else None
+                self._controls, [], [], 0 if self._pending or crowd else patience
             )
             for control in ready:
                 self._receive(control)
+            self._reap(os.WNOHANG)
             if not ready and self._pending:
                 self._load(self._pending.popleft())
             elif not ready and crowd:
                 self._collapsed = True
                 collapse()
+        self._reap()
 
     def _receive(self, control: socket.socket) -> None:
         """Carry out one demand of a judge, and answer it."""
@@ -125,6 +134,9 @@ class ForkServer:
                 answer = StackAsked()
             case Stop(sandbox):
                 answer = SandboxEnded(self._stop(sandbox))
+            case Kill(sandbox):
+                self._ending[sandbox] = self._killed(sandbox)
+                answer = Killed()
         # A judge that did not wait for its answer is gone; the next look at its socket says so.
         with contextlib.suppress(ConnectionError):
             control.sendall(_encode(answer))
@@ -132,7 +144,7 @@ class ForkServer:
     def _hang_up(self, control: socket.socket) -> None:
         for sandbox, (owner, _) in list(self._sandboxes.items()):
             if owner is control:
-                self._stop(sandbox)
+                self._ending[sandbox] = self._killed(sandbox)
         self._controls.remove(control)
         control.close()
 
@@ -171,16 +183,29 @@ class ForkServer:
             self._loaded_since_freeze = False
             self._collapsed = False
 
+    def _reap(self, options: int = 0) -> None:
+        """Tidy up after the sandboxes that were killed; with WNOHANG, after those that have ended."""
+        for sandbox in list(self._ending):
+            reaped, _ = os.waitpid(sandbox, options)
+            if reaped:
+                remove_tree(self._ending.pop(sandbox))
+
     def _stop(self, sandbox: int) -> int:
+        """Kill a sandbox, and return how it ended: its exit code, or the negative number of a signal."""
+        scratch = self._killed(sandbox)
+        _, status = os.waitpid(sandbox, 0)
+        remove_tree(scratch)
+        return os.waitstatus_to_exitcode(status)
+
+    def _killed(self, sandbox: int) -> Path:
+        """Kill a sandbox with all that it started; returns its folder."""
         _, scratch = self._sandboxes.pop(sandbox)
         # The whole group first, for what it started; then itself, if it never got so far as to
         # have a group. One that has ended by itself is not reaped yet, so the number is its own.
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(sandbox, signal.SIGKILL)
-        _, status = os.waitpid(sandbox, 0)
-        remove_tree(scratch)
-        return os.waitstatus_to_exitcode(status)
+        return scratch
 
 
 def _become_sandbox(

@@ -103,6 +103,9 @@ class SpawnedSandboxes:
         remove_tree(scratch)
         return status
 
+    def kill(self, number: int) -> None:
+        self.stop(number)
+
 
 def _accept(server: socket.socket, token: bytes) -> socket.socket:
     """The next connection that knows the token; others on this machine may try the port too."""

@@ -207,8 +207,14 @@ class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
     limits: Limits
 
 
+class Kill(msgspec.Struct, frozen=True, tag="kill"):
+    """Kill a sandbox with all that it started; answered by `Killed`, before its end."""
+
+    sandbox: int
+
+
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """Kill a sandbox with all that it started; answered by `SandboxEnded`."""
+    """Kill a sandbox with all that it started; answered by `SandboxEnded`, after its end."""
 
     sandbox: int
 
@@ -235,11 +241,15 @@ class StackAsked(msgspec.Struct, frozen=True, tag="stack_asked"):
     """The sandbox was asked for its stack; what it does then is its own."""
 
 
+class Killed(msgspec.Struct, frozen=True, tag="killed"):
+    """The sandbox was killed; the fork server sees to its end."""
+
+
 class SandboxEnded(msgspec.Struct, frozen=True, tag="stopped"):
     """How the sandbox had ended: its exit code, or the negative number of the signal that did it."""
 
     status: int
 
 
-Demand = Spawn | Stop | ShowStack
-Answer = Spawned | Failed | StackAsked | SandboxEnded
+Demand = Spawn | Kill | Stop | ShowStack
+Answer = Spawned | Failed | StackAsked | Killed | SandboxEnded
