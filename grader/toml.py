@@ -172,13 +172,15 @@ def read_course_file(file: Path, kind: type[T], page: str) -> T:
     except (OSError, UnicodeDecodeError) as error:
         raise CourseError(f"{file}: {error}. {advice}") from error
     except TomlMistake as error:
-        reason = _of_an_entry(error, text)
+        reason = _of_an_entry(error, text, kind)
         raise CourseError(f"{file}{error.place}: {reason}. {advice}") from error
 
 
-def _of_an_entry(mistake: TomlMistake, text: str) -> str:
-    """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern."""
+def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
+    """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern or an enum."""
     reason = mistake.reason.rstrip(".")
+    if reason.startswith("Invalid enum value"):
+        reason += f", not one of {', '.join(map(str, _choices(kind, mistake.path)))}"
     for pattern, words in _PATTERNS.items():
         reason = reason.replace(f"`str` matching regex {pattern!r}", words)
     if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:
@@ -186,6 +188,20 @@ def _of_an_entry(mistake: TomlMistake, text: str) -> str:
         name = _id_of(text, table, number) or f"number {number + 1}"
         return f"{reason} ({f'`{key}` of the ' if key else ''}{table} {name})"
     return f"{reason} (`{mistake.path}`)" if mistake.path else reason
+
+
+def _choices(kind: type, path: str) -> list[Any]:
+    """The values of the enum at a decoder's path from a struct."""
+    node: Any = msgspec.inspect.type_info(kind)
+    for key, _ in _parts(path):
+        node = next(field.type for field in node.fields if field.encode_name == key)
+        # What a list has, and what may be there besides None.
+        node = getattr(node, "item_type", node)
+        if isinstance(node, msgspec.inspect.UnionType):
+            node = next(t for t in node.types if not isinstance(t, msgspec.inspect.NoneType))
+    if isinstance(node, msgspec.inspect.EnumType):
+        return [member.value for member in node.cls]
+    return list(node.values)
 
 
 def _id_of(text: str, table: str, number: int) -> str:

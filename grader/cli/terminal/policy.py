@@ -244,7 +244,8 @@ def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]
     for entry in entries:
         about = [result for result in entry.result.exercises if exercise in ("", result.name)]
         is_open = any(result.status is Status.UNJUDGED for result in about)
-        points[entry.student.id] = Points(*sum_of(about), is_open)
+        total = (entry.result.score, entry.result.max_score)
+        points[entry.student.id] = Points(*(sum_of(about) if exercise else total), is_open)
     return points
 
 

@@ -412,7 +412,7 @@ class KeyBinding(NamedTuple):
     needs_server: bool = False
 
 
-# A new key is a line here, and a method above.
+# A new key is a line here, a method above, and a row in docs/students.md, in this order.
 KEYS = {
     "h": KeyBinding("hint", "show the next hint", WatchLoop._hint),
     "n": KeyBinding("next", "turn to the next exercise that is not done", WatchLoop._next),

@@ -21,7 +21,7 @@ Everything here runs unprivileged; root gives up its rights. The sandbox's word 
 afterwards: the walls are the kernel's.
 
 All that depends on the operating system is in a class: `System` for any Unix, `Linux`, which has all of the
-walls and is the only one that tests and CI run on, and `Windows`. The tests run the other two on Linux, under
+walls and is the only one that tests and CI run on, and `Windows`. The tests run the others on Linux, under
 the names of their systems, which shows that they need nothing of Linux's, and no more.
 """
 
@@ -207,6 +207,7 @@ class _Printer:
         """Everything is sent as it is written."""
 
 
+# By sys.platform, which ends in a version on some systems: freebsd14, before Python 3.14.
 SYSTEM = {"linux": Linux, "win32": Windows}.get(sys.platform, System)()
 prepare, fork = SYSTEM.prepare, SYSTEM.fork
 # All that `confine` may return on any system, in its order.

@@ -106,7 +106,7 @@ WALLS: tuple[Wall, ...] = (
     ),
     Wall(
         "no_new_privs",
-        "it cannot gain rights by starting a program",
+        "it cannot gain rights by starting a program, and other processes of its user cannot look into it",
         Level.KERNEL,
         syscalls.gain_no_privileges,
     ),

@@ -88,7 +88,8 @@ class Wall(msgspec.Struct, frozen=True):
         meaning: its effect on student code.
         level: the lowest level that asks for it; None if no level does.
         raise_: raises it around this process and returns whether it holds; None for a wall that is
-            built around the fork server from outside.
+            built around the fork server from outside. It returns False where a system may refuse it:
+            an OSError ends the sandbox.
         why_not: the reason why it does not stand here, and a remedy (empty if there is none).
     """
 

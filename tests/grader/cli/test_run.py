@@ -367,7 +367,11 @@ def test_the_course_says_what_students_read_of_hidden_tests(grade: Grade, clone:
     strict = json.loads(grade("run", "--json", "-", cwd=clone).stdout)["course"]
     assert (plain["disclose"], strict["disclose"]) == ("mistake", "title")
     manifest.write_text(f'disclose = "all"\n{text}', encoding="utf-8")
-    assert "Invalid enum value 'all'" in grade("run", cwd=clone).stderr
+    told = grade("run", cwd=clone).stderr
+    assert (
+        "Invalid enum value 'all', not one of nothing, title, mistake, everything (`disclose`)"
+        in told
+    )
 
 
 # --- exit codes -----------------------------------------------------------------------------------

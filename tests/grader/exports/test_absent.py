@@ -42,6 +42,7 @@ def test_every_format_has_who_handed_in_nothing(name: str, zed: Entry) -> None:
         chosen.write((zed,), out, OPTIONS)
         written = _text_of(out)
         if name not in _PAGES:
+            # A cell of CSV, or a field of JSON.
             (row,) = (line for line in written.splitlines() if "zed" in line)
             assert ",0" in row or '"score":0.0' in row
     else:
@@ -50,7 +51,9 @@ def test_every_format_has_who_handed_in_nothing(name: str, zed: Entry) -> None:
             lines = dict(line.split("=", 1) for line in written.splitlines())
             del lines["GRADE_RUNNERS"]
             written = "".join(base64.b64decode(line).decode() for line in lines.values())
-    assert (NOTHING in written) == (name not in _POINTS_ALONE)
+    assert (NOTHING in written) == (name not in _POINTS_ALONE), (
+        f"{name} says {NOTHING!r}, or is one of _POINTS_ALONE"
+    )
 
 
 def _text_of(out: io.BytesIO) -> str:

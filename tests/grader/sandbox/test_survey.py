@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from grader.sandbox.walls import bubblewrap, confinement, survey, table
-from grader.sandbox.walls.confinement import Linux, System, Windows
+from grader.sandbox.walls.confinement import System
 from grader.sandbox.walls.survey import WallSurvey
 
 
@@ -44,6 +44,6 @@ def test_a_missing_bubblewrap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_missing_wall_has_a_reason() -> None:
     for wall in table.WALLS:
-        for system in (Linux(), System(), Windows()):
+        for system in (System(), *(kind() for kind in System.__subclasses__())):
             reason, _ = system.why_not(wall)
             assert reason

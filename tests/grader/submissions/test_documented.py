@@ -12,6 +12,7 @@ from grader.submissions import attempt as found
 from grader.submissions import folder as disk
 from grader.submissions import submission as handed
 from grader.submissions import tar as tars
+from grader.submissions.platforms import PLATFORMS, Clones, Platform
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = (ROOT / "docs" / "intake.md").read_text(encoding="utf-8")
@@ -25,6 +26,11 @@ def test_every_column_of_a_roster_is_explained(column: str) -> None:
     assert f"`{column}`" in DOCUMENT
 
 
+@pytest.mark.parametrize("platform", [kind for kind in PLATFORMS if kind is not Clones])
+def test_every_download_has_a_row(platform: type[Platform]) -> None:
+    assert f"\n| {platform.label}, " in DOCUMENT
+
+
 def test_the_order_of_the_ids_is_the_one_of_the_code() -> None:
     sentence = DOCUMENT.partition("The student's id in the gradebook is the first of")[2].partition(
         "that is"
@@ -33,7 +39,7 @@ def test_the_order_of_the_ids_is_the_one_of_the_code() -> None:
 
 
 def test_every_line_that_is_shown_is_one_of_the_code() -> None:
-    lines = re.findall(r"^\| [^|]+ \| `(.+)` \|$", DOCUMENT, re.MULTILINE)
+    lines = re.findall(r"^\| [^|]+ \| `(.+)`(?:, and the like)? \|$", DOCUMENT, re.MULTILINE)
     assert len(lines) > 10
     code = re.sub(r'"\s+f?"', "", SOURCE)
     for line in lines:
