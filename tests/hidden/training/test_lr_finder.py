@@ -441,7 +441,8 @@ def descend(
     data: dict[str, Tensor], rates: list[float], momentum: float = 0.0, weight_decay: float = 0.0
 ) -> Tensor:
     """The losses of the regression, which SGD trains by one step for each rate."""
-    inputs, targets, weight, bias = (data[k] for k in ("inputs", "targets", *PARAMETERS))
+    inputs, targets = data["inputs"], data["targets"]
+    weight, bias = data["weight"], data["bias"]
     velocity, bias_velocity, losses = torch.zeros(()), torch.zeros(()), []
     for rate in rates:
         rest = inputs @ weight + bias - 2 * targets
@@ -462,9 +463,9 @@ def range_test(
     optimizer: Made,
     loss: str,
     passes: list[list[Batch]],
-    span: Sequence[float] = (),
+    span: Sequence[float],
 ) -> Any:
-    """The fields of a range test's result, with this span of rates or with the default one."""
+    """The fields of a range test's result, with this span of rates, or the default one where it is empty."""
     loss_fn, loader = student.made(loss), student.made("loader", passes)
     return student.run("range_test", model, optimizer, loss_fn, loader, *span)
 
