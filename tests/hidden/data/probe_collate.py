@@ -86,16 +86,17 @@ def pinned(module: Any, cuda: bool, given: list[bool | None]) -> list[bool]:
         return [bool(loader.pin_memory) for loader in loaders]
 
 
-def workers(module: Any, length: int, options: dict[str, Any]) -> list[Tensor]:
-    """Two epochs of each of two equal loaders of a Witness, after other random numbers: all their items."""
-    epochs = []
+def workers(module: Any, length: int, options: dict[str, Any]) -> list[list[Tensor]]:
+    """The items of two epochs of each of two equal loaders of a Witness, made after other random numbers."""
+    epochs: list[list[Tensor]] = []
     for number in (1, 2):
         torch.manual_seed(number)
         loader = module.make_loader(Witness(length), **options)
         # Workers can only be forked here, also where the student asks for another way.
         loader.multiprocessing_context = None
+        epochs.append([])
         for _ in range(2):
             batches = [batch.sequences for batch in loader]
-            epochs.append(torch.cat(batches))
+            epochs[-1].append(torch.cat(batches))
         del loader
     return epochs

@@ -21,14 +21,14 @@ def work(program: str) -> Callable[..., None]:
     return run
 
 
-def learning(tensors: list[Tensor]) -> list[Tensor]:
+def with_gradients(tensors: list[Tensor]) -> list[Tensor]:
     """The tensors, which require a gradient where they can."""
     return [tensor.requires_grad_(tensor.is_floating_point()) for tensor in tensors]
 
 
 def bytes_without(module: Any, program: str, tensors: list[Tensor], excluded: list[int]) -> Any:
     """The bytes of a program's work on these tensors, of which some are excluded."""
-    leaves = learning(tensors)
+    leaves = with_gradients(tensors)
     exclude = (leaves[i] for i in excluded)
     return module.saved_bytes(work(program), *leaves, exclude=exclude)
 
@@ -37,7 +37,7 @@ def bytes_without_views(
     module: Any, program: str, tensors: list[Tensor], excluded: list[int]
 ) -> Any:
     """The same where views of tensors are excluded, all but their first rows."""
-    leaves = learning(tensors)
+    leaves = with_gradients(tensors)
     exclude = (leaves[i].detach()[1:] for i in excluded)
     return module.saved_bytes(work(program), *leaves, exclude=exclude)
 
@@ -107,7 +107,7 @@ def hooks_left() -> bool:
 
 
 def spaced(shape: list[int], dtype: str, device: Any) -> Tensor:
-    """A tensor of this shape, every second element of a longer storage."""
+    """A tensor of this shape, of every second element of a storage, which has more bytes than the tensor."""
     return torch.ones(*shape, 2, dtype=getattr(torch, dtype), device=device)[..., 0]
 
 
@@ -128,7 +128,7 @@ def network(module: Any, parameters: list[Any], buffers: list[Any], device: str)
 
 
 def optimizer_with_state(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
-    """An optimizer of two of the parameters that keeps such tensors, by name, and other things."""
+    """An optimizer of the two parameters that learn: it keeps such tensors, by name, and other things."""
     first, second = (
         parameter
         for parameter in model.parameters()

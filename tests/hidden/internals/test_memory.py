@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,9 +18,10 @@ from grader.judge.student import Student
 
 ROWS = 6
 DROPOUT = 0.4
-# Expressions of x (n, k): autograd saves the result of each, or x itself or a view of it. All are functions of
-# torch, which take tensors alone: an object of the student's cannot stand for x, and write down its methods.
-RESULTS = [
+# Expressions of x (n, k). All are functions of torch, which take tensors alone: an object of the student's
+# cannot stand for x, and write down its methods.
+# Of each of these autograd saves a result: a new tensor of the size of x.
+SAVING_A_RESULT = [
     "torch.exp(x)",
     "torch.sqrt(x)",
     "torch.tanh(x)",
@@ -28,7 +29,8 @@ RESULTS = [
     "torch.sin(torch.add(x, 1))",
     "torch.cos(torch.add(x, 2))",
 ]
-OF_X = [
+# Of each of these it saves x itself or a view of it.
+SAVING_X = [
     "torch.mul(x, x)",
     "torch.sin(x)",
     "torch.cos(x[1:3])",
@@ -64,12 +66,16 @@ class BufferKind(NamedTuple):
 def test_saved_tensors(student: Student) -> None:
     """What autograd saves is counted, in bytes of every dtype."""
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        x, results = torch.rand(new_sizes(2)).to(dtype), drawn(RESULTS, 1)
-        check_saved(student, held(results), [x], len(results) * size_of(x))
+        x, results = torch.rand(new_sizes(2)).to(dtype), some_of(SAVING_A_RESULT, least=1)
+        check_saved(student, program_of(results), [x], len(results) * size_of(x))
+
     n, k, m = new_sizes(3)
-    x, index, results = torch.rand(n, k), torch.randint(n, (m, k)), drawn(RESULTS, 0)
-    right = size_of(index) + (1 + len(results)) * size_of(x)
-    check_saved(student, held(["torch.gather(x, 0, y)", *results]), [x, index], right)
+    x, index = torch.rand(n, k), torch.randint(n, (m, k))
+    results = some_of(SAVING_A_RESULT, least=0)
+    # gather saves x and the index.
+    right = size_of(x, index) + len(results) * size_of(x)
+    check_saved(student, program_of(["torch.gather(x, 0, y)", *results]), [x, index], right)
+
     x, weight = torch.rand(n, k), torch.rand(m, k)
     bytes_of_layer = student.run("layer_bytes", x, weight)
     what = "the result of saved_bytes for a layer, excluding nothing"
@@ -82,9 +88,10 @@ def test_saved_tensors(student: Student) -> None:
 def test_saved_storages(student: Student) -> None:
     """Each storage counts once and as a whole, however many tensors and views of it are saved."""
     x = torch.rand(new_sizes(2))
-    for of_x in [["torch.mul(x, x)"], ["torch.sin(x[1:3])"], OF_X]:
-        results = drawn(RESULTS, 0)
-        check_saved(student, held(of_x + results), [x], (1 + len(results)) * size_of(x))
+    for saving_x in [["torch.mul(x, x)"], ["torch.sin(x[1:3])"], SAVING_X]:
+        results = some_of(SAVING_A_RESULT, least=0)
+        right = size_of(x) + len(results) * size_of(x)
+        check_saved(student, program_of(saving_x + results), [x], right)
 
 
 @pytest.mark.points(6)
@@ -93,9 +100,8 @@ def test_saved_storages(student: Student) -> None:
 def test_saved_and_freed(student: Student) -> None:
     """What is freed before f ends counts, and so does a storage at the address of a freed one."""
     x, times = torch.rand(1024 * random.randint(15, 30)), random.randint(40, 70)
-    check_saved(
-        student, f"for i in range({times}): torch.sin(torch.add(x, i))", [x], times * size_of(x)
-    )
+    program = f"for i in range({times}): torch.sin(torch.add(x, i))"
+    check_saved(student, program, [x], times * size_of(x))
 
 
 @pytest.mark.points(6)
@@ -105,10 +111,11 @@ def test_saved_exclude(student: Student) -> None:
     """Storages of excluded tensors are not counted, whichever view of them is saved or excluded."""
     n, k, m = new_sizes(3)
     x, weight, bias = torch.rand(n, k), torch.rand(m, k), torch.rand(m)
-    tensors, results = [x, weight, bias], drawn(RESULTS, 0)
-    program = held(["torch.nn.functional.linear(x, y, z)", *results])
-    for excluded, of_layer in [([1, 2], size_of(x)), ([0], size_of(weight)), ([0, 1], 0)]:
-        right = of_layer + len(results) * size_of(x)
+    tensors, results = [x, weight, bias], some_of(SAVING_A_RESULT, least=0)
+    program = program_of(["torch.nn.functional.linear(x, y, z)", *results])
+    # linear saves x and the weight, and no bias.
+    for excluded, of_linear in [([1, 2], size_of(x)), ([0], size_of(weight)), ([0, 1], 0)]:
+        right = of_linear + len(results) * size_of(x)
         names = [("x", "weight", "bias")[i] for i in excluded]
         value = student.run("bytes_without", program, tensors, excluded)
         assert_equal(value, right, what=f"the result of saved_bytes excluding {names}")
@@ -124,10 +131,10 @@ def test_saved_calls(student: Student) -> None:
     """f runs once as it would without you; its error comes out, and no hook is left."""
     x = torch.rand(new_sizes(2)) + 0.5
     seed = new_seed()
-    drawn = torch.rand(3, generator=torch.Generator().manual_seed(seed))
+    numbers = torch.rand(3, generator=torch.Generator().manual_seed(seed))
     for gradients_on in (True, False):
         report = student.run("called", x, seed, gradients_on)
-        call = {"training": True, "grad mode": gradients_on, "drawn": drawn}
+        call = {"training": True, "grad mode": gradients_on, "drawn": numbers}
         assert_equal(entry(report, "calls"), [call], what="the list of calls of f")
         right = size_of(x) if gradients_on else 0
         what = "the result of saved_bytes for a module that was called in the caller's grad mode"
@@ -185,9 +192,9 @@ def test_checkpoint_runs(student: Student) -> None:
     for count, frozen in [(1, []), (3, [1]), (random.randint(4, 6), [])]:
         sizes = new_sizes(count + 1)
         names = random.sample(range(1000), count)
-        layers = student.made("blocks", new_weights(*sizes), names, 0.0, frozen)
+        layers = blocks(student, new_weights(*sizes), frozen=frozen, names=names)
         x = torch.randn(ROWS, sizes[0], dtype=torch.float64)
-        report = student.run("logged", layers, live(student, x, needs_gradient=True))
+        report = student.run("logged", layers, leaf(student, x))
 
         forward = [f"layer {name} runs" for name in names]
         what = "the list of what happens in the forward pass"
@@ -203,9 +210,9 @@ def test_checkpoint_runs(student: Student) -> None:
         told = f"The forward pass saves {saved} bytes, but the layers' inputs have only {inputs}"
         assert saved <= inputs, f"{told}: keep nothing else."
     # What goes into a dropout is no layer's input: it lives on only where it is kept behind autograd's back.
-    layers = student.made("blocks", new_weights(3, 5, 4), [0, 1], DROPOUT, [])
+    layers = blocks(student, new_weights(3, 5, 4), DROPOUT)
     x = torch.randn(ROWS, 3, dtype=torch.float64)
-    report = student.run("logged", layers, live(student, x, needs_gradient=True))
+    report = student.run("logged", layers, leaf(student, x))
     told = "What the layers compute is still in memory after the forward pass: keep their inputs alone."
     assert entry(report, "alive", kind=int) == 0, told
 
@@ -256,7 +263,7 @@ def test_checkpoint_leaves_all(student: Student) -> None:
     """Under no_grad no graph is built; without layers x comes back; all stays as it was."""
     layers = blocks(student, new_weights(3, 5, 4))
     x = torch.randn(ROWS, 3, dtype=torch.float64)
-    needs_gradient = student.run("graph_under_no_grad", layers, live(student, x, True))
+    needs_gradient = student.run("graph_under_no_grad", layers, leaf(student, x))
     assert_equal(needs_gradient, False, what="the output's requires_grad under no_grad")
     output = student.function("checkpointed_forward")([], x)
     assert_close(output, x, what="the output without layers")
@@ -282,13 +289,13 @@ def size_of(*tensors: Tensor) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def drawn(expressions: list[str], least: int) -> list[str]:
+def some_of(expressions: list[str], *, least: int) -> list[str]:
     """At least so many of these expressions, in any order."""
     return random.sample(expressions, random.randint(least, len(expressions)))
 
 
-def held(expressions: list[str]) -> str:
-    """A program that holds the values of these expressions until it ends."""
+def program_of(expressions: list[str]) -> str:
+    """A program that computes these expressions in any order, and holds all values until it ends."""
     return f"values = [{', '.join(random.sample(expressions, len(expressions)))}]"
 
 
@@ -300,13 +307,9 @@ def check_saved(student: Student, program: str, tensors: list[Tensor], right: in
     assert_equal(value, right, what=what)
 
 
-def bytes_of(kinds: Sequence[ParameterKind | BufferKind]) -> int:
-    """The bytes of tensors of these kinds."""
-    total = 0
-    for kind in kinds:
-        dtype: torch.dtype = getattr(torch, kind.dtype)
-        total += math.prod(kind.shape) * dtype.itemsize
-    return total
+def bytes_of(tensors: Iterable[tuple[list[int], str]]) -> int:
+    """The bytes of tensors of these shapes and dtypes."""
+    return sum(math.prod(shape) * getattr(torch, dtype).itemsize for shape, dtype in tensors)
 
 
 def new_parameters() -> list[ParameterKind]:
@@ -332,17 +335,19 @@ def new_buffers() -> list[BufferKind]:
 def new_training(student: Student, device: str) -> tuple[Any, Any, dict[str, int]]:
     """A network, an optimizer that keeps tensors and other things under odd names, and their bytes."""
     parameters, buffers = new_parameters(), new_buffers()
-    a, b, c = new_sizes(3)
-    tensors = {"step": ([], "int64"), "average": ([a, b], "float64"), "rows": ([c], "bfloat16")}
+    tensors = {
+        "step": ([], "int64"),
+        "average": (new_sizes(2), "float64"),
+        "rows": (new_sizes(1), "bfloat16"),
+    }
     others = {"name": "first", "count": 12, "none": None}
     network = student.made("network", parameters, buffers, device)
     optimizer = student.made("optimizer_with_state", network, tensors, others)
-    state = [BufferKind(shape, dtype, persistent=False) for shape, dtype in tensors.values()]
     right = {
-        "parameters": bytes_of(parameters),
-        "buffers": bytes_of(buffers),
-        "gradients": bytes_of([kind for kind in parameters if kind.has_gradient]),
-        "optimizer_state": bytes_of(state),
+        "parameters": bytes_of((p.shape, p.dtype) for p in parameters),
+        "buffers": bytes_of((b.shape, b.dtype) for b in buffers),
+        "gradients": bytes_of((p.shape, p.dtype) for p in parameters if p.has_gradient),
+        "optimizer_state": bytes_of(tensors.values()),
     }
     return network, optimizer, right
 
@@ -359,15 +364,21 @@ def new_weights(*sizes: int) -> list[Tensor]:
 
 
 def blocks(
-    student: Student, weights: list[Tensor], dropout: float = 0.0, frozen: Sequence[int] = ()
+    student: Student,
+    weights: list[Tensor],
+    dropout: float = 0.0,
+    *,
+    frozen: Sequence[int] = (),
+    names: Sequence[int] | None = None,
 ) -> Any:
-    """The probe's layers with these weights, some of them frozen."""
-    return student.made("blocks", weights, list(range(len(weights))), dropout, list(frozen))
+    """The probe's layers with these weights, some of them frozen, and with names for what they note."""
+    names = range(len(weights)) if names is None else names
+    return student.made("blocks", weights, list(names), dropout, list(frozen))
 
 
-def live(student: Student, x: Tensor, needs_gradient: bool) -> Any:
-    """x as it is, or a leaf that requires a gradient."""
-    return laws.shipped(student, "tensor").made(x, None, True) if needs_gradient else x
+def leaf(student: Student, x: Tensor) -> Any:
+    """x as a leaf that requires a gradient, for a probe."""
+    return laws.shipped(student, "tensor").made(x, None, True)
 
 
 def check_passes(
@@ -382,23 +393,24 @@ def check_passes(
     x = torch.randn(ROWS, weights[0].shape[0], dtype=torch.float64)
     factors = torch.randn(ROWS, weights[-1].shape[1], dtype=torch.float64)
     seed = new_seed()
-    layers = blocks(student, weights, dropout, frozen)
-    report = student.run("both_passes", layers, live(student, x, needs_gradient), factors, seed)
+    layers = blocks(student, weights, dropout, frozen=frozen)
+    argument = leaf(student, x) if needs_gradient else x
+    report = student.run("both_passes", layers, argument, factors, seed)
 
-    leaves = [x.clone().requires_grad_(needs_gradient)]
-    leaves += [w.clone().requires_grad_(i not in frozen) for i, w in enumerate(weights)]
-    y, *matrices = leaves
+    inputs = x.clone().requires_grad_(needs_gradient)
+    matrices = [w.clone().requires_grad_(i not in frozen) for i, w in enumerate(weights)]
+    y = inputs
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
         for matrix in matrices:
             y = F.dropout(torch.tanh(y @ matrix), dropout)
-        state = torch.get_rng_state()
+        random_state = torch.get_rng_state()
     (y * factors).sum().backward()
 
     assert_close(entry(report, "output"), y.detach(), what="the output")
     told = "The forward pass draws other numbers than the plain loop."
-    assert laws.same(entry(report, "random after forward"), state), told
-    gradients = [leaf.grad for leaf in leaves]
+    assert laws.same(entry(report, "random after forward"), random_state), told
+    gradients = [tensor.grad for tensor in (inputs, *matrices)]
     what = "the list of the gradients of x and of the layers' weights"
     assert_close(entry(report, "gradients"), gradients, what=what)
     return report

@@ -10,8 +10,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Functions have at most so many breaks.
+# A function of x and a name, of which no argument says how many breaks it has. At the first break its compiled
+# runs are counted. The breaks are written out: in a loop torch.compile would give up the whole function. A call
+# without x does nothing: arguments that are dropped cost points in test_calls alone.
+HEAD = """
+def f(x=None, name=""):
+    if not torch.compiler.is_compiling():
+        counter.plain += 1
+    if x is None:
+        return
+    breaks = breaks_of[name]
+    x = x * 2
+    if breaks > 0:
+        counter.add()
+    x = x + 1
+"""
+FURTHER_BREAK = """
+    if breaks > {i}:
+        torch._dynamo.graph_break()
+    x = x + 1
+"""
 MOST_BREAKS = 6
+SOURCE = HEAD + "".join(FURTHER_BREAK.format(i=i) for i in range(1, MOST_BREAKS)) + "    return x"
 
 
 # --- the backend ---------------------------------------------------------------------------------
@@ -96,42 +116,36 @@ class Counter:
 def function(
     module: Any, breaks: dict[str, int] | None = None, counter: Counter | None = None
 ) -> Callable[..., Any]:
-    """A function of x and a name, with so many breaks for each name, which no argument of it says.
-
-    At the first break its runs are counted.
-    """
-    lines = ["def f(x=None, name=''):"]
-    lines += ["    if not torch.compiler.is_compiling():", "        counter.plain += 1"]
-    lines += ["    if x is None:", "        return", "    breaks = breaks_of[name]"]
-    lines += ["    x = x * 2", "    if breaks > 0:", "        counter.add()", "    x = x + 1"]
-    for i in range(1, MOST_BREAKS):
-        lines += [f"    if breaks > {i}:", "        torch._dynamo.graph_break()", "    x = x + 1"]
+    """A function with so many breaks for each name; its code is its own, and is compiled for it alone."""
     names: dict[str, Any] = {"torch": torch, "breaks_of": breaks or {"": 0}}
     names["counter"] = counter or Counter()
-    exec("\n".join([*lines, "    return x"]), names)
+    exec(SOURCE, names)
     made: Callable[..., Any] = names["f"]
     return made
 
 
 class PlainBackend:
-    """A backend that counts graphs, beside which a student's other functions are judged by themselves."""
+    """A backend that counts graphs, and no operations: how to count those is the student's to find out."""
 
     def __init__(self) -> None:
         self.graphs, self.operations = 0, list[int]()
 
     def __call__(self, gm: Any, example_inputs: Any) -> Any:
         self.graphs += 1
-        self.operations.append(0)  # how to count them is the student's to find out
+        self.operations.append(0)
         return gm.forward
 
 
-def answer(module: Any, name: str, *arguments: Any) -> Any:
-    """What a function gives with a plain backend in place of the student's, or with that."""
+def apart_from_backend(module: Any, name: str, *arguments: Any) -> Any:
+    """What a function gives with PlainBackend: mistakes in the student's own backend cost points once.
+
+    Where the function uses something that only the student's backend has, it gets that one after all.
+    """
     own = module.CountingBackend
     module.CountingBackend = PlainBackend
     try:
         return getattr(module, name)(*arguments)
-    except AttributeError:  # of something that only the student's backend has
+    except AttributeError:
         module.CountingBackend = own
         return getattr(module, name)(*arguments)
     finally:
@@ -139,7 +153,7 @@ def answer(module: Any, name: str, *arguments: Any) -> Any:
 
 
 def afresh(module: Any, name: str, breaks: dict[str, int], *arguments: Any) -> dict[str, Any]:
-    """What is said of a function that torch.compile gave up, and how often that ran."""
+    """What compilations or graph_breaks gives for a function that torch.compile gave up, and its runs."""
     counter = Counter()
     f = function(module, breaks, counter)
     # One size more than torch.compile is ready for: nothing is compiled until it is reset.
@@ -149,7 +163,7 @@ def afresh(module: Any, name: str, breaks: dict[str, int], *arguments: Any) -> d
         compiled(torch.ones(7), *breaks)
         compiled(torch.ones(8), *breaks)
     counter.compiled = counter.plain = 0
-    value = answer(module, name, f, *arguments)
+    value = apart_from_backend(module, name, f, *arguments)
     return {"value": value, "compiled": counter.compiled, "plain": counter.plain}
 
 
@@ -192,15 +206,18 @@ def compiled_values(
 
 
 class Work:
-    """Calls that take these seconds, at once or when they are waited for; what was done, in order."""
+    """Calls that take these seconds, at once or when they are waited for; what was done, in order.
 
-    def __init__(self, seconds: list[float], waiting: float) -> None:
-        self.seconds, self.waiting = seconds, waiting
+    `pending` are the seconds of what is still to be waited for.
+    """
+
+    def __init__(self, seconds: list[float], pending: float) -> None:
+        self.seconds, self.pending = seconds, pending
         self.now = 100.0
         self.calls, self.log = list[Any](), list[str]()
 
     def call(self, *arguments: Any) -> None:
-        self.waiting += self.seconds[len(self.calls) % len(self.seconds)]
+        self.pending += self.seconds[len(self.calls) % len(self.seconds)]
         self.calls.append(list(arguments))
         self.log.append("f")
 
@@ -209,8 +226,8 @@ class Work:
         self.wait()
 
     def wait(self) -> None:
-        self.now += self.waiting
-        self.waiting = 0.0
+        self.now += self.pending
+        self.pending = 0.0
 
     def synchronize(self) -> None:
         self.log.append("synchronize")
@@ -228,17 +245,20 @@ def timed(module: Any, seconds: list[float], arguments: list[Any], options: Any)
 
 
 def timed_with_queue(
-    module: Any, seconds: list[float], waiting: float, options: Any
+    module: Any, seconds: list[float], earlier_work: float, options: Any
 ) -> dict[str, Any]:
-    """Time calls whose work is done when it is waited for; some is waiting already."""
-    work = Work(seconds, waiting)
+    """Time calls whose work is done when it is waited for, and so is earlier work of so many seconds."""
+    work = Work(seconds, earlier_work)
     return report_on(module, work, work.call, [], {**options, "synchronize": work.synchronize})
 
 
 def report_on(
     module: Any, work: Work, f: Any, arguments: list[Any], options: Any
 ) -> dict[str, Any]:
-    """What is said of this work, and what was done; a ValueError after a call is another error."""
+    """What first_and_later gives for this work, and what was done.
+
+    A ValueError that comes after a call of f is raised as another error.
+    """
     torch._dynamo.reset()
     frames: Any = torch._dynamo.utils.counters["frames"]
     frames.clear()

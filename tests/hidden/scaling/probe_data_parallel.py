@@ -137,6 +137,20 @@ def received(pipes: list[Any]) -> list[Any]:
     return [results[pipe] for pipe in pipes]
 
 
+def launch_that_reports(notes: Any, reports: dict[int, list[Any]]) -> Callable[..., list[Any]]:
+    """A launch for the student's code, after which `reports` holds each rank's `notes`, by world size."""
+
+    def launch_and_report(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
+        def worker_with_notes(rank: int, *rest: Any) -> Any:
+            return worker(rank, *rest), notes
+
+        ranks = launch(worker_with_notes, world_size, *arguments)
+        reports[world_size] = [own for _, own in ranks]
+        return [result for result, _ in ranks]
+
+    return launch_and_report
+
+
 @contextmanager
 def replaced(module: ModuleType, **new: Any) -> Iterator[None]:
     old = {name: getattr(module, name) for name in new}
@@ -262,7 +276,7 @@ def group(
     return launch(worker, len(batches))
 
 
-def unwritten(module: ModuleType, message: str) -> NoReturn:
+def raise_unwritten(module: ModuleType, message: str) -> NoReturn:
     """Raise here what a rank raised, because a part is still to be written."""
     raise NotImplementedError(message)
 
@@ -330,7 +344,7 @@ def checked_throughput(module: ModuleType, steps: int, warmup: int) -> Any:
 
 
 class Watch:
-    """The fake clock of a rank, which moves by what is called, and what was seen there.
+    """The fake clock of a rank, which moves by what is called, and notes of what happened there.
 
     `costs` are the seconds of each rank: of a `row` in shard, of `average` and `forward`, of a `reading`
     of the clock, and what the `first` shard and average_gradients take longer.
@@ -339,25 +353,28 @@ class Watch:
     def __init__(self, costs: list[dict[str, float]]) -> None:
         self.costs = costs
         self.now = 50.0
-        self.seen: dict[str, Any] = {"read_at": [], "ended_at": {}}
+        self.notes: dict[str, Any] = {"read_at": [], "ended_at": {}}
 
     def cost(self, name: str) -> float:
         return self.costs[dist.get_rank()][name]
 
     def end(self, name: str, begin: float, seconds: float) -> None:
-        """Let a call that began then have taken this long; rank 1 ends its first one late."""
+        """End a call that took so long, whatever it called; the first one takes longer, and rank 1 waits."""
         self.now = begin + seconds
-        if name in self.seen["ended_at"]:
+        if name in self.notes["ended_at"]:
             return
         self.now += self.cost("first")
         if dist.get_rank() == 1:
             time.sleep(DELAY_SECONDS)
-        self.seen["ended_at"][name] = time.monotonic()
+        self.notes["ended_at"][name] = time.monotonic()
 
     def read(self, model: nn.Module) -> float:
-        """Read the clock; at each reading the model of a rank drifts away from that of rank 0."""
-        self.seen["read_at"].append(time.monotonic())
-        self.seen["weights"] = values_of(model)
+        """Read the clock and note the parameters, of which those at the last reading stay.
+
+        At each reading the ranks drift apart: they agree at the next one only after a broadcast.
+        """
+        self.notes["read_at"].append(time.monotonic())
+        self.notes["parameters"] = values_of(model)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(dist.get_rank())
@@ -384,38 +401,35 @@ def overheads(
     model = WatchedNet(parameters)
     for name in frozen:
         getattr(model, name).requires_grad_(False)
-    averaged: list[nn.Module] = [model]
+    # The last one is the model that the rank works on: it may be a copy.
+    models: list[nn.Module] = [model]
 
     def watched_shard(*arguments: Any, **keywords: Any) -> Any:
         begin = watch.now
         part = shard(*arguments, **keywords)
-        if dist.is_initialized():
+        if dist.is_initialized():  # and not to check the arguments before the launch
             watch.end("shard", begin, len(part) * watch.cost("row"))
         return part
 
     def watched_average(model: nn.Module) -> None:
         begin = watch.now
-        averaged.append(model)
-        watch.seen.setdefault("gradients", gradients_of(model))
+        models.append(model)
+        watch.notes.setdefault("gradients", gradients_of(model))
         average(model)
         watch.end("average", begin, watch.cost("average"))
 
     def clock() -> float:
-        return watch.read(averaged[-1])
+        return watch.read(models[-1])
 
-    def watched_launch(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
-        def watched_worker(rank: int, *rest: Any) -> Any:
-            return worker(rank, *rest), watch.seen
-
-        ranks = launch(watched_worker, world_size, *arguments)
-        seen.extend(notes for _, notes in ranks)
-        return [result for result, _ in ranks]
-
-    seen: list[Any] = []
-    watched = {"shard": watched_shard, "average_gradients": watched_average}
-    with replaced(module, launch=watched_launch, **watched):
+    ranks: dict[int, list[Any]] = {}
+    watched: dict[str, Any] = {
+        "launch": launch_that_reports(watch.notes, ranks),
+        "shard": watched_shard,
+        "average_gradients": watched_average,
+    }
+    with replaced(module, **watched):
         result = module.measure_overheads(model, inputs, len(costs), clock=clock)
-    return {"result": result, "names": list(result), "ranks": seen}
+    return {"result": result, "ranks": ranks}
 
 
 def no_launch(worker: Any, world_size: int, *arguments: Any) -> NoReturn:
@@ -438,72 +452,66 @@ def benchmark(
     parameters: list[dict[str, Tensor]],
     inputs: Tensor,
     targets: Tensor,
-    rates: list[list[float]],
+    rates: dict[int, list[float]],
     steps_taken: int,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Benchmark with a throughput that takes a few steps and returns the rank's rate in a world size.
+    """Benchmark with a throughput that takes `steps_taken` steps, whatever it was asked for.
 
-    Each rank begins with other `parameters`, and so does the process that launches, with the last ones.
-    `rates[0]` holds what is measured outside of launch. The ranks report what they saw, by world size.
+    It measures the rank's rate in a world size, and 0.0 outside of launch. Each rank builds a model with its
+    own `parameters`, and the process that launches with the last ones.
     """
     wrap = module.wrap
-    seen: dict[str, Any] = {"rows": [], "weights": []}
-    ranks: dict[int, list[Any]] = {}
+    notes: dict[str, Any] = {"returned": [], "weights": []}
 
     class WatchedNet(Net):
         def forward(self, x: Tensor) -> Tensor:
-            seen["weights"].append(values_of(self))
+            notes["weights"].append(values_of(self))
             return super().forward(x)
 
     def build_model() -> nn.Module:
-        rank = dist.get_rank() if dist.is_initialized() else -1
-        return WatchedNet(parameters[rank])
+        if dist.is_initialized():
+            return WatchedNet(parameters[dist.get_rank()])
+        return WatchedNet(parameters[-1])
 
     def late_wrap(model: nn.Module) -> Any:
         wrapper = wrap(model)
         if dist.is_initialized() and dist.get_rank() == 1:
             time.sleep(DELAY_SECONDS)
-        seen["wrapped_at"] = time.monotonic()
+        notes["wrapped_at"] = time.monotonic()
         return wrapper
 
     def fake_throughput(
         step: Callable[[], Any], steps: Any = None, warmup: Any = None, *_: Any, **__: Any
     ) -> float:
-        seen["asked"] = [steps, warmup]
-        seen["measured_at"] = time.monotonic()
+        notes["asked"] = [steps, warmup]
+        notes["measured_at"] = time.monotonic()
         for _step in range(steps_taken):
-            seen["rows"].append(step())
-        if dist.is_initialized():
-            return rates[dist.get_world_size()][dist.get_rank()]
-        return rates[0][0]
+            notes["returned"].append(step())
+        if not dist.is_initialized():
+            return 0.0
+        return rates[dist.get_world_size()][dist.get_rank()]
 
-    def watched_launch(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
-        def watched_worker(rank: int, *rest: Any) -> Any:
-            return worker(rank, *rest), seen
-
-        results = launch(watched_worker, world_size, *arguments)
-        ranks[world_size] = [notes for _, notes in results]
-        return [result for result, _ in results]
-
-    watched = {"launch": watched_launch, "wrap": late_wrap, "throughput": fake_throughput}
+    ranks: dict[int, list[Any]] = {}
+    watched: dict[str, Any] = {
+        "launch": launch_that_reports(notes, ranks),
+        "wrap": late_wrap,
+        "throughput": fake_throughput,
+    }
     with replaced(module, **watched):
         result = module.benchmark(build_model, inputs, targets, loss, **options)
-    return {"result": result, "world_sizes": list(result), "ranks": ranks}
+    return {"result": result, "ranks": ranks}
 
 
 def default_benchmark(module: ModuleType) -> Any:
     """Benchmark with its defaults; a throughput tells how many steps it was asked for."""
-    first: list[Any] = []
 
     def fake_throughput(step: Any, steps: int = 20, warmup: int = 5, *_: Any, **__: Any) -> float:
         return 1000.0 * steps + warmup
 
     def launch_one(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
-        """Launch one rank, which stands for all ranks of all world sizes."""
-        if not first:
-            first.extend(launch(worker, 1, *arguments))
-        return first * world_size
+        """Launch one rank, whose result stands for that of all."""
+        return launch(worker, 1, *arguments) * world_size
 
     with replaced(module, launch=launch_one, throughput=fake_throughput):
         return module.benchmark(lambda: nn.Linear(2, 1), torch.ones(4, 2), torch.ones(4, 1), loss)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from typing import Any
@@ -14,17 +13,21 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
-randn = functools.partial(torch.randn, dtype=torch.float64)
 Parameters = dict[str, Tensor]
 Batch = tuple[Tensor, Tensor]
 
 RANKS = 3
 LR = 0.0625
 OLD_GRADIENT = 1.5
+# Added to the gradients of each rank: they nearly cancel, so that float32 would lose their mean.
+LARGE_GRADIENTS = (1e4, -1e4, 0.0)
 BENCHMARK_LR = 0.01
 BENCHMARK_STEPS = 3
 # The ranks sum up in another order than one process, and several steps add that up.
-TOLERANCE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
+TOLERANCE = 1e-5
+DEFAULT_STEPS, DEFAULT_WARMUP = 20, 5
+# How much longer than otherwise a slow step takes, and a call on the slowest rank, in seconds.
+SLOWER_STEP, SLOWER_CALL = 4.0, 2.0
 OVERHEADS = ["batch_splitting", "gradient_reduction", "parameter_synchronization"]
 SCALING_HEAD = [
     "| world size | samples/s | speed-up | efficiency (%) |",
@@ -96,7 +99,8 @@ def test_wrap_alone(student: Student) -> None:
 @pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
 def test_wrap_in_group(student: Student) -> None:
     """In a process group it is DistributedDataParallel, which brings rank 0's weights to all ranks."""
-    right = {"kind": "DistributedDataParallel", "weights": in_group(student)["parameters"][0]}
+    weights_of_rank_0 = in_group(student)["parameters"][0]
+    right = {"kind": "DistributedDataParallel", "weights": weights_of_rank_0}
     wrappers = by_rank(student, "wrap")
     assert_close(wrappers, [right] * RANKS, what="the list of the ranks' wrappers")
 
@@ -147,22 +151,23 @@ def test_average_gradients_alone(student: Student) -> None:
 @pytest.mark.hint("zero_grad, forward, loss, backward, step: in this order.")
 def test_train_step(student: Student) -> None:
     """A train step moves the weights by this batch's gradient alone."""
-    given = trained(student)
-    weights, right = given["parameters"], []
-    for batch in given["batches"]:
+    training = trained(student)
+    weights, right = training["parameters"], []
+    for batch in training["batches"]:
         weights = stepped(weights, gradients_of(weights, batch), LR)
         right.append(weights)
-    seen = entry(given["seen"], "weights")
-    assert_close(seen, right, what="the list of the weights after each step")
+    after_steps = entry(training["seen"], "weights")
+    assert_close(after_steps, right, what="the list of the weights after each step")
 
 
 @pytest.mark.place("train_step")
 @pytest.mark.hint("inputs.shape[0] is the number of rows.")
 def test_train_step_rows(student: Student) -> None:
     """A train step returns the number of rows of its inputs."""
-    given = trained(student)
-    rows = [len(inputs) for inputs, _ in given["batches"]]
-    assert_equal(entry(given["seen"], "returned"), rows, what="the list of what the steps returned")
+    training = trained(student)
+    rows = [len(inputs) for inputs, _ in training["batches"]]
+    returned = entry(training["seen"], "returned")
+    assert_equal(returned, rows, what="the list of what the steps returned")
 
 
 @pytest.mark.requires("test_train_step")
@@ -171,9 +176,9 @@ def test_train_step_rows(student: Student) -> None:
 @pytest.mark.hint("The caller of train_step decides on train() and eval().")
 def test_train_step_mode(student: Student) -> None:
     """A train step leaves every module in its mode."""
-    given = trained(student)
+    training = trained(student)
     what = "the list of the modules' modes after the steps"
-    assert_equal(entry(given["seen"], "modes"), given["modes"], what=what)
+    assert_equal(entry(training["seen"], "modes"), training["modes"], what=what)
 
 
 @pytest.mark.points(2)
@@ -182,10 +187,11 @@ def test_train_step_mode(student: Student) -> None:
 @pytest.mark.hint("DistributedDataParallel averages during loss.backward() of its own output.")
 def test_wrapped_step(student: Student) -> None:
     """A step of a wrapped model on equal shards is the step on the whole batch."""
-    given = in_group(student)
-    start, batches = given["parameters"][0], given["batches"]
-    inputs, targets = zip(*batches, strict=True)
-    right = stepped(start, gradients_of(start, (torch.cat(inputs), torch.cat(targets))), LR)
+    group = in_group(student)
+    start = group["parameters"][0]
+    inputs, targets = zip(*group["batches"], strict=True)
+    whole_batch = torch.cat(inputs), torch.cat(targets)
+    right = stepped(start, gradients_of(start, whole_batch), LR)
     assert_close(by_rank(student, "step"), [right] * RANKS, what="the list of the ranks' weights")
 
 
@@ -194,10 +200,10 @@ def test_wrapped_step(student: Student) -> None:
 @pytest.mark.hint("Averaging is the wrapper's part, or that of average_gradients.")
 def test_plain_step_in_group(student: Student) -> None:
     """A step of a model that is not wrapped uses the rank's own gradient."""
-    given = in_group(student)
+    group = in_group(student)
     right = [
         stepped(own, gradients_of(own, batch), LR)
-        for own, batch in zip(given["parameters"], given["batches"], strict=True)
+        for own, batch in zip(group["parameters"], group["batches"], strict=True)
     ]
     assert_close(by_rank(student, "plain"), right, what="the list of the ranks' weights")
 
@@ -214,7 +220,8 @@ def test_throughput(student: Student) -> None:
     result = throughput(student, samples, seconds, steps=3, warmup=2)
     assert_close(result, sum(samples[2:5]) / sum(seconds[2:5]), what="the throughput")
     result = throughput(student, samples, seconds)
-    right = sum(samples[5:25]) / sum(seconds[5:25])
+    timed = slice(DEFAULT_WARMUP, DEFAULT_WARMUP + DEFAULT_STEPS)
+    right = sum(samples[timed]) / sum(seconds[timed])
     assert_close(result, right, what="the throughput without steps and warmup")
 
 
@@ -315,8 +322,8 @@ def test_overheads_reduction(student: Student) -> None:
 def test_overheads_synchronization(student: Student) -> None:
     """Parameter synchronization is timed alone, and comes last of the three."""
     check_overhead(student, "parameter_synchronization")
-    names = entry(watched_overheads(student)["seen"], "names")
-    assert_equal(names, OVERHEADS, what="the list of keys")
+    result = entry(watched_overheads(student)["seen"], "result", kind=dict)
+    assert_equal(list(result), OVERHEADS, what="the list of keys")
 
 
 @pytest.mark.place("measure_overheads")
@@ -334,13 +341,13 @@ def test_overheads_of_one(student: Student) -> None:
 @pytest.mark.hint("model(part).sum().backward(), with the rank's part of inputs.")
 def test_overheads_gradients(student: Student) -> None:
     """The gradients that are reduced are those of the sum of the model's output for the rank's part."""
-    given = watched_overheads(student)
+    overheads = watched_overheads(student)
     right = []
-    for part in parts_of(given["inputs"], 2):
+    for part in parts_of(overheads["inputs"], 2):
         weight = part.sum(0)[:, None].expand(3, 2)
         right.append({"weight": weight, "bias": torch.full((2,), float(len(part))), "scale": None})
-    held = [entry(given["seen"], "ranks", rank, "gradients") for rank in range(2)]
-    assert_close(held, right, what="the list of the ranks' gradients before they are reduced")
+    gradients = [entry(overheads["seen"], "ranks", 2, rank, "gradients") for rank in range(2)]
+    assert_close(gradients, right, what="the list of the ranks' gradients before they are reduced")
 
 
 @pytest.mark.points(2)
@@ -348,10 +355,10 @@ def test_overheads_gradients(student: Student) -> None:
 @pytest.mark.hint("torch.distributed.broadcast(parameter.data, src=0), for model.parameters().")
 def test_overheads_broadcast(student: Student) -> None:
     """Every parameter is broadcast from rank 0, frozen ones too."""
-    given = watched_overheads(student)
-    held = [entry(given["seen"], "ranks", rank, "weights") for rank in range(2)]
-    right = [given["parameters"]] * 2
-    assert_close(held, right, what="the list of the ranks' parameters after the broadcasts")
+    overheads = watched_overheads(student)
+    parameters = [entry(overheads["seen"], "ranks", 2, rank, "parameters") for rank in range(2)]
+    right = [overheads["parameters"]] * 2
+    assert_close(parameters, right, what="the list of the ranks' parameters after the broadcasts")
 
 
 @pytest.mark.requires("test_overheads_splitting", "test_overheads_reduction")
@@ -365,9 +372,10 @@ def test_overheads_barrier(student: Student) -> None:
         "Rank 0 read the clock while rank 1 was still in its untimed call: a barrier belongs "
         "between that call and the clock."
     )
+    # Readings 0 and 1 are those of batch splitting, 2 and 3 those of gradient reduction.
     for reading, name in ((0, "shard"), (2, "average")):
-        read_at = entry(seen, "ranks", 0, "read_at", reading, kind=float)
-        ended_at = entry(seen, "ranks", 1, "ended_at", name, kind=float)
+        read_at = entry(seen, "ranks", 2, 0, "read_at", reading, kind=float)
+        ended_at = entry(seen, "ranks", 2, 1, "ended_at", name, kind=float)
         assert read_at >= ended_at, told
 
 
@@ -391,11 +399,11 @@ def test_overheads_refuses(student: Student) -> None:
 @pytest.mark.hint("sum(launch(worker, world_size, ...)), for each world size.")
 def test_benchmark(student: Student) -> None:
     """The throughput of a world size is the sum over its ranks, in the order given."""
-    given = watched_benchmark(student)
-    right = {2: sum(given["rates"][2]), 1: sum(given["rates"][1])}
-    assert_close(entry(given["seen"], "result"), right, what="the throughputs")
-    sizes = entry(given["seen"], "world_sizes")
-    assert_equal(sizes, list(right), what="the list of keys")
+    benchmark = watched_benchmark(student)
+    right = {n: sum(benchmark["rates"][n]) for n in benchmark["options"]["world_sizes"]}
+    result = entry(benchmark["seen"], "result", kind=dict)
+    assert_close(result, right, what="the throughputs")
+    assert_equal(list(result), list(right), what="the list of keys")
 
 
 @pytest.mark.points(6)
@@ -406,20 +414,22 @@ def test_benchmark(student: Student) -> None:
 )
 def test_benchmark_trains(student: Student) -> None:
     """Every rank trains its own wrapped model on its shards by SGD at 0.01, and counts their rows."""
-    given = watched_benchmark(student)
-    weights, right = given["parameters"][0], []
-    batches = list(zip(parts_of(given["inputs"], 2), parts_of(given["targets"], 2), strict=True))
+    benchmark = watched_benchmark(student)
+    inputs, targets = parts_of(benchmark["inputs"], 2), parts_of(benchmark["targets"], 2)
+    batches = list(zip(inputs, targets, strict=True))
+    # DistributedDataParallel begins with the weights of rank 0, and averages the gradients.
+    weights, right = benchmark["parameters"][0], []
     for _ in range(BENCHMARK_STEPS):
         right.append(weights)
         first, second = (gradients_of(weights, batch) for batch in batches)
         mean = {name: (first[name] + second[name]) / 2 for name in weights}
         weights = stepped(weights, mean, BENCHMARK_LR)
-    held = [entry(given["seen"], "ranks", 2, rank, "weights") for rank in range(2)]
+    begun_with = [entry(benchmark["seen"], "ranks", 2, rank, "weights") for rank in range(2)]
     what = "the list of the weights with which each rank's steps began"
-    assert_close(held, [right, right], what=what, **TOLERANCE)
-    rows = [entry(given["seen"], "ranks", 2, rank, "rows") for rank in range(2)]
-    counts = [[len(inputs)] * BENCHMARK_STEPS for inputs, _ in batches]
-    assert_equal(rows, counts, what="the list of what each rank's steps returned")
+    assert_close(begun_with, [right, right], what=what, rtol=TOLERANCE, atol=TOLERANCE)
+    returned = [entry(benchmark["seen"], "ranks", 2, rank, "returned") for rank in range(2)]
+    rows = [[len(part)] * BENCHMARK_STEPS for part in inputs]
+    assert_equal(returned, rows, what="the list of what each rank's steps returned")
 
 
 @pytest.mark.points(2)
@@ -428,14 +438,14 @@ def test_benchmark_trains(student: Student) -> None:
 @pytest.mark.hint("throughput(step, steps, warmup); the defaults are those of the stub.")
 def test_benchmark_steps(student: Student) -> None:
     """The steps and the warm-up asked for are those of throughput; by default 1 and 2 ranks take 20 after 5."""
-    given = watched_benchmark(student)
-    asked = entry(given["seen"], "ranks", 2, 0, "asked")
-    right = [given["options"]["steps"], given["options"]["warmup"]]
+    benchmark = watched_benchmark(student)
+    asked = entry(benchmark["seen"], "ranks", 2, 0, "asked")
+    right = [benchmark["options"]["steps"], benchmark["options"]["warmup"]]
     assert_equal(asked, right, what="the list of the steps and the warm-up that throughput got")
     by_default = entry(student.run("default_benchmark"), kind=dict)
     assert_equal(list(by_default), [1, 2], what="the list of world sizes by default")
     what = "the throughput of one rank, which the probe makes 1000 * steps + warmup,"
-    assert_close(by_default[1], 20_005.0, what=what)
+    assert_close(by_default[1], 1000.0 * DEFAULT_STEPS + DEFAULT_WARMUP, what=what)
 
 
 @pytest.mark.requires("test_benchmark")
@@ -528,11 +538,11 @@ def stepped(weights: Parameters, gradients: Parameters, lr: float) -> Parameters
 
 
 def trained(student: Student) -> dict[str, Any]:
-    """What goes into some train steps, and what the probe has seen of them."""
+    """The arguments of some train steps, and what the probe has seen of them."""
 
     def ask() -> dict[str, Any]:
         parameters, modes = new_parameters(), [False, True, False]
-        # One row of targets stands for all: the loss broadcasts it.
+        # One row of targets, which the loss broadcasts: rows are counted in the inputs.
         batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in random.sample(range(2, 20), 3)]
         seen = student.run("train", parameters, OLD_GRADIENT, LR, batches, modes)
         return {"parameters": parameters, "batches": batches, "modes": modes, "seen": seen}
@@ -541,16 +551,22 @@ def trained(student: Student) -> dict[str, Any]:
 
 
 def new_gradients(*names: str) -> list[dict[str, Tensor | None]]:
-    """Gradients of each rank by name. They nearly cancel, so that float32 would lose their mean."""
-    return [{name: large + randn(2, 3) for name in names} for large in (1e4, -1e4, 0.0)]
+    """The gradients of each rank by name."""
+    return [
+        {name: large + torch.randn(2, 3, dtype=torch.float64) for name in names}
+        for large in LARGE_GRADIENTS
+    ]
 
 
 def new_cases() -> dict[str, Any]:
-    """What average_gradients is to do: the gradients of each rank, and the names of frozen ones."""
+    """Cases of average_gradients: the gradients of each rank, and the names of frozen parameters."""
+    # The gradient of d is missing on all ranks, and each of the others on one rank. So all ranks lack two:
+    # those that skip them call as many collectives as the others, and no rank waits in vain.
     missing = new_gradients("a", "b", "c", "d")
-    # Each rank lacks another gradient, so that one that skips it does not even wait in vain.
     for own, name in zip(missing, ("a", "b", "c"), strict=True):
-        own[name] = own["d"] = None
+        own[name] = None
+        own["d"] = None
+    # The frozen scale has a gradient, the frozen shift has none.
     frozen = new_gradients("weight", "scale", "shift")
     for own in frozen:
         own["shift"] = None
@@ -562,7 +578,7 @@ def new_cases() -> dict[str, Any]:
 
 
 def in_group(student: Student) -> dict[str, Any]:
-    """What goes into the one launch that many tests share, and what the probe has seen there."""
+    """The arguments of the one launch that many tests share, and what its ranks report."""
 
     def ask() -> dict[str, Any]:
         parameters = [new_parameters() for _ in range(RANKS)]
@@ -574,14 +590,14 @@ def in_group(student: Student) -> dict[str, Any]:
 
 
 def by_rank(student: Student, part: str) -> list[Any]:
-    """What a part of the launch returned on each rank; what it raised instead is told."""
+    """What a part of the launch returned on each rank; if it raised, the test fails and says so."""
     ranks, values = in_group(student)["ranks"], []
     for rank in range(RANKS):
         told = f"On rank {rank} your code did not come to its end."
         attempt = entry(ranks, rank, part, kind=dict, told=told)
         error, message = str(attempt.get("error")), str(attempt.get("message"))
         if error == "NotImplementedError":
-            student.run("unwritten", message)
+            student.run("raise_unwritten", message)
         assert not ("Connection closed" in message or "Timed out" in message), (
             f"Rank {rank} waited for the other ranks in vain: every rank has to call the same "
             "collectives, in the same order."
@@ -603,9 +619,11 @@ def check_average(student: Student, name: str) -> None:
 
 
 def new_steps(number: int) -> tuple[list[int], list[float]]:
-    """What so many steps return and take: the first ones are slow, and no two are alike."""
+    """What so many steps return and take: as many as are warm-up by default are slow."""
     samples = random.sample(range(10, 100), number)
-    seconds = [random.uniform(1.0, 2.0) + 4.0 * (i < 5) for i in range(number)]
+    seconds = [random.uniform(1.0, 2.0) for _ in range(number)]
+    for i in range(DEFAULT_WARMUP):
+        seconds[i] += SLOWER_STEP
     return samples, seconds
 
 
@@ -648,13 +666,14 @@ def seconds_per_call(inputs: Tensor, costs: list[dict[str, float]]) -> dict[str,
 
 
 def watched_overheads(student: Student) -> dict[str, Any]:
-    """What measure_overheads gets on two ranks, and what was seen there."""
+    """The arguments of measure_overheads on two ranks, and what was seen there."""
 
     def ask() -> dict[str, Any]:
         parameters = {**new_parameters(), "scale": torch.randn(4)}
         inputs, costs = torch.randn(5, 3), [new_costs(), new_costs()]
-        costs[0]["average"] += 1.0
-        costs[1]["row"] += 1.0
+        # Rank 0 is slower at reducing gradients, and rank 1 at splitting, although it has fewer rows.
+        costs[0]["average"] += SLOWER_CALL
+        costs[1]["row"] += SLOWER_CALL
         seen = student.run("overheads", parameters, ["scale"], inputs, costs)
         return {"parameters": parameters, "inputs": inputs, "costs": costs, "seen": seen}
 
@@ -662,19 +681,20 @@ def watched_overheads(student: Student) -> dict[str, Any]:
 
 
 def check_overhead(student: Student, name: str) -> None:
-    given = watched_overheads(student)
-    right = seconds_per_call(given["inputs"], given["costs"])
-    assert_close(entry(given["seen"], "result", name), right[name], what=f"the seconds of {name}")
+    overheads = watched_overheads(student)
+    right = seconds_per_call(overheads["inputs"], overheads["costs"])[name]
+    assert_close(entry(overheads["seen"], "result", name), right, what=f"the seconds of {name}")
 
 
 def watched_benchmark(student: Student) -> dict[str, Any]:
-    """What benchmark gets for two ranks and one, and what was seen there."""
+    """The arguments of benchmark on two ranks and on one, and what was seen there."""
 
     def ask() -> dict[str, Any]:
+        # Those of rank 0, of rank 1, and of the process that launches them.
         parameters = [new_parameters() for _ in range(3)]
         inputs, targets = new_batch(7)
-        # What is measured by world size: where nothing is launched, in one rank, in two.
-        rates = [[random.uniform(10.0, 90.0) for _ in range(max(n, 1))] for n in range(3)]
+        # The throughput that each rank measures, by world size.
+        rates = {n: [random.uniform(10.0, 90.0) for _ in range(n)] for n in (1, 2)}
         steps, warmup = random.sample(range(1, 9), 2)
         options = {"world_sizes": [2, 1], "steps": steps, "warmup": warmup}
         arguments = parameters, inputs, targets, rates, BENCHMARK_STEPS, options

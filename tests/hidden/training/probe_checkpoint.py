@@ -35,9 +35,12 @@ def draws() -> dict[str, Any]:
     """The next uniform and normal numbers of each global generator, which is put back where it was."""
     states: Any = random.getstate(), np.random.get_state(), torch.get_rng_state()
     numbers = {
-        "Python's random": [[random.random() for _ in range(20)], random.gauss(0, 1)],
-        "NumPy": [np.random.rand(20).tolist(), np.random.randn(2).tolist()],
-        "torch": [torch.rand(20).tolist(), torch.randn(2).tolist()],
+        "Python's random": {
+            "uniform": [random.random() for _ in range(20)],
+            "normal": random.gauss(0, 1),
+        },
+        "NumPy": {"uniform": np.random.rand(20).tolist(), "normal": np.random.randn(2).tolist()},
+        "torch": {"uniform": torch.rand(20).tolist(), "normal": torch.randn(2).tolist()},
     }
     random.setstate(states[0])
     np.random.set_state(states[1])
@@ -46,14 +49,13 @@ def draws() -> dict[str, Any]:
 
 
 def arrange(state: dict[str, Any]) -> None:
-    """Put all generators where they are to be: states are sent, for a seed could be drawn from again."""
-    words, numpys_words = state["words"].tolist()
-    position, numpys_position = state["positions"]
-    normal, numpys_normal = state["normals"]
-    random.setstate((3, (*words, position), normal))
-    numpys = np.array(numpys_words, dtype=np.uint32), numpys_position
-    in_hand = (0, 0.0) if numpys_normal is None else (1, numpys_normal)
-    np.random.set_state(("MT19937", *numpys, *in_hand))
+    """Put all generators into this state, which no seed leads to: what follows a seed could be drawn again."""
+    pythons, numpys = state["Python's random"], state["NumPy"]
+    words = (*pythons["words"].tolist(), pythons["position"])
+    random.setstate((3, words, pythons["normal"]))
+    numpys_words = np.array(numpys["words"].tolist(), dtype=np.uint32)
+    in_hand = (0, 0.0) if numpys["normal"] is None else (1, numpys["normal"])
+    np.random.set_state(("MT19937", numpys_words, numpys["position"], *in_hand))
     torch.set_rng_state(state["torch"])
 
 
@@ -66,12 +68,13 @@ def arranged(module: Any, states: list[Any]) -> list[Any]:
     return drawn
 
 
-def taken(module: Any, state: dict[str, Any], noises: list[Any]) -> dict[str, Any]:
+def taken(module: Any, state: dict[str, Any], disturbances: list[Any]) -> dict[str, Any]:
     """What is drawn after a state was taken, and each time after it was set again."""
     arrange(state)
     own = module.random_state()
     after = draws()
-    return {"after": after, "again": draws_after_setting(module, own, noises)}
+    again = draws_after_setting(module, own, disturbances)
+    return {"after taking": after, "after setting": again}
 
 
 def written(module: Any, state: dict[str, Any]) -> dict[str, Any]:
@@ -86,25 +89,25 @@ def written(module: Any, state: dict[str, Any]) -> dict[str, Any]:
     return {"dict": isinstance(own, dict), "error": error, "file": file.getvalue()}
 
 
-def from_file(module: Any, file: bytes, noises: list[Any]) -> list[Any]:
+def from_file(module: Any, file: bytes, disturbances: list[Any]) -> list[Any]:
     """What is drawn each time after a state was set that another process has written."""
     _, state = read(io.BytesIO(file))
-    return draws_after_setting(module, state, noises)
+    return draws_after_setting(module, state, disturbances)
 
 
-def draws_after_setting(module: Any, state: Any, noises: list[Any]) -> list[Any]:
-    """What is drawn after a state is set, from each pair of noises: other states of the generators.
+def draws_after_setting(module: Any, state: Any, disturbances: list[Any]) -> list[Any]:
+    """What is drawn each time after this state was set, with the generators disturbed before.
 
-    In the first one another state is taken, in the second one this state is set.
+    A disturbance is a pair of states: another state is taken in the first one, this state is set in the second.
     """
-    again = []
-    for taken_in, set_in in noises:
+    drawn = []
+    for taken_in, set_in in disturbances:
         arrange(taken_in)
         module.random_state()
         arrange(set_in)
         module.set_random_state(state)
-        again.append(draws())
-    return again
+        drawn.append(draws())
+    return drawn
 
 
 def read(file: Any) -> tuple[str | None, Any]:
@@ -212,7 +215,7 @@ def undisturbed(module: Any, starts: dict[str, Any]) -> dict[str, Any]:
     trainings = {}
     for kind, start in starts.items():
         training = to_save(kind, start)
-        trainings[kind] = {"saved": training.facts(), "went on": training.run_epoch()}
+        trainings[kind] = {"when saved": training.facts(), "an epoch later": training.run_epoch()}
     return trainings
 
 
@@ -229,13 +232,13 @@ def folder() -> Iterator[Path]:
 def saved(module: Any, kind: str, start: dict[str, Any], epoch: int) -> dict[str, Any]:
     """How saving leaves a training, and the file's bytes, if there is a file."""
     training = to_save(kind, start)
-    held = training.facts()["objects"]
+    before = training.facts()["objects"]
     with folder() as place:
         path = place / "saved.pt"
         objects = training.model, training.optimizer, epoch, training.scheduler
         module.save_checkpoint(str(path), *objects)
         content = path.read_bytes() if path.is_file() else None
-    return {"objects": held, "left": training.facts(), "file": content}
+    return {"objects before": before, "after": training.facts(), "file": content}
 
 
 def saved_on_a_gpu(module: Any, *arguments: Any) -> dict[str, Any]:
@@ -252,16 +255,16 @@ def resumed(
     module: Any,
     kind: str,
     start: dict[str, Any],
-    noise: dict[str, Any],
+    disturbance: dict[str, Any],
     file: bytes,
     names: list[str],
 ) -> dict[str, Any]:
-    """A training that goes on from a file, in a process that knows nothing of the one that was saved.
+    """How a training stands that goes on from a file, in a process that knows nothing of the saved one.
 
     Its objects have been used, and those that are named are given to load_checkpoint.
     """
     training = Training(kind, start, OTHER_EPOCHS)
-    arrange(noise)
+    arrange(disturbance)
     training.model[:3].eval()
     before = training.facts()
     objects = [getattr(training, name) for name in names]
@@ -270,16 +273,16 @@ def resumed(
         path.write_bytes(file)
         value = module.load_checkpoint(str(path), *objects)
         loaded = training.facts()
-        went_on = None
+        later = None
         if "optimizer" in names:
-            went_on = training.run_epoch()
+            later = training.run_epoch()
         # A file is there to be read more than once, by objects that have gone on since.
         again = module.load_checkpoint(Path("saved.pt"), *objects)
     return {
         "values": [value, again],
         "before": before,
         "loaded": loaded,
-        "resumed": went_on,
+        "an epoch later": later,
         "loaded again": training.facts(),
     }
 
@@ -330,7 +333,7 @@ def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
 
 
 def other_models(module: Any, start: dict[str, Any]) -> dict[str, Any]:
-    """How it ends for models of other architectures."""
+    """How load_checkpoint ends for models of other architectures."""
     training, width = Training("unstarted", start, 0), width_of(start)
     models = {
         "more layers": network(width, nn.Linear(1, 1)),
@@ -344,6 +347,7 @@ def other_models(module: Any, start: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusal(module: Any, model: nn.Module) -> dict[str, Any]:
+    """Whether load_checkpoint refuses the file for this model, and whether a Flag in it was unpickled."""
     refused = False
     try:
         module.load_checkpoint("saved.pt", model)

@@ -127,11 +127,13 @@ def loader(module: Any, passes: list[list[Batch]]) -> Passes:
     return Passes(passes)
 
 
-def optimizer(module: Any, model: Scaled, lr: float, shrink: float, left: float) -> Any:
-    """An optimizer that shrinks the weight before it steps, and takes what is not finite for 0.
+def rough(
+    module: Any, model: Scaled, lr: float, shrink_weight: float, shrink_gradient: float
+) -> Any:
+    """An optimizer that shrinks the weight before each step, and the gradient after it.
 
-    It multiplies the gradient by `left` afterwards, which stands in no attribute, so that no norm can be
-    corrected by it.
+    An entry of the gradient that is not finite counts as 0. `shrink_gradient` stands in no attribute, so that
+    no norm that was taken too late can be corrected by it.
     """
 
     class Rough(torch.optim.Optimizer):
@@ -142,11 +144,11 @@ def optimizer(module: Any, model: Scaled, lr: float, shrink: float, left: float)
             for group in self.param_groups:
                 for parameter in group["params"]:
                     gradient = torch.nan_to_num(parameter.grad, 0.0, 0.0, 0.0)
-                    parameter.mul_(group["shrink"]).sub_(group["lr"] * gradient)
-                    parameter.grad.mul_(left)
+                    parameter.mul_(group["shrink_weight"]).sub_(group["lr"] * gradient)
+                    parameter.grad.mul_(shrink_gradient)
             return value
 
-    return Rough([model.linear.weight], {"lr": lr, "shrink": shrink})
+    return Rough([model.linear.weight], {"lr": lr, "shrink_weight": shrink_weight})
 
 
 # --- compare_initializations ---------------------------------------------------------------------

@@ -13,12 +13,12 @@ from grader.judge.student import Student
 
 LIBRARIES = ("torch", "NumPy", "Python's random")
 # What is handed to load_checkpoint.
+MODEL = ["model"]
+NO_SCHEDULER = ["model", "optimizer"]
 ALL = ["model", "optimizer", "scheduler"]
-ONE, TWO = ALL[:1], ALL[:2]
-# The kinds of trainings in the probe: the scheduler, or one without, which is saved after epoch 0, before its
-# first step.
-KINDS = ("unstarted", "ReduceLROnPlateau", "OneCycleLR")
+# The kinds of trainings in the probe go by their schedulers. One has none, and is saved before its first step.
 SCHEDULED = ("ReduceLROnPlateau", "OneCycleLR")
+KINDS = ("unstarted", *SCHEDULED)
 OTHER_MODELS = ("more layers", "fewer layers", "more outputs", "more buffers")
 
 
@@ -30,7 +30,7 @@ OTHER_MODELS = ("more layers", "fewer layers", "more outputs", "more buffers")
 @pytest.mark.hint("random.getstate() is taken, and random.setstate sets it.")
 def test_state_of_python(student: Student) -> None:
     """A state brings back what Python's random draws."""
-    check_set("Python's random", student)
+    check_set(student, "Python's random")
 
 
 @pytest.mark.points(3)
@@ -38,7 +38,7 @@ def test_state_of_python(student: Student) -> None:
 @pytest.mark.hint("np.random.get_state() is taken, and np.random.set_state sets it.")
 def test_state_of_numpy(student: Student) -> None:
     """A state brings back what NumPy draws."""
-    check_set("NumPy", student)
+    check_set(student, "NumPy")
 
 
 @pytest.mark.points(3)
@@ -46,7 +46,7 @@ def test_state_of_numpy(student: Student) -> None:
 @pytest.mark.hint("torch.get_rng_state() is taken, and torch.set_rng_state sets it.")
 def test_state_of_torch(student: Student) -> None:
     """A state brings back what torch draws."""
-    check_set("torch", student)
+    check_set(student, "torch")
 
 
 @pytest.mark.points(2)
@@ -57,7 +57,8 @@ def test_taking_draws_nothing(student: Student) -> None:
     """Taking a state changes no generator."""
     for report, right in taken_states(student):
         for library in LIBRARIES:
-            check_draws(library, entry(report, "after"), right, "after random_state()")
+            draws = entry(report, "after taking")
+            check_draws(library, draws, right, "after random_state()")
 
 
 @pytest.mark.points(3)
@@ -72,10 +73,10 @@ def test_state_is_plain(student: Student) -> None:
     told = f"The state is not plain data: torch.load with weights_only=True {error}."
     assert error is None, told
     file = entry(report, "file", kind=bytes)
-    again = student.anew("from_file", file, new_noises())
+    draws = entry(student.anew("from_file", file, new_disturbances()), 0)
     when = "after a state came back from a file and was set in another process"
     for library in LIBRARIES:
-        check_draws(library, entry(again, 0), right, when)
+        check_draws(library, draws, right, when)
 
 
 # --- set_random_state ----------------------------------------------------------------------------
@@ -87,9 +88,9 @@ def test_state_is_plain(student: Student) -> None:
 def test_set_again(student: Student) -> None:
     """A state may be set again and again, and after others were taken."""
     for report, right in taken_states(student):
-        for i in range(2):
+        for draws in entry(report, "after setting", kind=list, count=2):
             when = "after a state was set again, and others were taken since"
-            check_draws("torch", entry(report, "again", i), right, when)
+            check_draws("torch", draws, right, when)
 
 
 @pytest.mark.points(3)
@@ -98,11 +99,11 @@ def test_set_again(student: Student) -> None:
 def test_numbers_in_hand(student: Student) -> None:
     """A state has the normal number that a generator keeps in hand for the next call, if it does."""
     for report, right in taken_states(student):
-        for i in range(2):
+        for draws in entry(report, "after setting", kind=list, count=2):
             for library in LIBRARIES:
-                normal = entry(report, "again", i, library, 1)
+                normal = entry(draws, library, "normal")
                 what = f"what {library} draws of normal numbers after a state was set"
-                assert_equal(normal, right[library][1], what=what)
+                assert_equal(normal, right[library]["normal"], what=what)
 
 
 # --- save_checkpoint -----------------------------------------------------------------------------
@@ -141,9 +142,10 @@ def test_saves_everything(student: Student) -> None:
 def test_saving_changes_nothing(student: Student) -> None:
     """Saving changes no weight, no state, no mode and no random state."""
     report = resumed(student, "OneCycleLR")
-    right = {**report["saved"], "objects": entry(report, "objects")}
-    for name, before in right.items():
-        assert_equal(entry(report, "left", name), before, what=f"the {name} after save_checkpoint")
+    before = {**report["right when saved"], "objects": entry(report, "objects before saving")}
+    for name, value in before.items():
+        left = entry(report, "after saving", name)
+        assert_equal(left, value, what=f"the {name} after save_checkpoint")
 
 
 # --- load_checkpoint -----------------------------------------------------------------------------
@@ -154,7 +156,7 @@ def test_saving_changes_nothing(student: Student) -> None:
 @pytest.mark.hint("Without an optimizer: model.load_state_dict, and no set_random_state.")
 def test_loads_a_model(student: Student) -> None:
     """Without an optimizer the weights are restored, and no random state."""
-    report = resumed(student, "ReduceLROnPlateau", ONE)
+    report = resumed(student, "ReduceLROnPlateau", MODEL)
     check_weights(report)
     when = "after load_checkpoint without an optimizer, which leaves the random states alone"
     for library in LIBRARIES:
@@ -167,7 +169,7 @@ def test_loads_a_model(student: Student) -> None:
 @pytest.mark.hint("return checkpoint['epoch'] + 1")
 def test_next_epoch(student: Student) -> None:
     """The result is the epoch after the saved one, with an optimizer and without."""
-    for kind, names in (("ReduceLROnPlateau", ONE), ("unstarted", TWO)):
+    for kind, names in (("ReduceLROnPlateau", MODEL), ("unstarted", NO_SCHEDULER)):
         epoch = trainings(student).epochs[kind]
         values = entry(resumed(student, kind, names), "values")
         what = f"the list of two results for a file that was saved after epoch {epoch}"
@@ -179,7 +181,7 @@ def test_next_epoch(student: Student) -> None:
 @pytest.mark.hint("model.state_dict() has parameters and buffers, and load_state_dict takes both.")
 def test_buffers(student: Student) -> None:
     """The running statistics of batch normalization are restored with the weights."""
-    check_same(resumed(student, "ReduceLROnPlateau", ONE), "buffers")
+    check_same(resumed(student, "ReduceLROnPlateau", MODEL), "buffers")
 
 
 @pytest.mark.points(1)
@@ -189,7 +191,7 @@ def test_buffers(student: Student) -> None:
 @pytest.mark.hint("model.load_state_dict(...) is enough: no train(), no eval(), no zero_grad().")
 def test_leaves_modes(student: Student) -> None:
     """Modes, requires_grad and .grad are left as they are."""
-    for names in (ALL, ONE):
+    for names in (ALL, MODEL):
         report = resumed(student, "ReduceLROnPlateau", names)
         for name in ("modes", "gradients", "requires_grad", "grad mode"):
             before = entry(report, "before", name)
@@ -202,13 +204,13 @@ def test_leaves_modes(student: Student) -> None:
 @pytest.mark.hint("load_state_dict of model and optimizer; set_random_state comes last.")
 def test_resumes(student: Student) -> None:
     """New objects, whatever they have done before, go on bit for bit as if nothing had happened."""
-    for kind, names in (("unstarted", TWO), ("ReduceLROnPlateau", ALL)):
+    for kind, names in (("unstarted", NO_SCHEDULER), ("ReduceLROnPlateau", ALL)):
         report = resumed(student, kind, names)
         check_restored(report)
         for name in ("weights", "state"):
-            went_on = report["went on"][name]
+            right = report["right an epoch later"][name]
             what = f"the {name} an epoch after load_checkpoint"
-            assert_equal(entry(report, "resumed", name), went_on, what=what)
+            assert_equal(entry(report, "an epoch later", name), right, what=what)
         check_restored(report, "loaded again")
 
 
@@ -223,8 +225,9 @@ def test_resumes_a_scheduler(student: Student) -> None:
         check_same(report, "scheduler", "loaded again")
     # The rates of ReduceLROnPlateau depend on losses, and so on all that is restored.
     report = resumed(student, "OneCycleLR")
-    what = "the options an epoch after load_checkpoint"
-    assert_equal(entry(report, "resumed", "options"), report["went on"]["options"], what=what)
+    options = entry(report, "an epoch later", "options")
+    right = report["right an epoch later"]["options"]
+    assert_equal(options, right, what="the options an epoch after load_checkpoint")
 
 
 @pytest.mark.points(4)
@@ -234,10 +237,10 @@ def test_resumes_a_scheduler(student: Student) -> None:
 )
 def test_resumes_the_draws(student: Student) -> None:
     """With an optimizer all three generators draw what they drew after the checkpoint was saved."""
-    report = resumed(student, "unstarted", TWO)
+    report = resumed(student, "unstarted", NO_SCHEDULER)
     for library in LIBRARIES:
-        now, right = entry(report, "loaded", "draws"), report["saved"]["draws"]
-        check_draws(library, now, right, "after load_checkpoint")
+        right = report["right when saved"]["draws"]
+        check_draws(library, entry(report, "loaded", "draws"), right, "after load_checkpoint")
 
 
 @pytest.mark.points(2)
@@ -246,7 +249,7 @@ def test_resumes_the_draws(student: Student) -> None:
 @pytest.mark.hint("If there is a scheduler, and no state for it in the file: raise ValueError(...)")
 def test_scheduler(student: Student) -> None:
     """A scheduler for which the file has no state is a ValueError; an optimizer alone is fine."""
-    check_restored(resumed(student, "OneCycleLR", TWO))
+    check_restored(resumed(student, "OneCycleLR", NO_SCHEDULER))
     call = "load_checkpoint with a scheduler, from a file without one,"
     with must_raise(ValueError, mentions="scheduler", call=call):
         student.run("without_scheduler", new_start(new_width()))
@@ -258,7 +261,7 @@ def test_scheduler(student: Student) -> None:
 @pytest.mark.hint('torch.load(path, map_location="cpu", weights_only=True)')
 def test_file_from_a_gpu(student: Student) -> None:
     """A file whose tensors were saved on a GPU loads on a machine without one."""
-    check_weights(resumed(student, "ReduceLROnPlateau", ONE, probe="saved_on_a_gpu"))
+    check_weights(resumed(student, "ReduceLROnPlateau", MODEL, probe="saved_on_a_gpu"))
 
 
 @pytest.mark.points(2)
@@ -298,15 +301,23 @@ def new_state(*, in_hand: bool) -> dict[str, Any]:
     # A state of torch begins with the seed of its generator, which is to tell nothing.
     state[:7] = torch.randint(256, (7,), dtype=torch.uint8)
     return {
-        "words": torch.randint(2**32, (2, 624)),
-        "positions": [random.randint(1, 624) for _ in range(2)],
-        "normals": [random.gauss(0, 1) if in_hand else None for _ in range(2)],
+        "Python's random": new_twister(in_hand=in_hand),
+        "NumPy": new_twister(in_hand=in_hand),
         "torch": state,
     }
 
 
-def new_noises() -> list[Any]:
-    """What generators hold while states are taken and set: a normal number in hand, or none."""
+def new_twister(*, in_hand: bool) -> dict[str, Any]:
+    """A state of a Mersenne Twister, as that of Python and that of NumPy are."""
+    return {
+        "words": torch.randint(2**32, (624,)),
+        "position": random.randint(1, 624),
+        "normal": random.gauss(0, 1) if in_hand else None,
+    }
+
+
+def new_disturbances() -> list[Any]:
+    """Two pairs of other states: in the first of a pair a state is taken, in the second a state is set."""
     pairs = ((False, True), (True, False))
     return [[new_state(in_hand=in_hand) for in_hand in pair] for pair in pairs]
 
@@ -339,27 +350,26 @@ def drawn_states(student: Student) -> list[tuple[Any, Any]]:
 
 
 def taken_states(student: Student) -> list[tuple[Any, Any]]:
-    """Reports on both states, which are taken and set again, and what is right for each."""
+    """Reports on both states, which are taken and set again, and what is to be drawn after each."""
     states = drawn_states(student)
 
     def ask() -> list[Any]:
-        return [student.run("taken", state, new_noises()) for state, _ in states]
+        return [student.run("taken", state, new_disturbances()) for state, _ in states]
 
     reports = student.once("taken", ask)
     return [(report, right) for report, (_, right) in zip(reports, states, strict=True)]
 
 
-def check_set(library: str, student: Student) -> None:
+def check_set(student: Student, library: str) -> None:
     """A generator draws again what it drew after the state was taken."""
     for report, right in taken_states(student):
         when = "after set_random_state(random_state())"
-        check_draws(library, entry(report, "again", 0), right, when)
+        check_draws(library, entry(report, "after setting", 0), right, when)
 
 
-def check_draws(library: str, actual: Any, right: Any, when: str) -> None:
+def check_draws(library: str, draws: Any, right: Any, when: str) -> None:
     """A generator draws the uniform numbers that it should: normal ones have a test of their own."""
-    numbers = entry(actual, library, 0)
-    wanted = entry(right, library, 0)
+    numbers, wanted = entry(draws, library, "uniform"), entry(right, library, "uniform")
     assert_equal(numbers, wanted, what=f"the list of what {library} draws {when}")
 
 
@@ -388,23 +398,30 @@ def trainings(student: Student) -> Trainings:
 def resumed(
     student: Student, kind: str, names: list[str] = ALL, probe: str = "saved"
 ) -> dict[str, Any]:
-    """A training that was saved in one sandbox, is resumed in another, and went on in a third one.
+    """Reports on a training that was saved in one sandbox and resumed in another, by objects with these names.
 
-    What is compared with "saved" and "went on" comes from where no student's code runs, so that to keep
-    objects in memory or to tell the same twice is of no use.
+    From saving there are "objects before saving" and "after saving", from resuming "values", "before",
+    "loaded", "an epoch later" and "loaded again". "right when saved" and "right an epoch later" come from a
+    third sandbox, where no student's code runs, so that to keep objects in memory or to tell the same twice is
+    of no use.
     """
     starts, undisturbed, saved_after = trainings(student)
     start = starts[kind]
 
     def ask() -> dict[str, Any]:
-        left = student.run(probe, kind, start, saved_after[kind])
-        file = entry(left, "file", kind=bytes, told="There is no file at path.")
-        # It goes on with the same data, from other weights.
+        saving = student.run(probe, kind, start, saved_after[kind])
+        file = entry(saving, "file", kind=bytes, told="There is no file at path.")
+        # The training goes on with the same data, from other weights.
         other = new_start(len(start["weights"]["0.bias"])) | {"inputs": start["inputs"]}
-        noise = new_state(in_hand=False)
-        report = student.anew("resumed", kind, other, noise, file, names)
-        before = {"left": entry(left, "left", kind=dict), "objects": entry(left, "objects")}
-        return {**entry(report, kind=dict), **before, **undisturbed[kind]}
+        disturbance = new_state(in_hand=False)
+        resuming = student.anew("resumed", kind, other, disturbance, file, names)
+        return {
+            "objects before saving": entry(saving, "objects before"),
+            "after saving": entry(saving, "after"),
+            **entry(resuming, kind=dict),
+            "right when saved": undisturbed[kind]["when saved"],
+            "right an epoch later": undisturbed[kind]["an epoch later"],
+        }
 
     return student.once(f"{kind} {names} {probe}", ask)
 
@@ -412,7 +429,7 @@ def resumed(
 def check_same(report: Any, name: str, loaded: str = "loaded") -> None:
     """What was loaded is what was saved."""
     what = f"the {name} after load_checkpoint"
-    assert_equal(entry(report, loaded, name), report["saved"][name], what=what)
+    assert_equal(entry(report, loaded, name), report["right when saved"][name], what=what)
 
 
 def check_weights(report: Any, loaded: str = "loaded") -> None:

@@ -21,18 +21,24 @@ State = dict[str, Tensor]
 SCHEMES = ["xavier_uniform", "kaiming_normal", "ones"]
 INF, NAN = math.inf, math.nan
 LARGE = 1e25  # its square is beyond float32, and within float64
-randn = functools.partial(torch.randn, dtype=torch.float64)
+randn64 = functools.partial(torch.randn, dtype=torch.float64)
 
 # What the probe's network holds before it is initialized.
 VALUE, GRADIENT = 2.5, 7.0
+# Those of its layers that are not linear.
 OTHER_PARAMETERS = [
-    f"{layer}.{name}" for layer in ("deep.norm", "conv") for name in ("weight", "bias")
+    "deep.norm.weight",
+    "deep.norm.bias",
+    "conv.weight",
+    "conv.bias",
+    "table.weight",
 ]
-OTHER_PARAMETERS.append("table.weight")
-# How far the spread of a weight of so many entries may be off.
+# How far the spread of a random weight of so many entries may be off: six standard errors.
 ENTRIES, SPREAD_RTOL = 10_000, 0.045
+# The mean magnitude of uniform and of normal numbers, in standard deviations.
+UNIFORM_MAGNITUDE, NORMAL_MAGNITUDE = math.sqrt(3) / 2, math.sqrt(2 / math.pi)
 
-# The rate of the probe's optimizers, and what a step of Rough leaves of the parameters.
+# The rate of the probe's optimizers, and by what a step of Rough may multiply the weight.
 LR, SHRINK = 0.05, 0.9
 WEIGHT, BIAS = "linear.weight", "linear.bias"
 LARGEST_START = 10.0  # of a weight with which a training begins
@@ -46,7 +52,7 @@ LARGEST_START = 10.0  # of a weight with which a training begins
 @pytest.mark.hint("Flatten all gradients, put them into one vector, and take its L2 norm.")
 def test_gradient_norm(student: Student) -> None:
     """The norm is the L2 norm of all gradients as one vector, as exact as their dtype allows."""
-    gradients = [LARGE * randn(3, 4), LARGE * randn(()), LARGE * randn(5)]
+    gradients = [LARGE * randn64(3, 4), LARGE * randn64(()), LARGE * randn64(5)]
     what = "the norm of three gradients in float64"
     assert_close(norm(student, gradients), norm_of(gradients), what=what, rtol=1e-7, atol=0.0)
 
@@ -55,7 +61,7 @@ def test_gradient_norm(student: Student) -> None:
 @pytest.mark.hint("Skip a parameter whose .grad is None; think of a model that has no gradients.")
 def test_gradient_norm_of_missing_gradients(student: Student) -> None:
     """A gradient that is None adds nothing, and without any gradient the norm is 0.0."""
-    first, last = randn(2), randn(2, 2)
+    first, last = randn64(2), randn64(2, 2)
     what = "the norm of three gradients of which the second is None"
     assert_close(norm(student, [first, None, last]), norm_of([first, last]), what=what)
     assert_close(norm(student, [None, None]), 0.0, what="the norm of gradients that are all None")
@@ -68,7 +74,7 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
 @pytest.mark.hint("Go once through the parameters, and ask of each whether its .grad is None.")
 def test_gradient_norm_of_any_parameters(student: Student) -> None:
     """The parameters may come from a generator, which has no length, and may be frozen by now."""
-    gradients = [randn(2), randn(3, 2)]
+    gradients = [randn64(2), randn64(3, 2)]
     result = student.function("gradient_norm")(student.made("frozen_ones", gradients))
     assert_close(result, norm_of(gradients), what="the norm of frozen parameters from a generator")
 
@@ -129,17 +135,15 @@ def test_initialize_random_schemes(student: Student) -> None:
     """By xavier_uniform and kaiming_normal weights are uniform and normal, and drawn anew each time."""
     fan_in = random.randrange(46, 55)
     fan_out = ENTRIES // fan_in
-    # The mean magnitude of uniform and of normal numbers, in standard deviations.
-    uniform, normal = math.sqrt(3) / 2, math.sqrt(2 / math.pi)
     xavier, kaiming = math.sqrt(2 / (fan_in + fan_out)), math.sqrt(2 / fan_in)
-    for scheme, spread, shape in (
-        ("xavier_uniform", xavier, uniform),
-        ("kaiming_normal", kaiming, normal),
+    for scheme, deviation, magnitude in (
+        ("xavier_uniform", xavier, UNIFORM_MAGNITUDE * xavier),
+        ("kaiming_normal", kaiming, NORMAL_MAGNITUDE * kaiming),
     ):
         first, second = (weight_after(student, fan_in, fan_out, scheme) for _ in range(2))
         measured = [first.square().mean().sqrt().item(), first.abs().mean().item()]
         what = f"the list of the standard deviation and the mean magnitude of a weight by {scheme}"
-        assert_close(measured, [spread, shape * spread], what=what, rtol=SPREAD_RTOL, atol=0.0)
+        assert_close(measured, [deviation, magnitude], what=what, rtol=SPREAD_RTOL, atol=0.0)
         assert not laws.same(first, second), f"Two calls by {scheme} draw the same: is a seed set?"
 
 
@@ -175,7 +179,8 @@ def test_initialize_changes_nothing_else(student: Student) -> None:
 def test_initialize_unknown_scheme(student: Student) -> None:
     """An unknown scheme is a ValueError that names the known ones, before anything has changed."""
     call = (new_network(student), "xavier_normal")
-    laws.check_errors(student, "initialize", {name: [call] for name in ("scheme", *SCHEMES)})
+    words_in_the_message = ("scheme", *SCHEMES)
+    laws.check_errors(student, "initialize", {word: [call] for word in words_in_the_message})
     told = "Check the scheme first: an unknown one is refused before anything has changed."
     laws.check_changes_nothing(student, "initialize", *call, raises=ValueError, told=told)
 
@@ -194,7 +199,7 @@ def test_norms_of_every_batch(student: Student) -> None:
     """The norm of every batch is recorded, in float64, in the order of epochs and batches."""
     start, batches = new_state(), new_batches(2)
     seen = train(student, start, [batches], epochs=3)
-    right, _ = trained(start, [batches] * 3)
+    right, _ = train_by_hand(start, [batches] * 3)
     assert_close(seen.value, right, what="the tensor of norms of three epochs with two batches")
 
 
@@ -207,8 +212,8 @@ def test_training(student: Student) -> None:
     """Each batch is one step of the optimizer, by its gradient; each epoch is a new pass."""
     start, batches = new_state(), new_batches(3)
     passes = [batches, batches[::-1]]
-    seen = train(student, start, passes, epochs=2, shrink=SHRINK)
-    _, weight = trained(start, passes, shrink=SHRINK)
+    seen = train(student, start, passes, epochs=2, shrink_weight=SHRINK)
+    _, weight = train_by_hand(start, passes, shrink_weight=SHRINK)
     check_parameters(seen, {WEIGHT: weight})
 
 
@@ -218,9 +223,9 @@ def test_training(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch, and nothing about the mode afterwards.")
 def test_train_mode(student: Student) -> None:
     """The model is trained in train mode, also where it was in eval mode, and is left in it."""
-    start, batches = {**new_state(), "offset": randn(2)}, new_batches(2)
+    start, batches = {**new_state(), "offset": randn64(2)}, new_batches(2)
     seen = train(student, start, [batches])
-    _, weight = trained(start, [batches])
+    _, weight = train_by_hand(start, [batches])
     check_parameters(seen, {WEIGHT: weight})
     modes = entry(seen.after(0), "training", kind=dict)
     assert_equal(modes, dict.fromkeys(modes, True), what="the dict of training modes afterwards")
@@ -231,7 +236,7 @@ def test_train_mode(student: Student) -> None:
 @pytest.mark.hint("gradient_norm(model.parameters())")
 def test_parameters_outside_the_optimizer(student: Student) -> None:
     """The norm is over all the model's parameters, not only those that the optimizer holds."""
-    start, batches = {**new_state(), BIAS: randn(2)}, new_batches(1)
+    start, batches = {**new_state(), BIAS: randn64(2)}, new_batches(1)
     seen = train(student, start, [batches])
     right = torch.tensor([[norm_of(gradients_of(start, batches[0]))]]).double()
     what = "the norm of a weight and a bias, where the optimizer holds the weight alone"
@@ -244,8 +249,8 @@ def test_parameters_outside_the_optimizer(student: Student) -> None:
 def test_stale_gradients(student: Student) -> None:
     """Gradients from before the training do not count."""
     start, batches = new_state(), new_batches(2)
-    seen = train(student, start, [batches], old_gradient=randn(2, 3))
-    right, _ = trained(start, [batches])
+    seen = train(student, start, [batches], old_gradient=randn64(2, 3))
+    right, _ = train_by_hand(start, [batches])
     assert_close(seen.value, right, what="the tensor of norms of a model that had gradients before")
 
 
@@ -256,8 +261,8 @@ def test_stale_gradients(student: Student) -> None:
 def test_norms_before_the_step(student: Student) -> None:
     """The norm is taken before the optimizer's step, which may change the gradients."""
     start, batches = new_state(), new_batches(2)
-    seen = train(student, start, [batches], left=random.uniform(0.2, 0.8))
-    right, _ = trained(start, [batches])
+    seen = train(student, start, [batches], shrink_gradient=random.uniform(0.2, 0.8))
+    right, _ = train_by_hand(start, [batches])
     what = "the tensor of norms with an optimizer that shrinks the gradients as it steps"
     assert_close(seen.value, right, what=what)
 
@@ -271,8 +276,8 @@ def test_non_finite_norms(student: Student) -> None:
     start, batches = new_state(), new_batches(3)
     batches[0][0][0, 0] = INF
     batches[1][0][0, 0] = NAN
-    seen = train(student, start, [batches], shrink=SHRINK)
-    right, weight = trained(start, [batches], shrink=SHRINK)
+    seen = train(student, start, [batches], shrink_weight=SHRINK)
+    right, weight = train_by_hand(start, [batches], shrink_weight=SHRINK)
     assert_close(seen.value, right, what="the tensor of norms with infinite and NaN inputs")
     check_parameters(seen, {WEIGHT: weight})
 
@@ -282,7 +287,7 @@ def test_non_finite_norms(student: Student) -> None:
 @pytest.mark.hint("Begin with: if epochs < 1, raise a ValueError that names epochs.")
 def test_epochs_below_one(student: Student) -> None:
     """Fewer than one epoch is a ValueError."""
-    call = training(student, new_state(), [new_batches(1)])
+    call = training_arguments(student, new_state(), [new_batches(1)])
     laws.check_errors(student, "train_with_monitor", {"epochs": [(*call, 0)]}, fine=(*call, 1))
 
 
@@ -291,7 +296,7 @@ def test_epochs_below_one(student: Student) -> None:
 @pytest.mark.hint("Set no seed in train_with_monitor, and draw no random numbers of your own.")
 def test_random_state_kept(student: Student) -> None:
     """Training seeds nothing, and draws no random numbers where the model draws none."""
-    call = training(student, new_state(), [new_batches(1)])
+    call = training_arguments(student, new_state(), [new_batches(1)])
     laws.check_changes_nothing(student, "train_with_monitor", *call, 1, only=("random",))
 
 
@@ -317,7 +322,7 @@ def test_compare_initializations(student: Student) -> None:
     loader = student.made("loader", [batches])
     result = compare(student, loader, lr=lr, epochs=2, seed=seed)
     start, _ = starts(student, seed)[0]
-    norms, _ = trained(start, [batches] * 2, lr=lr)
+    norms, _ = train_by_hand(start, [batches] * 2, lr=lr)
     means = entry(result, SCHEMES[0], default=None)
     assert_close(means, norms.mean(dim=1), what=f'the means for "{SCHEMES[0]}"')
 
@@ -334,7 +339,7 @@ def test_compare_seeds_each_scheme(student: Student) -> None:
     right = []
     for start, orders in starts(student, seed):
         passes = [[batches[i] for i in order] for order in orders]
-        norms, _ = trained(start, passes)
+        norms, _ = train_by_hand(start, passes)
         right.append(norms.mean(dim=1))
     means = [entry(result, scheme, default=None) for scheme in SCHEMES]
     what = "the list of the means of all schemes, with a loader that shuffles"
@@ -349,7 +354,7 @@ def test_compare_defaults(student: Student) -> None:
     batches = new_batches(1)
     result = compare(student, student.made("loader", [batches]))
     start, _ = starts(student, 0)[0]
-    norms, _ = trained(start, [batches] * 50, lr=0.01)
+    norms, _ = train_by_hand(start, [batches] * 50, lr=0.01)
     means = entry(result, SCHEMES[0], default=None)
     assert_close(means, norms[:, 0], what=f'the means for "{SCHEMES[0]}" with the defaults')
 
@@ -408,7 +413,7 @@ def test_diagnose_first_five(student: Student) -> None:
 @pytest.mark.hint("Compare, and write into nothing: functions that end in an underscore do.")
 def test_diagnose_changes_nothing(student: Student) -> None:
     """The tensor of norms is left as it is."""
-    laws.check_changes_nothing(student, "diagnose", randn(8), only=("0.values",))
+    laws.check_changes_nothing(student, "diagnose", randn64(8), only=("0.values",))
 
 
 # --- plot_gradient_norms -------------------------------------------------------------------------
@@ -494,13 +499,13 @@ def weight_after(student: Student, fan_in: int, fan_out: int, scheme: str) -> Te
     """The weight of a linear layer of these sizes after initialize."""
     model = student.made("nested_layer", fan_in, fan_out)
     seen = laws.observe(student, "initialize", model, scheme).checked()
-    weight = entry(seen.after(0), "parameters", "0.weight", "values", default=None)
+    weight = entry(seen.after(0, "parameters"), "0.weight", "values", default=None)
     return assert_tensor(weight, shape=(fan_out, fan_in), what="the weight after initialize")
 
 
 def check_parameters(seen: laws.Observation, right: State) -> None:
     """These parameters of the model have these values after the call."""
-    facts = entry(seen.after(0), "parameters", kind=dict)
+    facts = seen.after(0, "parameters")
     after = {name: entry(facts, name, "values", default=None) for name in right}
     assert_close(after, right, what=f"the dict of the parameters {', '.join(right)} afterwards")
 
@@ -515,61 +520,62 @@ def new_seed() -> int:
 def new_batches(count: int) -> list[Batch]:
     """Batches of different sizes and norms, the largest and smallest neither first nor last."""
     shifts = (5, 2, 7, 4, 3)
-    return [(randn(4 + i, 3), randn(4 + i, 2) + 3 * shifts[i]) for i in range(count)]
+    return [(randn64(4 + i, 3), randn64(4 + i, 2) + 3 * shifts[i]) for i in range(count)]
 
 
 def new_state() -> State:
     """A state of the probe's Scaled without a bias, which is the same in both modes."""
-    return {"scale": randn(3), "offset": torch.zeros(2).double(), WEIGHT: randn(2, 3)}
+    return {"scale": randn64(3), "offset": torch.zeros(2).double(), WEIGHT: randn64(2, 3)}
 
 
 def gradients_of(state: State, batch: Batch) -> list[Tensor]:
     """The gradients of the probe's loss, mean((outputs - 2 targets)²), by the weight and the bias."""
     inputs, targets = batch
     x = inputs * state["scale"]
-    outputs = x @ state[WEIGHT].T + state["offset"]
-    if BIAS in state:
-        outputs = outputs + state[BIAS]
+    outputs = x @ state[WEIGHT].T + state["offset"] + state.get(BIAS, 0.0)
     by_outputs = 2 * (outputs - 2 * targets) / outputs.numel()
-    return [by_outputs.T @ x, by_outputs.sum(0)] if BIAS in state else [by_outputs.T @ x]
+    gradients = [by_outputs.T @ x]
+    if BIAS in state:
+        gradients.append(by_outputs.sum(0))
+    return gradients
 
 
-def trained(
-    state: State, passes: list[list[Batch]], *, lr: float = LR, shrink: float = 1.0
+def train_by_hand(
+    state: State, passes: list[list[Batch]], *, lr: float = LR, shrink_weight: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """The norms `(epochs, batches)` of a training without a bias, and the weight afterwards.
+    """The right norms `(epochs, batches)` of a training without a bias, and the weight afterwards.
 
-    What is not finite in a gradient counts as 0 in its step.
+    Each step is that of the probe's Rough: an entry of the gradient that is not finite counts as 0.
     """
     weight, norms = state[WEIGHT], []
     for batches in passes:
         for batch in batches:
             (gradient,) = gradients_of({**state, WEIGHT: weight}, batch)
             norms.append(norm_of([gradient]))
-            weight = shrink * weight - lr * gradient.nan_to_num(0.0, 0.0, 0.0)
+            weight = shrink_weight * weight - lr * gradient.nan_to_num(0.0, 0.0, 0.0)
     return torch.tensor(norms, dtype=torch.float64).reshape(len(passes), -1), weight
 
 
-def training(
+def training_arguments(
     student: Student,
     state: State,
     passes: list[list[Batch]],
     *,
     old_gradient: Tensor | None = None,
-    shrink: float = 1.0,
-    left: float = 1.0,
+    shrink_weight: float = 1.0,
+    shrink_gradient: float = 1.0,
 ) -> list[Made]:
     """A model of this state, a loader, a loss, and the probe's optimizer of the weight alone."""
     model = student.made("scaled", state, old_gradient)
-    optimizer = student.made("optimizer", model, LR, shrink, left)
+    optimizer = student.made("rough", model, LR, shrink_weight, shrink_gradient)
     return [model, student.made("loader", passes), student.made("loss"), optimizer]
 
 
 def train(
-    student: Student, state: State, passes: list[list[Batch]], epochs: int = 1, **how: Any
+    student: Student, state: State, passes: list[list[Batch]], epochs: int = 1, **options: Any
 ) -> laws.Observation:
-    """What such a training gives, and how it leaves the model."""
-    call = training(student, state, passes, **how)
+    """What train_with_monitor returns for these arguments, and how it leaves the model."""
+    call = training_arguments(student, state, passes, **options)
     return laws.observe(student, "train_with_monitor", *call, epochs).checked()
 
 
@@ -580,34 +586,39 @@ def compare(student: Student, loader: Made, **options: Any) -> Any:
 
 
 def starts(student: Student, seed: int) -> list[tuple[State, list[list[int]]]]:
-    """What each scheme begins with, and the orders of five batches in the two passes that follow.
+    """For each scheme the state in which training begins, and the orders of five batches that are drawn next.
 
-    It is the student's own initialize that made it: its mistakes cost points once.
+    The weight is what the student's own initialize draws: its mistakes cost points in its own tests alone.
     """
-    # What building draws after the seed: a scale of the sandbox's could be 0, and all norms with it.
+    # The scale is the first that building draws. It is drawn here again: with a scale of 0 from the sandbox
+    # all norms would be 0.
     scale = torch.randn(3, generator=torch.Generator().manual_seed(seed)).double()
-    begun = []
+    states_and_orders = []
     for report in entry(student.run("starts", seed, SCHEMES, 5), kind=list, count=len(SCHEMES)):
         weight = assert_tensor(entry(report, "weight"), shape=(2, 3), dtype=torch.float64)
         told = "After initialize a weight is NaN, or far larger than any of the schemes makes it."
         assert (weight.abs() <= LARGEST_START).all(), told
         orders = assert_tensor(entry(report, "orders"), shape=(2, 5), dtype=torch.int64)
-        begun.append(({**new_state(), "scale": scale, WEIGHT: weight}, (orders % 5).tolist()))
-    return begun
+        state = {**new_state(), "scale": scale, WEIGHT: weight}
+        states_and_orders.append((state, (orders % 5).tolist()))  # % 5, so that each is a position
+    return states_and_orders
 
 
 # --- diagnoses and figures -----------------------------------------------------------------------
 
 
 def high(count: int) -> list[float]:
+    """Norms above the limit of exploding ones, 1e3."""
     return [10 ** random.uniform(3.1, 5.0) for _ in range(count)]
 
 
 def low(count: int) -> list[float]:
+    """Norms below the limit of vanishing ones, 1e-3."""
     return [10 ** random.uniform(-8.0, -3.1) for _ in range(count)]
 
 
 def sound(count: int) -> list[float]:
+    """Norms between the two limits."""
     return [10 ** random.uniform(-2.5, 2.5) for _ in range(count)]
 
 
@@ -631,15 +642,15 @@ def plotted(student: Student) -> tuple[dict[str, Tensor], Any]:
 
 
 def check_lines(figure: Any, histories: dict[str, Tensor]) -> None:
-    """Compare the points (n, 2) of each line; what is not finite, or behind the end, is not drawn."""
+    """Compare the points (n, 2) of each line; a point that is infinite or NaN is not drawn."""
     points, right = {}, {}
     for name, line in laws.lines_of(figure, list(histories)).items():
         norms = histories[name].double()
         n = len(norms)
-        points[name] = torch.where(line.isfinite(), line, NAN)
-        if line[n:, 1].isnan().all():
-            points[name] = points[name][:n]
-        heights = torch.where(norms.isfinite(), norms, NAN)
-        right[name] = torch.stack([torch.arange(1, n + 1).double(), heights], dim=1)
+        # A line may go on behind the last epoch, as far as nothing is drawn there.
+        drawn = line[:n] if line[n:, 1].isnan().all() else line
+        points[name] = torch.where(drawn.isfinite(), drawn, NAN)
+        epochs = torch.arange(1, n + 1).double()
+        right[name] = torch.stack([epochs, torch.where(norms.isfinite(), norms, NAN)], dim=1)
     what = "the dict of the points (x, y) of each line; NaN is a gap"
     assert_close(points, right, what=what, rtol=1e-6, atol=0.0)

@@ -19,11 +19,13 @@ Batch = tuple[Tensor, Tensor]
 
 NAN, INF = math.nan, math.inf
 
-# A test of the regression: its first rate, its last rate, and its steps.
+# A span is the first rate, the last rate, and the number of steps: here of the regression,
 STEPS = 6
 SPAN = (0.001, 0.02, STEPS)
-# One of rates with which hardly anything is learned.
+# and of a test in which hardly anything is learned.
 TINY_SPAN = (1e-12, 1e-11, 2)
+# The first and the last rate where the batches alone decide about the losses.
+ANY_RATES = (0.01, 1.0)
 PARAMETERS = ["weight", "bias"]
 
 # The parameter groups of the probe's Network.
@@ -36,11 +38,13 @@ GROUPS: list[dict[str, Any]] = [
         "weight_decay": 0.125,
     },
 ]
-PARAMETERS_BACK = "Keep copies of the parameters' values (clone), and put them back in place."
+# How exact the first decrease of the loss has to be, as a sign that the model was trained.
+DECREASE_RTOL = 1e-4
 
 # Losses, and the place of the first one that diverges.
 DIVERGING = [([8.0, 4, 2, 1, 2, 4, 5, 9, 3, 30, 200], 6), ([16.0, 10, 3, 11, 12, 3, 100, 5], 6)]
 NOT_FINITE = [([2.0, 1, NAN, 5, 1, 9, 1], 2), ([INF, 1], 0)]
+# Losses that never diverge: at most 4 times the lowest before.
 STEADY = [1.0, 2, 3, 4, 3, 4]
 
 # How near the points of a figure are to those of the result.
@@ -118,7 +122,7 @@ def test_losses(student: Student) -> None:
 def test_next_batches(student: Student) -> None:
     """Each step takes the next mini-batch of the loader."""
     batches = scaled([26.0, 23, 27, 21, 24, 22])
-    losses = losses_of(scripted(student, [batches], steps=4))
+    losses = losses_of(scripted(student, [batches], *ANY_RATES, 4))
     what = f"losses where the batches' losses are {batches}"
     assert_close(losses, doubles(batches[:4]), what=what)
 
@@ -132,12 +136,14 @@ def test_loader_again(student: Student) -> None:
     # The batch at place i of pass p over the loader has the loss base + 10 p + i.
     base = 10.0 * random.randint(10, 99)
     passes = [[base + 10 * p + i for i in range(3)] for p in range(6)]
-    losses = losses_of(scripted(student, passes, steps=8))
+    losses = losses_of(scripted(student, passes, *ANY_RATES, 8))
     what = "the list of the places in the loader from which the steps took their batches"
     assert_close(losses % 10, doubles([0, 1, 2, 0, 1, 2, 0, 1]), what=what)
     # A look at the loader beforehand may have used up a pass, so the passes need only be others.
-    begun = losses[[0, 3, 6]].tolist()
-    assert len(set(begun)) == 3, "The batches of the first pass come again: keep no batches."
+    firsts_of_passes = losses[[0, 3, 6]].tolist()
+    assert len(set(firsts_of_passes)) == 3, (
+        "The batches of the first pass come again: keep no batches."
+    )
 
 
 @pytest.mark.points(2)
@@ -176,7 +182,7 @@ def test_stop(student: Student) -> None:
     """It stops, after recording it, at a loss that is not finite or above 4 times the lowest before."""
     for case, last in [*DIVERGING, *NOT_FINITE, (STEADY, len(STEADY) - 1)]:
         losses = scaled(case)
-        recorded = losses_of(scripted(student, [losses], steps=len(losses)))
+        recorded = losses_of(scripted(student, [losses], *ANY_RATES, len(losses)))
         what = f"the recorded losses for the losses {losses}"
         assert_close(recorded, doubles(losses[: last + 1]), what=what)
 
@@ -191,7 +197,8 @@ def test_stop(student: Student) -> None:
 def test_restores_parameters(student: Student) -> None:
     """Afterwards every parameter is what it was: the same object, with the same values."""
     parts = ("0.values", "0.parameters", "0.requires_grad", "1.parameters")
-    check_restores(student, parts, PARAMETERS_BACK)
+    told = "Keep copies of the parameters' values (clone), and put them back in place."
+    check_restores(student, parts, told)
 
 
 @pytest.mark.points(8)
@@ -230,7 +237,7 @@ def test_restores_optimizer(student: Student) -> None:
 def test_restores_after_stop(student: Student) -> None:
     """A test that stops early restores the parameters too."""
     told = "A test that stops early restores, too."
-    check_restores(student, ("0.values",), told, third=NAN)
+    check_restores(student, ("0.values",), told, third_targets=NAN)
 
 
 @pytest.mark.requires("test_next_batches")
@@ -251,7 +258,7 @@ def test_random_state(student: Student) -> None:
 def test_result(student: Student) -> None:
     """The result holds the rates and losses of the steps that were run, in float64, without a graph."""
     span, losses = (near(0.02), near(0.5)), scaled([2.0, 1, 9, 1, 1])
-    result = scripted(student, [losses], span, steps=5)
+    result = scripted(student, [losses], *span, 5)
     # As many as there are: whether the test stops where it should is the affair of other tests.
     n = len(losses_of(result))
     what = "the list of learning_rates and losses of a test of 5 steps that stops early"
@@ -265,9 +272,7 @@ def test_result(student: Student) -> None:
 @pytest.mark.hint("The defaults stand in the signature of the stub.")
 def test_default_span(student: Student) -> None:
     """By default a test has 100 rates from 1e-6 to 10."""
-    result = range_test(
-        student, *scripted_model(student), "distance", scripted_passes([[1.0] * 120])
-    )
+    result = scripted(student, [[1.0] * 120])
     what = "the rates of a test by default"
     assert_close(rates_of(result), geometric(1e-6, 10.0, 100), what=what, atol=0.0)
 
@@ -277,9 +282,10 @@ def test_default_span(student: Student) -> None:
 @pytest.mark.hint("If a new iterator has no batch at all, raise ValueError and name the loader.")
 def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError."""
-    assert len(losses_of(scripted(student, [[3.0, 2.0]], steps=2))) > 0, "No loss is recorded."
+    losses = losses_of(scripted(student, [[3.0, 2.0]], *ANY_RATES, 2))
+    assert len(losses) > 0, "No loss is recorded."
     with must_raise(ValueError, mentions="loader", call="lr_range_test with an empty loader"):
-        scripted(student, [[]], steps=5)
+        scripted(student, [[]], *ANY_RATES, 5)
 
 
 # --- suggest_lr ----------------------------------------------------------------------------------
@@ -340,7 +346,7 @@ def test_result_left_alone(student: Student) -> None:
 def test_plot_curve(student: Student) -> None:
     """The figure shows the losses over the learning rates, on a logarithmic x axis."""
     points, figure = drawn(student)
-    what = "the points (x, y) of the longest curve in the Axes"
+    what = "the points (x, y) of the curve of the losses"
     assert_close(the_curve(figure, points), points, what=what, rtol=POINT_RTOL, atol=0.0)
     laws.check_axes(figure, x_scale="log", labels=False)
 
@@ -397,12 +403,12 @@ def test_plot_pyplot(student: Student) -> None:
 
 
 def near(value: float) -> float:
-    """A drawn number that is at most a quarter above this one; products with small integers are exact."""
+    """A drawn number that is at most a quarter above this one."""
     return value * (1 + random.randint(0, 31) / 128)
 
 
 def scaled(losses: list[float]) -> list[float]:
-    """The losses times a drawn factor."""
+    """The losses times a drawn factor, of so few bits that 4 times a loss is still exactly that."""
     factor = near(1.0)
     return [factor * loss for loss in losses]
 
@@ -435,15 +441,16 @@ def descend(
     data: dict[str, Tensor], rates: list[float], momentum: float = 0.0, weight_decay: float = 0.0
 ) -> Tensor:
     """The losses of the regression, which SGD trains by one step for each rate."""
-    inputs, targets, weight, bias = data.values()
-    speed, bias_speed, losses = torch.zeros(()), torch.zeros(()), []
+    inputs, targets = data["inputs"], data["targets"]
+    weight, bias = data["weight"], data["bias"]
+    velocity, bias_velocity, losses = torch.zeros(()), torch.zeros(()), []
     for rate in rates:
         rest = inputs @ weight + bias - 2 * targets
         losses.append(rest.square().mean())
         by_outputs = 2 * rest / rest.numel()
-        speed = momentum * speed + inputs.T @ by_outputs + weight_decay * weight
-        bias_speed = momentum * bias_speed + by_outputs.sum(0) + weight_decay * bias
-        weight, bias = weight - rate * speed, bias - rate * bias_speed
+        velocity = momentum * velocity + inputs.T @ by_outputs + weight_decay * weight
+        bias_velocity = momentum * bias_velocity + by_outputs.sum(0) + weight_decay * bias
+        weight, bias = weight - rate * velocity, bias - rate * bias_velocity
     return torch.stack(losses)
 
 
@@ -456,9 +463,9 @@ def range_test(
     optimizer: Made,
     loss: str,
     passes: list[list[Batch]],
-    span: Sequence[float] = (),
+    span: Sequence[float],
 ) -> Any:
-    """The fields of a range test's result, with this span of rates or with the default one."""
+    """The fields of a range test's result, with this span of rates, or the default one where it is empty."""
     loss_fn, loader = student.made(loss), student.made("loader", passes)
     return student.run("range_test", model, optimizer, loss_fn, loader, *span)
 
@@ -499,28 +506,16 @@ def fitted(
     return rates.tolist(), losses
 
 
-def scripted(
-    student: Student,
-    passes: list[list[float]],
-    span: tuple[float, float] = (0.01, 1.0),
-    *,
-    steps: int,
-) -> Any:
+def scripted(student: Student, passes: list[list[float]], *span: float) -> Any:
     """The result of a range test whose k-th pass over the loader has batches of these losses."""
-    model = scripted_model(student)
-    return range_test(student, *model, "distance", scripted_passes(passes), (*span, steps))
-
-
-def scripted_model(student: Student) -> tuple[Made, Made]:
-    """A model whose outputs for zeros are zeros, so that a loss is the distance of the target; and SGD."""
+    # The inputs are zeros, and so are the outputs: the loss is the target. Training does not change that, for
+    # the optimizer holds the weight alone, which has a gradient of zeros.
+    x = torch.zeros(1, 1, dtype=torch.float64)
     zeros = {"weight": torch.zeros(1, 1).double(), "bias": torch.zeros(1).double()}
     model = student.made("line", zeros, {})
-    return model, student.made("sgd", model, [{"params": ["weight"], "lr": 0.1}])
-
-
-def scripted_passes(passes: list[list[float]]) -> list[list[Batch]]:
-    x = torch.zeros(1, 1, dtype=torch.float64)
-    return [[(x, torch.full_like(x, loss)) for loss in losses] for losses in passes]
+    optimizer = student.made("sgd", model, [{"params": ["weight"], "lr": 0.1}])
+    batches = [[(x, torch.full_like(x, loss)) for loss in losses] for losses in passes]
+    return range_test(student, model, optimizer, "distance", batches, span)
 
 
 def check_restores(
@@ -529,28 +524,24 @@ def check_restores(
     told: str = "",
     *,
     momenta: dict[str, Tensor] | None = None,
-    third: float = 1.0,
+    third_targets: float = 1.0,
 ) -> None:
-    """A range test of the probe's Network leaves these parts as they were.
+    """A range test trains the probe's Network, and leaves these parts as they were.
 
-    SGD has these momenta already; the targets of the third batch are multiplied by `third`. That the
-    network was trained show the first two losses, which are of the same batch.
+    SGD has these momenta already; the targets of the third batch are multiplied by `third_targets`.
     """
     data = new_regression()
     model = student.made("network", parameters_of(data), [0.0, 0.0])
     optimizer = student.made("sgd", model, GROUPS, momenta)
     x, y = data["inputs"], data["targets"]
-    loader = student.made("loader", [[(x, y), (x, y), (x, third * y), (x, y)]])
+    loader = student.made("loader", [[(x, y), (x, y), (x, third_targets * y), (x, y)]])
     call = (model, optimizer, student.made("square_loss"), loader, *SPAN)
     probe = student.probe("range_test")
     result = laws.check_restores(student, probe, *call, call="lr_range_test", only=parts, told=told)
-    learned, right = losses_of(result)[:2].diff(), descend(data, [SPAN[0]] * 2).diff()
-    assert_close(
-        learned,
-        right,
-        what="by how much the second loss on a batch differs from the first",
-        rtol=1e-4,
-    )
+    # A model that was not trained is as it was, too. The first two losses are of the same batch.
+    decrease, right = losses_of(result)[:2].diff(), descend(data, [SPAN[0]] * 2).diff()
+    what = "by how much the second loss on a batch differs from the first"
+    assert_close(decrease, right, what=what, rtol=DECREASE_RTOL)
 
 
 # --- results and figures -------------------------------------------------------------------------
@@ -579,13 +570,13 @@ def check_suggestions(
 
 def drawn(student: Student) -> tuple[Tensor, Any]:
     """The finite points (n, 2) of a result, and its figure without a suggestion, drawn once for all."""
-    losses = [2 + random.random() for _ in range(8)] + [INF]
-    rates = rates_for(losses)
 
     def plot() -> tuple[Tensor, Any]:
-        points = torch.stack([rates, doubles(losses)], dim=1)[:-1]
+        losses = [2 + random.random() for _ in range(8)] + [INF]
+        rates = rates_for(losses)
+        finite_points = torch.stack([rates, doubles(losses)], dim=1)[:-1]
         result = result_of(student, losses, rates)
-        return points, laws.figure_of(student, "plot_lr_range_test", result)
+        return finite_points, laws.figure_of(student, "plot_lr_range_test", result)
 
     return student.once("plot", plot)
 
@@ -596,18 +587,23 @@ def curves_of(figure: Any) -> list[Tensor]:
 
 
 def the_curve(figure: Any, points: Tensor) -> Tensor:
-    """The curve that shows the losses, without what it draws of the last loss, which is infinite."""
+    """The curve that shows these points, or else the first one that is long enough.
+
+    It comes without what is drawn of the last loss, which is infinite.
+    """
     curves = [curve[: len(points)] for curve in curves_of(figure) if len(curve) >= len(points)]
     assert curves, "The losses are not drawn in the Axes: plot them over the learning rates."
-    right = [curve for curve in curves if torch.allclose(curve, points, rtol=POINT_RTOL)]
-    return (right or curves)[0]
+    for curve in curves:
+        if torch.allclose(curve, points, rtol=POINT_RTOL):
+            return curve
+    return curves[0]
 
 
 def verticals(figure: Any) -> list[float]:
     """The x of each vertical line in the axes."""
-    found = []
+    places = []
     for curve in curves_of(figure):
         x, y = curve.unbind(dim=1)
         if len(x) > 1 and (x == x[0]).all() and (y != y[0]).any():
-            found.append(x[0].item())
-    return found
+            places.append(x[0].item())
+    return places

@@ -43,19 +43,19 @@ def opened(file):
     return torch.load(io.BytesIO(file))
 
 
-def taken(probe, state, noises):
+def taken(probe, state, disturbances):
     probe["arrange"](state)
     draws = probe["draws"]()
-    return {"after": draws, "again": [draws] * len(noises)}
+    return {"after taking": draws, "after setting": [draws] * len(disturbances)}
 
 
 def written(probe, state):
     return {"dict": True, "error": None, "file": packed(state)}
 
 
-def from_file(probe, file, noises):
+def from_file(probe, file, disturbances):
     probe["arrange"](*opened(file))
-    return [probe["draws"]()] * len(noises)
+    return [probe["draws"]()] * len(disturbances)
 
 
 def saved(probe, kind, start, epoch, names):
@@ -68,8 +68,8 @@ def resumed(probe, kind, start, epochs, noise, file, names):
     if len(names) > len(kept):
         raise ValueError("scheduler")
     training = probe["undisturbed"](None, {kind: start})[kind]
-    report = dict.fromkeys(("before", "loaded", "loaded again"), training["saved"])
-    return {**report, "values": [epoch + 1] * 2, "resumed": training["went on"]}
+    report = dict.fromkeys(("before", "loaded", "loaded again"), training["when saved"])
+    return {**report, "values": [epoch + 1] * 2, "an epoch later": training["an epoch later"]}
 
 
 def files(probe, start, name):

@@ -71,7 +71,7 @@ def correct_notes(notes):
     for own in notes:
         if "read_at" in own:
             own["read_at"] = [time.monotonic()] * 6
-            own["weights"] = notes[0]["weights"]
+            own["parameters"] = notes[0]["parameters"]
         if "measured_at" in own:
             own["measured_at"] = time.monotonic()
 
