@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from grader.course.manifest import Course, load_course
 from grader.judge.assignment import GradingOptions, Judgment
@@ -32,6 +33,10 @@ teaches = "Something."
 hints = ["a", "b", "c"]
 preload = []
 """
+
+# No test is timed, and a busy machine draws slowly.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 JudgeSource = Callable[..., Judgment]
 WriteCourse = Callable[..., Course]

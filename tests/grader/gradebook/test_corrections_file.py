@@ -82,7 +82,7 @@ CORRECTIONS = st.builds(
 
 
 # A busy disk needs its time.
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(CORRECTIONS, max_size=4), st.data())
 def test_what_is_written_is_read_and_what_is_removed_is_gone(
     tmp_path_factory: pytest.TempPathFactory, expected: list[Correction], data: st.DataObject

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.gradebook.corrections import Correction
@@ -20,7 +20,6 @@ from grader.results import CourseInfo, Entry, Status, StudentInfo
 from .conftest import HERE, result
 
 ANN = StudentInfo(id="ann")
-UNHURRIED = settings(deadline=None)
 TIME = datetime.datetime(2026, 3, 9, tzinfo=datetime.UTC)
 BEGIN = datetime.datetime(2026, 3, 1, 12)
 POLICIES = (
@@ -88,7 +87,6 @@ def counted(work: Work, rules: ClassRules) -> Entry:
     return entry
 
 
-@UNHURRIED
 @given(HANDED_IN, st.sampled_from(POLICIES), CHANGES, st.randoms(use_true_random=False))
 def test_the_order_of_rows_says_nothing(
     handed_in: list[tuple[int, int, int]],
@@ -100,7 +98,6 @@ def test_the_order_of_rows_says_nothing(
     assert counted(work(handed_in, chance), by) == counted(work(handed_in), by)
 
 
-@UNHURRIED
 @given(HANDED_IN, st.sampled_from([text for text in POLICIES if "best" in text]))
 def test_one_more_attempt_never_takes_points_where_the_best_counts(
     handed_in: list[tuple[int, int, int]], policy: str
@@ -112,7 +109,6 @@ def test_one_more_attempt_never_takes_points_where_the_best_counts(
     assert scores == sorted(scores)
 
 
-@UNHURRIED
 @given(HANDED_IN)
 def test_without_a_policy_the_newest_attempt_counts_for_what_the_judge_gave(
     handed_in: list[tuple[int, int, int]],
@@ -122,7 +118,6 @@ def test_without_a_policy_the_newest_attempt_counts_for_what_the_judge_gave(
     assert (entry.attempt, entry.result.score) == (len(handed_in), points[handed_in[-1][1]])
 
 
-@UNHURRIED
 @given(HANDED_IN, st.sampled_from(POLICIES))
 def test_the_same_file_once_more_changes_no_points(
     handed_in: list[tuple[int, int, int]], policy: str
@@ -132,7 +127,6 @@ def test_the_same_file_once_more_changes_no_points(
     assert again.result.score == counted(work(handed_in), by).result.score
 
 
-@UNHURRIED
 @given(HANDED_IN, st.sampled_from(POLICIES), CHANGES, st.integers(0, 10))
 def test_points_that_a_person_set_last_count_whatever_the_rest_says(
     handed_in: list[tuple[int, int, int]], policy: str, changes: list[dict[str, Any]], points: int
@@ -143,7 +137,6 @@ def test_points_that_a_person_set_last_count_whatever_the_rest_says(
     assert exercise.mark.judged in {float(earned) for *_, earned in handed_in}
 
 
-@UNHURRIED
 @given(HANDED_IN, st.sampled_from(POLICIES), CHANGES)
 def test_points_stay_within_those_of_the_exercise_and_a_correction_of_another_changes_nothing(
     handed_in: list[tuple[int, int, int]], policy: str, changes: list[dict[str, Any]]

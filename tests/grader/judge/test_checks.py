@@ -351,7 +351,7 @@ def test_masks_and_indices() -> None:
 QUIET = ("Every element", "These are", "Only ", "All elements", "It is right")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 5), max_size=3), st.sampled_from(DTYPES))
 def test_nothing_is_claimed_of_random_values(
     seed: int, shape: list[int], dtype: torch.dtype
@@ -560,7 +560,7 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(PLAIN, PLAIN, PLAIN)
 @example(nested(400), nested(400), nested(400))
 @example(torch.zeros(3).to_sparse(), torch.zeros(3).to_sparse(), None)
@@ -585,7 +585,7 @@ def test_any_data_give_a_verdict_and_nothing_else(actual: Any, expected: Any, ot
         (text or "").encode()  # no lone surrogates
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(SHAPES.flatmap(lambda shape: st.tuples(tensors(shape), tensors(shape))))
 def test_equal_shapes_give_a_verdict_and_nothing_else(pair: tuple[Tensor, Tensor]) -> None:
     for left, right in (

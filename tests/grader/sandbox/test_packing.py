@@ -16,7 +16,7 @@ from grader.sandbox.wire.values import Opaque, ProtocolError
 from .frames import PLAIN, frame_of, read
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.recursive(
         PLAIN | st.integers() | st.characters(),
@@ -53,7 +53,7 @@ def test_only_the_judge_may_send_strides() -> None:
         read(frame)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_any_view_arrives_as_it_is(data: st.DataObject) -> None:
     import torch

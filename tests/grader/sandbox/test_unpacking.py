@@ -32,7 +32,7 @@ STRUCTURES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(STRUCTURES)
 def test_any_structure_ends_in_data_or_an_error_of_theirs(value: Any) -> None:
     with contextlib.suppress(ProtocolError):

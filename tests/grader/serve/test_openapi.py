@@ -127,7 +127,8 @@ visible = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=1
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     operation=st.sampled_from(

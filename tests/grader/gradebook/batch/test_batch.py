@@ -162,16 +162,19 @@ def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
 
 def test_two_gradings_do_not_write_at_once(school: School) -> None:
     command = school.command("batch", str(school.submissions), "-o", str(school.results))
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert first.stderr is not None
     try:
-        while not (school.results / "gradebook.sqlite").exists():
-            time.sleep(0.01)
-        time.sleep(0.2)
+        assert b"graded 1 of 7" in first.stderr.readline()
+        # It goes on when the second one has ended.
+        first.send_signal(signal.SIGSTOP)
         second = school.batch()
         assert second.returncode == 3
         assert "Another grading writes to" in second.stderr
     finally:
-        assert first.wait() == 0
+        first.send_signal(signal.SIGCONT)
+        first.communicate()
+    assert first.returncode == 0
     assert scores(school) == EXPECTED
 
 
