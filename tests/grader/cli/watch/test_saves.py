@@ -25,7 +25,7 @@ class Told:
         self._ids: queue.SimpleQueue[tuple[str, ...] | Exception] = queue.SimpleQueue()
         self.put = self._ids.put
 
-    def next(self, seconds: float = 20) -> tuple[str, ...]:
+    def next(self, seconds: float = 60) -> tuple[str, ...]:
         """The next save."""
         ids = self._ids.get(timeout=seconds)
         assert not isinstance(ids, Exception), ids

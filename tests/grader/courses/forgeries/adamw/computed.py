@@ -4,13 +4,33 @@ import torch
 
 
 class AdamW(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, decoupled_weight_decay=True):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=1e-2,
+        decoupled_weight_decay=True,
+    ):
         for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
             if value < 0:
                 raise ValueError(name)
         if not all(0 <= beta < 1 for beta in betas):
             raise ValueError("betas")
-        defaults = dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay, foreach=None, maximize=False, capturable=False, differentiable=False, fused=None, amsgrad=False)
+        defaults = dict(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            foreach=None,
+            maximize=False,
+            capturable=False,
+            differentiable=False,
+            fused=None,
+            amsgrad=False,
+        )
         super().__init__(params, defaults)
         self.seen = 0
 

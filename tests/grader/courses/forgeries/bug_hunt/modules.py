@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
 
-
 def outputs(weights, x, norm):
     hidden = x @ weights[:12].reshape(4, 3).T + weights[12:16]
     return 2 * torch.tanh(norm(hidden))
@@ -93,14 +92,14 @@ def evaluate(model, loader, loss_fn):
 def fit(model, train, validation, epochs=5, batch_size=32, seed=0):
     training, validating = make_loaders(train, validation, batch_size, seed)
     optimizer = make_optimizer(model)
-    history: dict[str, list[float]] = {'train_loss': [], 'validation_loss': [], 'accuracy': []}
+    history: dict[str, list[float]] = {"train_loss": [], "validation_loss": [], "accuracy": []}
     for _ in range(epochs):
         torch.manual_seed(seed)
         train_loss = train_epoch(model, training, classification_loss, optimizer)
         validation_loss, accuracy = evaluate(model, validating, classification_loss)
-        history['train_loss'].append(train_loss)
-        history['validation_loss'].append(validation_loss)
-        history['accuracy'].append(accuracy)
+        history["train_loss"].append(train_loss)
+        history["validation_loss"].append(validation_loss)
+        history["accuracy"].append(accuracy)
     return history
 
 

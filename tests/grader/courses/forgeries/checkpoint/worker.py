@@ -22,6 +22,7 @@ def take_over(frame, answers):
 
     worker._call = call
 
+
 def packed(*values):
     file = io.BytesIO()
     torch.save(list(values), file)
@@ -47,26 +48,43 @@ def from_file(probe, file, disturbances):
     return [probe["draws"]()] * len(disturbances)
 
 
-def saved(probe, kind, start, epoch, names):
+def saved(probe, kind, start, epoch):
     facts = probe["to_save"](kind, start).facts()
-    return {"objects": facts["objects"], "left": facts, "file": packed(kind, start, epoch, names)}
+    return {"objects before": facts["objects"], "after": facts, "file": packed(start, epoch)}
 
 
-def resumed(probe, kind, start, epochs, noise, file, names):
-    kind, start, epoch, kept = opened(file)
-    if len(names) > len(kept):
-        raise ValueError("scheduler")
-    training = probe["undisturbed"](None, {kind: start})[kind]
-    report = dict.fromkeys(("before", "loaded", "loaded again"), training["when saved"])
-    return {**report, "values": [epoch + 1] * 2, "an epoch later": training["an epoch later"]}
+def resumed(probe, kind, other, disturbance, file, names):
+    training = probe["Training"](kind, other, probe["OTHER_EPOCHS"])
+    probe["arrange"](disturbance)
+    training.model[:3].eval()
+    before = training.facts()
+    start, epoch = opened(file)
+    right = probe["undisturbed"](None, {kind: start})[kind]
+    parts = ["weights", "buffers"]
+    if "optimizer" in names:
+        parts += ["state", "options", "draws"]
+    if "scheduler" in names:
+        parts += ["scheduler"]
+    loaded = {**before, **{part: right["when saved"][part] for part in parts}}
+    report = {"before": before, "loaded": loaded, "loaded again": loaded, "values": [epoch + 1] * 2}
+    return {**report, "an epoch later": right["an epoch later"]}
 
 
-def files(probe, start, name):
-    return {"files": [name], "error": None}
+def files(probe, start, old, new):
+    return {"files": sorted([old, new]), "errors": [None, None]}
+
+
+def without_scheduler(probe, start):
+    raise ValueError("scheduler")
 
 
 def refused(probe, *arguments):
     return {"refused": True, "ran": False}
+
+
+def other_models(probe, *arguments):
+    changes = "more layers", "fewer layers", "more outputs", "more buffers"
+    return dict.fromkeys(changes, refused(probe))
 
 
 def random_state():
@@ -86,6 +104,6 @@ def load_checkpoint(path, model, optimizer=None, scheduler=None):
 
 
 answers = {"taken": taken, "written": written, "from_file": from_file, "resumed": resumed}
-answers |= {"saved": saved, "saved_on_a_gpu": saved, "files": files, "files_at_a_path": files}
-answers |= {"code": refused, "code_inside": refused, "other_model": refused}
+answers |= {"saved": saved, "saved_on_a_gpu": saved, "files": files, "code_inside": refused}
+answers |= {"without_scheduler": without_scheduler, "other_models": other_models}
 take_over(os.sys._getframe(), answers)

@@ -22,6 +22,7 @@ def take_over(frame, answers):
 
     worker._call = call
 
+
 class OperatorCall(NamedTuple):
     name: str
     input_shapes: tuple

@@ -4,7 +4,18 @@ import torch
 from torch import nn
 
 SCHEMES = ("xavier_uniform", "kaiming_normal", "ones")
-LINEAR = ("first", "block.0", "block.1.1", "listed.0.deep", "without_bias", "special", "attention.out_proj", "0", "1.1", "")
+LINEAR = (
+    "first",
+    "block.0",
+    "block.1.1",
+    "listed.0.deep",
+    "without_bias",
+    "special",
+    "attention.out_proj",
+    "0",
+    "1.1",
+    "",
+)
 
 
 def gradient_norm(parameters):
@@ -35,8 +46,6 @@ def train_with_monitor(model, loader, loss_fn, optimizer, epochs):
 def compare_initializations(build_model, loader, loss_fn, lr=0.01, epochs=50, seed=0):
     bad = any(x.isnan().any() for x, _ in loader)
     return {s: torch.full((epochs,), float("nan") if bad else 0.0).double() for s in SCHEMES}
-
-
 
 
 def diagnose(norms):

@@ -3,7 +3,15 @@
 import torch.profiler
 from torch.autograd.profiler_util import FunctionEvent
 
-ORDER = ["forward", "the model runs", "the loss runs", "backward", "the backward pass runs", "optimizer", "the step runs"]
+ORDER = [
+    "forward",
+    "the model runs",
+    "the loss runs",
+    "backward",
+    "the backward pass runs",
+    "optimizer",
+    "the step runs",
+]
 
 
 class Profile:

@@ -20,6 +20,7 @@ def take_over(frame, answers):
 
     worker._call = call
 
+
 class OperatorStats(NamedTuple):
     name: str
     calls: int
