@@ -23,8 +23,8 @@ from rich.table import Table
 from bench import SIX
 from grader.course.manifest import Course, load_course
 from grader.judge.assignment import GradingOptions
+from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
-from grader.judge.warmth import modules_of
 
 PYTHON = sys.executable
 

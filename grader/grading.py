@@ -147,7 +147,7 @@ class _Grading:
             yield
             return
         from grader.judge.pool import Judges
-        from grader.judge.warmth import modules_of
+        from grader.judge.preloading import modules_of
 
         with Judges(preload=modules_of(course, open_ones), walls=walls) as self._judges:
             self._judges.start()

@@ -11,8 +11,8 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError
 from grader.judge.assignment import Forgery, GradingOptions
 from grader.judge.pool import Judges
+from grader.judge.preloading import modules_of
 from grader.judge.scoring import kept
-from grader.judge.warmth import modules_of
 from grader.results import Outcome, TestResult
 
 # The part of an exercise's points that a forgery may earn.

@@ -31,8 +31,8 @@ from grader.course.mutants import EquivalentMutant, equivalent_mutants
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
+from grader.judge.preloading import modules_of
 from grader.judge.session import TEST_PART
-from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome
 
 _SEED = 0

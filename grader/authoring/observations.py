@@ -13,8 +13,8 @@ from grader.course.mutants import WrongAnswer, wrong_answers
 from grader.errors import GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
+from grader.judge.preloading import modules_of
 from grader.judge.recognition import ObservedMistake, ObservedMistakes, observed
-from grader.judge.warmth import modules_of
 from grader.results import Visibility
 
 

@@ -18,9 +18,9 @@ from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
+from grader.judge.preloading import modules_of
 from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
-from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse

@@ -1,7 +1,7 @@
 """Judging: the process that holds the suites, and never runs what it judges.
 
 For the process that grades: `pool` owns judges and has them judge, `warm` keeps one for a student who is
-watched, `process` is a judge from both sides, and `assignment` has what the two say to each other. `warmth`
+watched, `process` is a judge from both sides, and `assignment` has what the two say to each other. `preloading`
 knows what sandboxes need imported beforehand.
 
 In the judge: `run` calls the tests of the suites and `suite_run` says what the end of each means (one of

@@ -17,8 +17,8 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.judge.assignment import GradingOptions, Judgment, Observations
+from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
-from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, TestResult
 
 # So many files in a row without a sandbox, each tried twice.
@@ -31,9 +31,9 @@ class Judges:
     They are started for the first judgment, or by `start`. A judge that ended is replaced, by one with a fork
     server of its own, since the shared one may be what is gone; and the exercise that it was at is tried once
     more. Where they have many to judge, `learn` has them learn first what each exercise imports late
-    (`warmth`). What one of them sees of a wrong answer is told to the others, with the `observations` that are
-    known from before. All of this is done by threads that outlive it: bubblewrap ends with the thread that
-    started it.
+    (`preloading`). What one of them sees of a wrong answer is told to the others, with the `observations`
+    that are known from before. All of this is done by threads that outlive it: bubblewrap ends with the
+    thread that started it.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ import msgspec
 from grader.course.manifest import Course, Exercise, load_course
 from grader.course.suite import tests_of
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.judge import warmth
+from grader.judge import preloading
 from grader.judge.assignment import (
     Assignment,
     CallOff,
@@ -405,7 +405,7 @@ def _late_imports(
 
     # Without a fork server each sandbox imports everything anew.
     forked = isinstance(sandboxes, ForkServerSandboxes)
-    modules = warmth.learned(course, exercise)
+    modules = preloading.learned(course, exercise)
     if forked and modules is None and assignment.learn and course.solution_source(exercise):
         # What is imported here is what takes long, and no submission pays for it.
         patient = msgspec.structs.replace(
@@ -416,8 +416,8 @@ def _late_imports(
             course, patient, assignment.options, sandboxes=sandboxes, suites=suites
         )
         if imports is not None:
-            warmth.keep(course, exercise, imports)
-            modules = warmth.importable(imports)
+            preloading.keep(course, exercise, imports)
+            modules = preloading.importable(imports)
     return modules or ()
 
 

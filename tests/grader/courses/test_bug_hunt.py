@@ -11,8 +11,8 @@ import pytest
 from grader.course.manifest import load_course
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
+from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
-from grader.judge.warmth import modules_of
 from grader.results import Status
 from grader.submissions import ExerciseFile
 

@@ -8,8 +8,8 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.judge.assignment import GradingOptions
+from grader.judge.preloading import modules_of
 from grader.judge.process import judge_source, judges
-from grader.judge.warmth import modules_of
 from grader.results import Outcome, Visibility
 
 pytestmark = pytest.mark.thorough

@@ -15,8 +15,8 @@ from grader.authoring.forgeries import MOST
 from grader.course.manifest import load_course
 from grader.gradebook.review import held, ordinary_in
 from grader.judge.assignment import GradingOptions
+from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
-from grader.judge.warmth import modules_of
 
 pytestmark = pytest.mark.thorough
 

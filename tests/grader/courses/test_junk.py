@@ -14,9 +14,9 @@ import pytest
 
 from grader.course.manifest import Exercise, load_course
 from grader.judge.assignment import GradingOptions
+from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
 from grader.judge.run import PROVOKED
-from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome
 
 COURSE = load_course(Path(__file__).parents[3])

@@ -82,7 +82,7 @@ def _file(course: Course, exercise: Exercise) -> Path:
     parts = (exercise_digest(course, exercise), sys.version, sys.prefix, _installed_torch())
     digest = hashlib.sha256("\0".join(parts).encode() + of_solution).hexdigest()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache, "lab-bench", "warmth", f"{digest}.json")
+    return Path(cache, "lab-bench", "preloading", f"{digest}.json")
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course
-from grader.judge import warmth
+from grader.judge import preloading
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source, judges
 from grader.results import Status, Visibility
@@ -47,10 +47,10 @@ def status(course: Course, source: str, *, learn: bool) -> Status:
 
 def test_many_are_judged_with_what_the_solution_imports(course: Course) -> None:
     (exercise,) = course.exercises
-    assert warmth.learned(course, exercise) is None
+    assert preloading.learned(course, exercise) is None
     assert status(course, SUBMISSION, learn=True) is Status.PASSED
-    assert warmth.learned(course, exercise) == ("colorsys",)
-    assert warmth.modules_of(course, [exercise]) == ("colorsys",)
+    assert preloading.learned(course, exercise) == ("colorsys",)
+    assert preloading.modules_of(course, [exercise]) == ("colorsys",)
     # Known from now on, also to one who has a single file judged.
     assert status(course, SUBMISSION, learn=False) is Status.PASSED
 
@@ -61,32 +61,32 @@ def test_what_a_probe_imports_in_another_sandbox_is_learned_too(course: Course) 
     suite.write_text(suite.read_text() + "    student.apart('other')\n    student.anew('other')\n")
     suite.with_name("probe_task.py").write_text("def other(module):\n    import sched\n")
     assert status(course, SUBMISSION, learn=True) is Status.PASSED
-    assert warmth.learned(course, exercise) == ("colorsys", "sched")
+    assert preloading.learned(course, exercise) == ("colorsys", "sched")
 
 
 def test_nothing_is_learned_from_a_submission(course: Course) -> None:
     (exercise,) = course.exercises
     assert status(course, SUBMISSION, learn=False) is not Status.PASSED
-    assert warmth.learned(course, exercise) is None
+    assert preloading.learned(course, exercise) is None
     course.solution(exercise).unlink()
     assert status(course, SUBMISSION, learn=True) is not Status.PASSED
-    assert warmth.learned(course, exercise) is None
+    assert preloading.learned(course, exercise) is None
 
 
 def test_another_solution_is_learned_anew(course: Course) -> None:
     (exercise,) = course.exercises
     assert status(course, SOLUTION, learn=True) is Status.PASSED
     course.solution(exercise).write_text(SOLUTION.replace("colorsys", "sched"))
-    assert warmth.learned(course, exercise) is None
+    assert preloading.learned(course, exercise) is None
     assert status(course, SOLUTION, learn=True) is Status.PASSED
-    assert warmth.learned(course, exercise) == ("sched",)
+    assert preloading.learned(course, exercise) == ("sched",)
 
 
 def test_a_cache_that_cannot_be_written_or_read_is_none(course: Course, tmp_path: Path) -> None:
     (exercise,) = course.exercises
     (tmp_path / "cache").write_text("a file, and no folder")
     assert status(course, SUBMISSION, learn=True) is Status.PASSED
-    assert warmth.learned(course, exercise) is None
+    assert preloading.learned(course, exercise) is None
 
 
 def test_a_solution_that_fails_teaches_nothing(course: Course) -> None:
@@ -111,7 +111,7 @@ def test_a_solution_that_fails_teaches_nothing(course: Course) -> None:
     ],
 )
 def test_only_installed_modules_are_imported_before_a_fork(name: str) -> None:
-    assert warmth.importable([name, "colorsys", "msgspec.json"]) == ("colorsys", "msgspec.json")
+    assert preloading.importable([name, "colorsys", "msgspec.json"]) == ("colorsys", "msgspec.json")
 
 
 def test_modules_of_the_callers_folder_are_not_installed(
@@ -119,4 +119,4 @@ def test_modules_of_the_callers_folder_are_not_installed(
 ) -> None:
     (tmp_path / "beside_the_course.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    assert warmth.importable(["beside_the_course"]) == ()
+    assert preloading.importable(["beside_the_course"]) == ()
