@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-NAN = float("nan")
-Pair = namedtuple("Pair", "one two")
-# What catches an error by its type alone catches the first one, and not the second.
-OddError = type("OddError", (LookupError, RuntimeError, ValueError), {})
+NAN, INF = float("nan"), float("inf")
+
+
+class Pair(NamedTuple):
+    """A named tuple, as a module may return one."""
+
+    one: Any
+    two: Any
+
+
+class OddError(LookupError, RuntimeError, ValueError):
+    """An error of several types, which an `except` for any of them catches."""
+
+
 ERRORS: dict[str, Exception] = {"odd": OddError("it broke"), "lookup": LookupError("it broke")}
-# What a leaf does to a tensor (3, 4); a nested value goes through `unpack`.
+# What a module does to a tensor (3, 4).
 KINDS: dict[str, Callable[[Any], Any]] = {
     "same": lambda x: x * 1,
     "nan": lambda x: x.index_fill(0, torch.tensor(1), NAN),
-    "inf": lambda x: torch.cat([x[:2], -1 / (x[2:] * 0).abs()]),
+    "inf": lambda x: x.index_fill(0, torch.tensor(2), -INF),
     "large": lambda x: torch.full_like(x, torch.finfo(x.dtype).max),
+    # In place, so that what came before it is finite afterwards.
     "cover": lambda x: x.nan_to_num_(0.0, 0.0, 0.0),
+    # Containers in which every tensor is finite, and two that hold an inf or a NaN.
     "others": lambda x: {"x": x, "n": torch.tensor([7]), "b": x > 0, "e": x[:0], "o": [None, NAN]},
+    "pair": lambda x: [x, Pair(None, x[:1])],
     "nested": lambda x: {"x": x, "deep": [None, (x, OrderedDict(last=x / 0))]},
     "listed": lambda x: [x, Pair(None, x[:1] * NAN)],
-    "pair": lambda x: [x, Pair(None, x[:1])],
+    # The tensor out of any of these containers.
     "unpack": lambda x: x["x"] if isinstance(x, dict) else x[0],
 }
+# The kind and the mode of each Part that ran since `first` began, in order.
 ran: list[Any] = []
-places: list[str] = []  # where the passes of a Network spoil a gradient, the latest last
+# Where each backward pass of a Network spoils a gradient; no attribute of the model says it.
+places: list[str] = []
+# The layers of a Network, in the order in which they run; the last one does not.
+STEM, CORE, HEAD, UNUSED = range(4)
 
 
 class Part(nn.Module):
@@ -56,17 +73,17 @@ class Part(nn.Module):
         return self.work(self.training, sum(others, x) if others else x)
 
 
-def build(module: Any, kinds: dict[str, str], names: list[str], training: bool) -> nn.Module:
-    """A model of two boxes with two parts each, by names in the order in which they return.
+def build(module: Any, kinds: dict[str, str], names: dict[str, str], training: bool) -> nn.Module:
+    """A model of two boxes, a and b, with two parts each, by the names of a, a.a, and so on.
 
-    All of its parts are in this mode; the model itself is in the other one.
+    All of its parts are in this mode; the model itself, "", is in the other one.
     """
-    modules = [
-        Part(kinds.get(place, "same")) for place in ("a.a", "a.b", "a", "b.a", "b.b", "b", "")
-    ]
-    for child, owner in ((0, 2), (1, 2), (2, 6), (3, 5), (4, 5), (5, 6)):
-        modules[owner].add_module(names[child].rpartition(".")[2], modules[child])
-    model = modules[-1].train(training)
+    parts = {place: Part(kinds.get(place, "same")) for place in names}
+    model = parts.pop("")
+    for place, part in parts.items():
+        box = parts.get(place.rpartition(".")[0], model)
+        box.add_module(names[place].rpartition(".")[2], part)
+    model.train(training)
     model.training = not training
     return model
 
@@ -107,7 +124,8 @@ def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
         "value": value,
         "own": error in ERRORS.values(),
         "ran": list(ran),
-        "hooks": [before, hooks(model)],
+        "hooks before": before,
+        "hooks after": hooks(model),
     }
 
 
@@ -122,24 +140,24 @@ class Network(nn.Module):
         head.weight.requires_grad = False
         self.names = names
         # In another order than they run in.
-        for place, layer in ((0, stem), (2, head), (1, core), (3, unused)):
+        for place, layer in ((STEM, stem), (HEAD, head), (CORE, core), (UNUSED, unused)):
             self.add_module(names[place], layer)
 
-    def part(self, place: int) -> Any:
-        """The layer that runs at this place; the one behind the last does not run."""
+    def layer(self, place: int) -> Any:
         return self.get_submodule(self.names[place])
 
     def forward(self, x: Tensor) -> Tensor:
         where = places[-1]
-        x = torch.tanh(self.part(0)(x))
+        x = torch.tanh(self.layer(STEM)(x))
         if where == "middle":
             x = (x * 0).abs().sqrt()
-        x = self.part(1)(x)
-        if where in ("inf", "large"):
-            x = self.part(2)(x.detach())
-            # The gradient at the bias of this layer: -inf, or numbers whose sum overflows.
-            return x * -1e20 * 1e20 if where == "inf" else x * 2e38
-        x = self.part(2)(x)
+        x = self.layer(CORE)(x)
+        # The gradient at the bias of the head is -inf, or numbers whose sum overflows.
+        if where == "inf":
+            return self.layer(HEAD)(x.detach()) * -1e20 * 1e20
+        if where == "large":
+            return self.layer(HEAD)(x.detach()) * 2e38
+        x = self.layer(HEAD)(x)
         if where == "end":
             x = x * torch.tensor([0.0, 1.0])
         return x.abs().sqrt()
@@ -149,8 +167,8 @@ def network(names: list[str]) -> Network:
     """A network with the same weights at each call, a gradient from before, and a hook of its own."""
     torch.manual_seed(0)
     model = Network(names).eval()
-    model.part(3).bias.grad = torch.ones(2)
-    model.part(2).bias.register_hook(lambda _: None)
+    model.layer(UNUSED).bias.grad = torch.ones(2)
+    model.layer(HEAD).bias.register_hook(lambda _: None)
     return model
 
 
@@ -170,10 +188,13 @@ def unwatched(module: Any, names: list[str], where: list[str], x: Tensor) -> dic
 def watched(
     module: Any, names: list[str], where: list[str], x: Tensor, error: str = ""
 ) -> dict[str, Any]:
-    """Backward passes in a block, and an error at its end, if one is named: what came, and the hooks left."""
+    """Backward passes in a block, and an error at its end, if one is named: what came, and the hooks left.
+
+    "done" is how many passes raised nothing, None where the block does not begin.
+    """
     model = network(names)
     before = hooks(model)
-    done, after, came = -1, False, None
+    done, came = None, None
     try:
         with module.watch_gradients(model):
             done = 0
@@ -181,7 +202,6 @@ def watched(
                 places.append(place)
                 model(x).sum().backward()
                 done += 1
-            after = True
             if error:
                 raise ERRORS[error]
     except NotImplementedError:
@@ -190,12 +210,12 @@ def watched(
         came = caught
     return {
         "done": done,
-        "after": after,
         "own": came in ERRORS.values(),
         "runtime": isinstance(came, RuntimeError),
         "text": str(came)[:500],
         "gradients": gradients_of(model),
-        "hooks": [before, hooks(model)],
+        "hooks before": before,
+        "hooks after": hooks(model),
     }
 
 
@@ -238,10 +258,11 @@ def loss_of(kind: str, x: Tensor) -> Any:
     return formulas[kind]()
 
 
-def backward(module: Any, kind: str, kinds: list[str], x: Tensor, anomaly: bool) -> dict[str, Any]:
+def backward(module: Any, kinds: list[str], place: int, x: Tensor, anomaly: bool) -> dict[str, Any]:
     """What backward_nan gives or raises, how often the closure ran, and anomaly mode afterwards.
 
-    The loss is a sum: that of `kind` is over x, all others are over numbers from 1 on, where none gives a NaN.
+    The loss is a sum: the one at `place` is over x, all others are over numbers from 1 on, where none gives a
+    NaN.
     """
     count, error, value = 0, None, None
     x.requires_grad_()
@@ -249,16 +270,14 @@ def backward(module: Any, kind: str, kinds: list[str], x: Tensor, anomaly: bool)
     def closure() -> Any:
         nonlocal count
         count += 1
-        at = kinds.index(kind)
-        return sum(
-            loss_of(other, x if place == at else x.abs() + 1) for place, other in enumerate(kinds)
-        )
+        over = [x if i == place else x.abs() + 1 for i in range(len(kinds))]
+        return sum(map(loss_of, kinds, over))
 
     torch.autograd.set_detect_anomaly(anomaly)
     try:
         value = module.backward_nan(closure)
     except (RuntimeError, LookupError) as caught:
-        if isinstance(caught, NotImplementedError) and kind != "unwritten":
+        if isinstance(caught, NotImplementedError) and "unwritten" not in kinds:
             raise
         error = f"{type(caught).__name__}: {caught}"[:200]
     mode = torch.is_anomaly_enabled()
@@ -266,11 +285,10 @@ def backward(module: Any, kind: str, kinds: list[str], x: Tensor, anomaly: bool)
 
 
 def model(module: Any, gradients: dict[str, Any]) -> Any:
-    """A model with a shared parameter and these gradients."""
-    made: Any = nn.Sequential(nn.Linear(3, 2), nn.Sequential(nn.Linear(2, 2), nn.PReLU()))
-    made.append(nn.Linear(2, 2))
+    """A model in float64 with a shared parameter and these gradients."""
+    inner = nn.Sequential(nn.Linear(2, 2), nn.PReLU())
+    made: Any = nn.Sequential(nn.Linear(3, 2), inner, nn.Linear(2, 2)).double()
     made[2].weight = made[1][0].weight
-    made = made.to(next(g.dtype for g in gradients.values() if g is not None))
     made[0].bias.requires_grad_(False)
     for name, parameter in made.named_parameters():
         parameter.grad = gradients.get(name)

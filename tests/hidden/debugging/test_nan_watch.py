@@ -22,10 +22,16 @@ SHAPES = {
     "1.1.weight": (1,),
     "2.bias": (2,),
 }
-# The modules of the probe's model for first_non_finite, in the order in which they return.
+# The modules of the probe's model for first_non_finite, in the order in which they return. What one does to its
+# output is a key of the probe's KINDS, "same" where a test says nothing else.
 MODULES = ("a.a", "a.b", "a", "b.a", "b.b", "b", "")
+SAME_NAMES = {module: module for module in MODULES}
 # What the layers of a network may be called.
 NAMES = ("stem", "core", "head", "mixer", "tower", "gate", "inlet", "outlet")
+# Places of layers of the probe's Network, in the order in which they run.
+STEM, HEAD = 0, 2
+# A backward pass of the Network that spoils no gradient.
+FINE = ""
 ZEROS = torch.tensor([[0.0, 2.0, -3.0, 0.0]])
 # From losses over ZEROS to the backward function that gives a NaN first.
 FUNCTIONS = {
@@ -125,9 +131,9 @@ def test_first_runs_once(student: Student) -> None:
     spoiled = [*fine[:2], fine[2] * NAN]
     for training in (True, False):
         for inputs, right in ((fine, None), (spoiled, "")):
-            report = check_first(student, {}, MODULES, *inputs, training=training)
+            report = check_first(student, {}, *inputs, training=training)
             assert_equal(entry(report, "value"), right, what="the first for three inputs")
-        model = student.made("build", {}, MODULES, training)
+        model = student.made("build", {}, SAME_NAMES, training)
         laws.check_changes_nothing(student, "first_non_finite", model, *fine)
 
 
@@ -138,14 +144,14 @@ def test_first_runs_once(student: Student) -> None:
 def test_first_leaves_no_hook(student: Student) -> None:
     """No hook of yours is left, also where the model raises; its error comes through."""
     x = torch.rand(3, 4)
-    report = check_first(student, {"a.b": "nan"}, MODULES, x)
+    report = check_first(student, {"a.b": "nan"}, x)
     assert entry(report, "value") is not None, "A NaN came, and nothing is found."
     check_hooks(report, "after first_non_finite")
     for kind in ("odd", "lookup"):
-        report = check_first(student, {"b.a": kind}, MODULES, x)
+        report = check_first(student, {"b.a": kind}, x)
         assert entry(report, "own") is True, "The model's error is lost: let it through."
         check_hooks(report, "after an error of the model")
-    report = check_first(student, {"a.b": "nan", "b.b": "odd"}, MODULES, x)
+    report = check_first(student, {"a.b": "nan", "b.b": "odd"}, x)
     check_hooks(report, "after a NaN and an error of the model")
 
 
@@ -157,12 +163,9 @@ def test_first_leaves_no_hook(student: Student) -> None:
 @pytest.mark.hint("parameter.register_hook(hook): what hook(gradient) raises leaves backward().")
 def test_watch_raises(student: Student) -> None:
     """The backward pass itself raises, and names the first parameter that it reaches."""
-    for where, layer, before in (
-        ("end", 2, random.randint(1, 3)),
-        ("middle", 0, 0),
-        ("middle", 0, 1),
-    ):
-        check_raised(student, where, layer, [""] * before + [where, ""])
+    check_raised(student, "end", HEAD, fine_before=random.randint(1, 3))
+    check_raised(student, "middle", STEM)
+    check_raised(student, "middle", STEM, fine_before=1)
 
 
 @pytest.mark.points(2)
@@ -170,7 +173,7 @@ def test_watch_raises(student: Student) -> None:
 @pytest.mark.hint("gradient.isfinite().all() is False for an inf as for a NaN.")
 def test_watch_inf(student: Student) -> None:
     """A gradient of -inf raises, too."""
-    check_raised(student, "inf", 2, ["inf"])
+    check_raised(student, "inf", HEAD)
 
 
 @pytest.mark.points(4)
@@ -179,10 +182,10 @@ def test_watch_inf(student: Student) -> None:
 @pytest.mark.hint("Return nothing from the hook; test all elements and not their sum.")
 def test_watch_leaves_finite_gradients(student: Student) -> None:
     """Finite gradients, large ones too, are what they are without a block, over several passes."""
-    passes, names, x = ["", "", "large"], random.sample(NAMES, 4), torch.rand(1, 4)
+    passes, names, x = [FINE, FINE, "large"], random.sample(NAMES, 4), torch.rand(1, 4)
     report = student.run("watched", names, passes, x)
     told = f"With finite gradients there is an error: {str(entry(report, 'text'))[:80]}"
-    assert laws.same(fields(report, "after", "done"), [True, len(passes)]), told
+    assert laws.same(entry(report, "done"), len(passes)), told
     right = student.apart("unwatched", names, passes, x)
     what = "the dict of gradients after the block"
     assert_close(entry(report, "gradients"), right, what=what)
@@ -196,11 +199,12 @@ def test_watch_leaves_finite_gradients(student: Student) -> None:
 def test_watch_leaves_no_hook(student: Student) -> None:
     """No hook of yours is left after the block, also after an error; the block's error comes through."""
     x = torch.rand(1, 4)
-    check_hooks(student.run("watched", NAMES[:4], [""], x), "after the block")
-    report = student.run("watched", NAMES[:4], ["end"], x)
+    names = NAMES[:4]
+    check_hooks(student.run("watched", names, [FINE], x), "after the block")
+    report = student.run("watched", names, ["end"], x)
     check_hooks(report, "after the error of a backward pass")
     for error in ("odd", "lookup"):
-        report = student.run("watched", NAMES[:4], [""], x, error)
+        report = student.run("watched", names, [FINE], x, error)
         assert entry(report, "own") is True, "The block's error is lost: let it through."
         check_hooks(report, "after an error of the block")
 
@@ -215,12 +219,11 @@ def test_backward(student: Student) -> None:
     """The backward function that returned a NaN first is named; an inf alone does not count."""
     # The names in the graph of a sum do not say which of its functions gives the NaN.
     for kind in random.sample(list(FUNCTIONS), len(FUNCTIONS)):
-        kinds = [*random.sample(["spared", "sqrt", "pow", "negative", "inf"], 4), kind]
-        random.shuffle(kinds)
-        report = check_backward(student, kind, kinds)
+        others = random.sample(["spared", "sqrt", "pow", "negative", "inf"], 4)
+        report = check_backward(student, kind, others)
         error = entry(report, "error")
         assert error is None, f"backward_nan raises {str(error)[:120]}: return the name."
-        what = f"backward_nan of a sum of losses ({kinds}) of which the one ({kind}) is over {ZEROS.tolist()}"
+        what = f"backward_nan of a sum of a loss ({kind}) over {ZEROS.tolist()} and of others ({others})"
         assert_equal(entry(report, "value"), FUNCTIONS[kind], what=what)
 
 
@@ -269,44 +272,49 @@ def check_model(
     """The module that is named is `right`, whatever the modules are called."""
     if x is None:
         x = torch.rand(3, 4, dtype=torch.float64) + 1
-    letters = iter(random.sample("defghijkmnpqrstuvwxyz", 6))
-    names = {"": ""}
-    for module in ("a", "b", "a.a", "a.b", "b.a", "b.b"):
-        box = names[module.rpartition(".")[0]]
-        names[module] = f"{box}.{next(letters)}".lstrip(".")
-    report = check_first(student, kinds, [names[module] for module in MODULES], x)
+    names = new_names()
+    report = check_first(student, kinds, x, names=names)
     what = f"first_non_finite of a model in which {kinds or 'no module'} is special"
-    assert_equal(entry(report, "value"), names.get(right) if right is not None else None, what=what)
+    expected = None if right is None else names[right]
+    assert_equal(entry(report, "value"), expected, what=what)
+
+
+def new_names() -> dict[str, str]:
+    """What the modules are called: each box and each part has a letter that is drawn."""
+    a, b, *parts = random.sample("defghijkmnpqrstuvwxyz", 6)
+    names = [f"{a}.{parts[0]}", f"{a}.{parts[1]}", a, f"{b}.{parts[2]}", f"{b}.{parts[3]}", b, ""]
+    return dict(zip(MODULES, names, strict=True))
 
 
 def check_first(
     student: Student,
     kinds: dict[str, str],
-    names: Sequence[str],
     *inputs: torch.Tensor,
+    names: dict[str, str] = SAME_NAMES,
     training: bool = True,
 ) -> Any:
     """A report of the probe, whose modules are of these kinds and names: the model ran once, in its mode."""
     report = student.run("first", student.made("build", kinds, names, training), *inputs)
     ran = entry(report, "ran", kind=list)
     assert ran, "The model does not run: call model(*inputs)."
-    once = [[kinds.get(module, "same"), training] for module in MODULES]
-    once[-1][1] = not training  # The model itself is in the other mode than its parts.
+    whole_run = [[kinds.get(module, "same"), training] for module in MODULES]
+    whole_run[-1][1] = not training  # The model itself is in the other mode than its parts.
     told = "The model runs twice, or in another mode."
-    assert laws.same(ran, once[: len(ran)]), told
+    assert laws.same(ran, whole_run[: len(ran)]), told  # It may break off.
     return report
 
 
-def check_raised(student: Student, where: str, at: int, passes: list[str]) -> None:
-    """The pass at `where` raises, and names a parameter of the layer at this place."""
+def check_raised(student: Student, where: str, at: int, fine_before: int = 0) -> None:
+    """The pass that is spoiled at `where` raises, and names a parameter of the layer at the place `at`."""
     layers = random.sample(NAMES, 4)
+    passes = [*[FINE] * fine_before, where, FINE]
     report = student.run("watched", layers, passes, torch.rand(1, 4))
-    text, done = str(entry(report, "text")), entry(report, "done", kind=int)
-    assert done != -1, f"The block does not begin: {text[:120]}"
+    text, done = str(entry(report, "text")), entry(report, "done")
+    assert done is not None, f"The block does not begin: {text[:120]}"
     bad = "A gradient of -inf" if where == "inf" else "A gradient of NaN"
     assert entry(report, "runtime") is True, f"{bad} raises no RuntimeError ({text[:80]})."
     told = "The error comes after the backward pass: raise in a hook of the parameter."
-    assert entry(report, "after") is False and done == passes.index(where), told
+    assert laws.same(done, fine_before), told
     named = [n for n in layers for kind in ("weight", "bias") if f"{n}.{kind}" in text]
     assert named == [layers[at]], (
         f"The message {text[:80]!r} should name one parameter, of the layer {layers[at]}, which the "
@@ -316,7 +324,7 @@ def check_raised(student: Student, where: str, at: int, passes: list[str]) -> No
 
 def check_hooks(report: Any, when: str) -> None:
     """The report counts as many hooks after the call as before it, and the modes are the same."""
-    before, after = (entry(report, "hooks", i, kind=dict) for i in (0, 1))
+    before, after = fields(report, "hooks before", "hooks after")
     told = f"A mode has changed {when}: put it back."
     assert laws.same(entry(before, "modes"), entry(after, "modes")), told
     for owner in ("the model's modules", "the model's parameters", "PyTorch itself"):
@@ -326,10 +334,12 @@ def check_hooks(report: Any, when: str) -> None:
 
 
 def check_backward(
-    student: Student, kind: str, kinds: Sequence[str] = (), anomaly: bool = False
+    student: Student, kind: str, others: Sequence[str] = (), anomaly: bool = False
 ) -> Any:
-    """A report of the probe: the closure, of a loss or a sum of these losses, ran once."""
-    report = student.run("backward", kind, kinds or [kind], ZEROS, anomaly)
+    """A report of the probe: the closure, of the sum of this loss and others in any order, ran once."""
+    kinds, place = list(others), random.randint(0, len(others))
+    kinds.insert(place, kind)
+    report = student.run("backward", kinds, place, ZEROS, anomaly)
     count = entry(report, "count", kind=int)
     assert count == 1, f"The closure is called {count} times: once is enough."
     return report

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 warnings.filterwarnings("ignore", "Full backward hook is firing")
 
 State = dict[str, Tensor]
-# The modules that run between body and head, in order, and whether there is a skip connection.
+# The names of the modules that run between body and head, in order, and whether each has a skip connection.
 Plan = Sequence[tuple[str, bool]]
 # What a Parts was called on; a list of this module, so that a deep copy of a model writes into it, too.
 inputs: list[Tensor] = []
@@ -228,10 +228,10 @@ def beside_other_hooks(
     names: Sequence[str],
     x: Tensor,
     weight: Tensor,
-    factors: Sequence[float],
+    before: float,
+    inside: float,
 ) -> dict[str, Any]:
     """Passes in a block and after it, with hooks that multiply: one from before, one from inside."""
-    before, inside = factors
     model.head.register_forward_hook(lambda _head, _given, output: output * before)
     with getattr(module, name)(model, names):
         model.head.register_forward_hook(lambda _head, _given, output: output * inside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -14,9 +14,6 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
-State = dict[str, Tensor]
-# The modules that run between body and head, in order, and whether there is a skip connection.
-Plan = list[tuple[str, bool]]
 ACTIVATIONS, GRADIENTS = "capture_activations", "capture_gradients"
 # Modules of the probe's Network: "body.0" and "body.1" are not asked for, and "side" gets no gradient.
 NAMES = ["", "body", "gain", "bend", "side", "mix", "head"]
@@ -32,8 +29,31 @@ SHAPES = {
     "head.weight": (2, 4),
     "head.bias": (2,),
 }
+# What ends a model or a block: an ordinary exception, and an interrupt.
 ERRORS = ["LookupError", "KeyboardInterrupt"]
+State = dict[str, Tensor]
 randn = functools.partial(torch.randn, dtype=torch.float64)
+
+
+class Step(NamedTuple):
+    """A module that runs between body and head, and whether it has a skip connection."""
+
+    name: str
+    skips: bool
+
+
+class Network(NamedTuple):
+    """What the probe's Network is made of: its parameters, and the steps of its middle."""
+
+    state: State
+    plan: list[Step]
+
+
+class Pass(NamedTuple):
+    """What a pass starts from: an input, and the weights with which the output is summed."""
+
+    x: Tensor
+    weight: Tensor
 
 
 # --- trace_shapes --------------------------------------------------------------------------------
@@ -44,11 +64,12 @@ randn = functools.partial(torch.randn, dtype=torch.float64)
 @pytest.mark.hint("A forward hook on each module without children; then model(x).")
 def test_trace(student: Student) -> None:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
-    rows, steps, middle = random.randint(2, 99), random.randint(2, 99), new_middle()
-    model = student.made("parts", "", [(name, False) for name in middle])
-    report = student.run("trace", model, torch.randn(rows, steps, 3))
+    rows, columns = random.randint(2, 99), random.randint(2, 99)
+    middle = new_middle()
+    model = student.made("parts", "", [Step(name, skips=False) for name in middle])
+    report = student.run("trace", model, torch.randn(rows, columns, 3))
     # A hook of the model's own repeats the rows.
-    lead = (2 * rows, steps)
+    lead = (2 * rows, columns)
     right = [
         ("stem", (*lead, 5)),
         ("body.0", (*lead, 5)),
@@ -60,7 +81,7 @@ def test_trace(student: Student) -> None:
     calls = pairs(report)
     assert_equal(names_of(calls), names_of(right), what="the text of all names in the list")
     assert_equal(calls, right, what="the result")
-    report = student.run("trace", student.made("layer", steps, rows), torch.randn(5, steps))
+    report = student.run("trace", student.made("layer", columns, rows), torch.randn(5, columns))
     assert_equal(pairs(report), [("", (5, rows))], what="the result for a single nn.Linear")
 
 
@@ -115,11 +136,11 @@ def test_trace_changes_nothing(student: Student) -> None:
 @pytest.mark.hint("activations[name] = output.detach().clone() in a hook of its own for each name.")
 def test_activations(student: Student) -> None:
     """Each pass in the block puts the outputs of the named modules into the dict."""
-    state, plan, x, later = new_state(), new_plan(), randn(5, 3), randn(2, 3)
-    report = student.run("two_passes", student.made("network", state, plan), NAMES, x, later)
+    network, first, second = new_network(), randn(5, 3), randn(2, 3)
+    report = student.run("two_passes", student.made("network", *network), NAMES, first, second)
     assert_equal(entry(report, "begin"), {}, what="the dict when the block begins")
-    for key, given in [("first", x), ("second", later)]:
-        right = of_names(outputs(state, plan, given))
+    for key, x in [("first", first), ("second", second)]:
+        right = of_names(outputs(network, x))
         assert_close(entry(report, key), right, what=f"the dict after the {key} pass")
 
 
@@ -129,9 +150,9 @@ def test_activations(student: Student) -> None:
 @pytest.mark.hint("output.detach(): without it each value holds the graph of its whole pass.")
 def test_activations_are_detached(student: Student) -> None:
     """The values have no graph."""
-    state, plan, x = new_state(), new_plan(), randn(5, 3)
-    report = student.run("attached", student.made("network", state, plan), NAMES, x)
-    assert_close(entry(report, "values"), of_names(outputs(state, plan, x)), what="the dict")
+    network, x = new_network(), randn(5, 3)
+    report = student.run("attached", student.made("network", *network), NAMES, x)
+    assert_close(entry(report, "values"), of_names(outputs(network, x)), what="the dict")
     graph = entry(report, "graph", kind=list)
     assert_equal(graph, [], what="the list of the names whose values are in a graph")
 
@@ -142,9 +163,9 @@ def test_activations_are_detached(student: Student) -> None:
 @pytest.mark.hint("detach() shares the memory of the output: clone() does not.")
 def test_activations_are_copies(student: Student) -> None:
     """A value stays as the module returned it, of its latest call, also before a ReLU in place."""
-    state, x, plan = new_state(), randn(5, 3), new_plan() + new_plan()
-    model = student.made("network", state, plan, in_place=True)
-    right = outputs(state, plan, x)
+    twice = Network(new_state(), [*new_plan(), *new_plan()])
+    model, x = student.made("network", *twice, in_place=True), randn(5, 3)
+    right = outputs(twice, x)
     activations = student.run("changed_output", model, list(right), x)
     assert_close(activations, right, what="the dict")
 
@@ -163,7 +184,9 @@ def test_activations_leave_the_model(student: Student) -> None:
 @pytest.mark.hint("try: yield activations finally: handle.remove() for each handle")
 def test_activation_hooks(student: Student) -> None:
     """Hooks exist only inside the block, also when it raises and in nested blocks; the dict is kept."""
-    check_hooks(student, ACTIVATIONS)
+    check_no_hook_before(student, ACTIVATIONS)
+    check_no_hook_after(student, ACTIVATIONS)
+    check_nested(student, ACTIVATIONS)
 
 
 @pytest.mark.points(3)
@@ -183,10 +206,10 @@ def test_activation_names(student: Student) -> None:
 @pytest.mark.hint("register_full_backward_hook: grad_output[0] is the gradient of the output.")
 def test_gradients(student: Student) -> None:
     """Each backward pass puts the gradients of the named modules' outputs into the dict."""
-    state, plan, (x, weight) = new_state(), new_plan(), new_pass()
-    model = student.made("network", state, plan)
-    values = student.run("captured", GRADIENTS, model, NAMES, x, weight)
-    assert_close(values, of_names(output_gradients(state, plan, x, weight)), what="the dict")
+    network, x_and_weight = new_network(), new_pass()
+    model = student.made("network", *network)
+    values = student.run("captured", GRADIENTS, model, NAMES, *x_and_weight)
+    assert_close(values, of_names(output_gradients(network, *x_and_weight)), what="the dict")
 
 
 @pytest.mark.points(4)
@@ -195,10 +218,10 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.hint("A hook sees the gradient of its own pass; .grad is a sum over passes.")
 def test_gradients_of_the_latest_pass(student: Student) -> None:
     """Of two backward passes through one graph the latest one counts."""
-    state, plan, (x, weight), later = new_state(), new_plan(), new_pass(), randn(5, 2)
-    model = student.made("network", state, plan)
-    values = student.run("two_backward_passes", model, NAMES, x, weight, later)
-    assert_close(values, of_names(output_gradients(state, plan, x, later)), what="the dict")
+    network, x, first, latest = new_network(), randn(5, 3), randn(5, 2), randn(5, 2)
+    model = student.made("network", *network)
+    values = student.run("two_backward_passes", model, NAMES, x, first, latest)
+    assert_close(values, of_names(output_gradients(network, x, latest)), what="the dict")
 
 
 @pytest.mark.points(3)
@@ -207,12 +230,12 @@ def test_gradients_of_the_latest_pass(student: Student) -> None:
 @pytest.mark.hint("An output that does not require grad gets no entry, and is not an error.")
 def test_no_gradient(student: Student) -> None:
     """A module that no gradient reaches has no entry; parameters may be frozen."""
-    state, plan, (x, weight) = new_state(), new_plan(), new_pass()
-    values = student.run("under_no_grad", student.made("network", state, plan), NAMES, x)
+    network, (x, weight) = new_network(), new_pass()
+    values = student.run("under_no_grad", student.made("network", *network), NAMES, x)
     assert_equal(values, {}, what="the dict after a pass under torch.no_grad()")
-    model = student.made("network", state, plan, frozen=["body.0.weight", "body.0.bias"])
+    model = student.made("network", *network, frozen=["body.0.weight", "body.0.bias"])
     values = student.run("captured", GRADIENTS, model, NAMES, x, weight)
-    right = of_names(output_gradients(state, plan, x, weight))
+    right = of_names(output_gradients(network, x, weight))
     del right["body"]
     assert_close(values, right, what="the dict for a model whose body is frozen")
 
@@ -231,7 +254,9 @@ def test_gradients_leave_the_model(student: Student) -> None:
 @pytest.mark.hint("try: yield gradients finally: handle.remove() for each handle")
 def test_gradient_hooks(student: Student) -> None:
     """Hooks exist only inside the block, also when it raises and in nested blocks; the dict is kept."""
-    check_hooks(student, GRADIENTS)
+    check_no_hook_before(student, GRADIENTS)
+    check_no_hook_after(student, GRADIENTS)
+    check_nested(student, GRADIENTS)
 
 
 @pytest.mark.points(3)
@@ -248,14 +273,14 @@ def test_gradient_names(student: Student) -> None:
 
 def check_model(student: Student, name: str) -> None:
     """Neither the model nor other hooks notice a block."""
-    state, plan, (x, weight) = new_state(), new_plan(), new_pass()
-    factors = torch.rand(2).tolist()
+    network, (x, weight) = new_network(), new_pass()
+    before, inside = torch.rand(2).tolist()
+    model = student.made("network", *network)
+    report = student.run("beside_other_hooks", name, model, NAMES, x, weight, before, inside)
     # Both hooks stand on the head, so that they multiply the model's output.
-    factor = factors[0] * factors[1]
-    model = student.made("network", state, plan)
-    report = student.run("beside_other_hooks", name, model, NAMES, x, weight, factors)
-    output = factor * outputs(state, plan, x)[""]
-    gradients = parameter_gradients(state, plan, x, factor * weight)
+    factor = before * inside
+    output = factor * outputs(network, x)[""]
+    gradients = parameter_gradients(network, x, factor * weight)
     for when in ("inside", "after"):
         seen = entry(report, when)
         assert_close(entry(seen, "output"), output, what=f"the model's output {when} a block")
@@ -263,35 +288,42 @@ def check_model(student: Student, name: str) -> None:
         assert_close(entry(seen, "gradients"), gradients, what=what)
 
 
-def check_hooks(student: Student, name: str) -> None:
-    """No hook is there before a block and after it, and a pass counts for the blocks around it alone."""
-    state, plan = new_state(), new_plan()
-    model = student.made("network", state, plan)
-    what = f"{name}(...) without a block"
-    laws.check_changes_nothing(student, student.probe("call"), name, model, NAMES, call=what)
+def check_no_hook_before(student: Student, name: str) -> None:
+    """The call alone registers no hook."""
+    model = student.made("network", *new_network())
+    call = f"{name}(...) without a block"
+    laws.check_changes_nothing(student, student.probe("call"), name, model, NAMES, call=call)
+
+
+def check_no_hook_after(student: Student, name: str) -> None:
+    """A block that raises leaves no hook, and the exception passes through."""
     for error in ERRORS:
         came_out = laws.check_changes_nothing(
             student,
             student.probe("out_of_block"),
             name,
-            student.made("network", state, plan),
+            student.made("network", *new_network()),
             NAMES,
             error,
             call=f"a block of {name} that ends with a {error}",
         )
         assert_equal(came_out, error, what="the exception that came out of the block")
-    first, second = new_pass(), new_pass()
-    report = student.run("nested", name, student.made("network", state, plan), NAMES, first, second)
-    for key, given in [("inner", first), ("outer", second)]:
-        right = right_values(name, state, plan, *given)
+
+
+def check_nested(student: Student, name: str) -> None:
+    """The last pass within each of two nested blocks is what its dict keeps."""
+    network, in_both, in_outer = new_network(), new_pass(), new_pass()
+    model = student.made("network", *network)
+    report = student.run("nested", name, model, NAMES, in_both, in_outer)
+    for key, last in [("inner", in_both), ("outer", in_outer)]:
+        right = right_values(name, network, *last)
         assert_close(entry(report, key), right, what=f"the dict of the {key} of two nested blocks")
 
 
 def check_names(student: Student, name: str) -> None:
     """A name that no module has is refused, also that of a parameter, and no hook is left."""
-    state = new_state()
     for wrong in ("nope", "body.0.weight"):
-        model, names = student.made("network", state, new_plan()), ["gain", wrong]
+        model, names = student.made("network", *new_network()), ["gain", wrong]
         seen = laws.observe(student, student.probe("begin"), name, model, names)
         with must_raise(ValueError, mentions=wrong, call=f"{name}(model, {names})"):
             seen.checked()
@@ -312,6 +344,7 @@ def pairs(report: Any) -> list[Any]:
 
 
 def names_of(calls: list[Any]) -> str:
+    """All names in a line, which a message shows as a whole."""
     return ", ".join(str(name) for name, _ in calls)
 
 
@@ -319,10 +352,14 @@ def new_state() -> State:
     return {name: randn(shape) for name, shape in SHAPES.items()}
 
 
-def new_plan() -> Plan:
-    """Each of the modules once, in any order."""
+def new_plan() -> list[Step]:
+    """Each module of the Network's middle once, in any order."""
     names = random.sample(["gain", "bend", "side", "mix"], 4)
-    return [(name, random.random() < 0.5) for name in names]
+    return [Step(name, skips=random.random() < 0.5) for name in names]
+
+
+def new_network() -> Network:
+    return Network(new_state(), new_plan())
 
 
 def new_middle() -> list[str]:
@@ -339,24 +376,25 @@ def calls_of(middle: list[str], lead: tuple[int, ...]) -> list[tuple[str, tuple[
     return [leaves[name] for name in middle if name in leaves]
 
 
-def new_pass() -> tuple[Tensor, Tensor]:
-    """An x, and the weights with which the output is summed."""
-    return randn(5, 3), randn(5, 2)
+def new_pass() -> Pass:
+    return Pass(randn(5, 3), randn(5, 2))
 
 
 def of_names(values: State) -> State:
+    """Those of the modules that are asked for."""
     return {name: values[name] for name in NAMES if name in values}
 
 
-def right_values(name: str, state: State, plan: Plan, x: Tensor, weight: Tensor) -> State:
+def right_values(name: str, network: Network, x: Tensor, weight: Tensor) -> State:
     """What a block of this function holds after a pass."""
     if name == ACTIVATIONS:
-        return of_names(outputs(state, plan, x))
-    return of_names(output_gradients(state, plan, x, weight))
+        return of_names(outputs(network, x))
+    return of_names(output_gradients(network, x, weight))
 
 
-def outputs(state: State, plan: Plan, x: Tensor) -> State:
-    """The outputs of all modules of the probe's Network, each of its latest call."""
+def outputs(network: Network, x: Tensor) -> State:
+    """The outputs of all modules, each of its latest call."""
+    state, plan = network
     values = {"body.0": F.linear(x, state["body.0.weight"], state["body.0.bias"])}
     x = values["body.1"] = values["body"] = values["body.0"].relu()
     for name, skips in plan:
@@ -371,18 +409,23 @@ def outputs(state: State, plan: Plan, x: Tensor) -> State:
     return values
 
 
-def output_gradients(state: State, plan: Plan, x: Tensor, weight: Tensor) -> State:
+def output_gradients(network: Network, x: Tensor, weight: Tensor) -> State:
     """The gradients with respect to the outputs of all modules but side, which has none."""
-    leaves = {name: tensor.clone().requires_grad_() for name, tensor in state.items()}
-    values = outputs(leaves, plan, x)
+    values = outputs(with_leaves(network), x)
     del values["side"]
     total = (values[""] * weight).sum()
     return dict(zip(values, torch.autograd.grad(total, list(values.values())), strict=True))
 
 
-def parameter_gradients(state: State, plan: Plan, x: Tensor, weight: Tensor) -> State:
+def parameter_gradients(network: Network, x: Tensor, weight: Tensor) -> State:
     """The gradients with respect to all parameters but those of side, which have none."""
-    leaves = {name: tensor.clone().requires_grad_() for name, tensor in state.items()}
-    total = (outputs(leaves, plan, x)[""] * weight).sum()
-    ends = {name: leaf for name, leaf in leaves.items() if not name.startswith("side")}
-    return dict(zip(ends, torch.autograd.grad(total, list(ends.values())), strict=True))
+    network = with_leaves(network)
+    total = (outputs(network, x)[""] * weight).sum()
+    leaves = {n: leaf for n, leaf in network.state.items() if not n.startswith("side")}
+    return dict(zip(leaves, torch.autograd.grad(total, list(leaves.values())), strict=True))
+
+
+def with_leaves(network: Network) -> Network:
+    """The same network, with parameters at which a graph begins."""
+    leaves = {name: value.clone().requires_grad_() for name, value in network.state.items()}
+    return Network(leaves, network.plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -26,6 +26,27 @@ LEFT = ("values", "parameters", "buffers", "requires_grad", "mode")
 # A difference that torch.allclose and float32 lose.
 SMALL_DIFFERENCE = 2.0**-30
 ONNX_TOLERANCE = 1e-4
+# Of new_batches: the two of several rows, and those of one row and of many.
+SEVERAL_ROWS = slice(2)
+ONE_ROW_AND_MANY = slice(2, None)
+# Modes of the probe's Answering and of the three modules in it.
+EVAL = [False] * 4
+TRAIN = [True] * 4
+MIXED = [True, False, True, False]
+
+
+class Export(NamedTuple):
+    """What an exporter made of the probe's network, how it left all, and the outputs that are right."""
+
+    seen: laws.Observation
+    right: list[Tensor]
+
+
+class OnnxModel(NamedTuple):
+    """What an ONNX model says of itself and gives, and the outputs that are right."""
+
+    report: dict[str, Any]
+    right: list[Tensor]
 
 
 # --- BranchFreeRouter ----------------------------------------------------------------------------
@@ -98,9 +119,8 @@ def test_script(student: Student) -> None:
 @pytest.mark.hint("Set the model to eval mode before you script it.")
 def test_script_mode(student: Student) -> None:
     """It has the outputs of the model in eval mode, whatever mode it is in."""
-    network, batches = new_network(), new_batches()
-    report = student.run("script", made_network(student, network), batches)
-    check_script(report, outputs_of(network, batches), "the script of a model in train mode")
+    seen, right = scripted_network(student)
+    check_script(seen.value, right, "the script of a model in train mode")
 
 
 @pytest.mark.points(2)
@@ -109,8 +129,9 @@ def test_script_mode(student: Student) -> None:
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_script_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule."""
-    report = check_left(student, student.probe("script"), [], call="to_torchscript")
-    check_class(report, "ScriptModule", "to_torchscript")
+    seen = scripted_network(student).seen
+    check_class(seen.value, "ScriptModule", "to_torchscript")
+    check_left(seen, "to_torchscript")
 
 
 # --- to_exported ---------------------------------------------------------------------------------
@@ -121,7 +142,7 @@ def test_script_leaves_the_model(student: Student) -> None:
 @pytest.mark.hint("dynamic_shapes=({0: torch.export.Dim('batch')},), in eval mode.")
 def test_exported(student: Student) -> None:
     """One program has the outputs of the model in eval mode, for every batch size from 1."""
-    check_program(exported(student, new_example(), new_batches()))
+    check_program(observe_export(student, "program", new_batches(), new_example()))
 
 
 @pytest.mark.points(4)
@@ -137,10 +158,9 @@ def test_exported_from_one_row(student: Student) -> None:
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_exported_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule, and the example, too."""
-    seen, _ = exported_from_one_row(student)
+    seen = exported_from_one_row(student).seen
     check_class(seen.value, "ExportedProgram", "to_exported")
-    changed = [change.words for change in seen.changes() if change.part in LEFT]
-    assert not changed, f"One call of to_exported changed {', '.join(changed[:6])}."
+    check_left(seen, "to_exported")
 
 
 # --- largest_difference --------------------------------------------------------------------------
@@ -154,13 +174,14 @@ def test_difference(student: Student) -> None:
     base, largest = torch.randn(3, 2, dtype=torch.float64), random.uniform(3, 6)
     # Relative differences, and those of the smaller outputs, are in another order.
     shift = torch.tensor([[0.1, -1.0], [0.2, 0.0], [0.3, 0.6]], dtype=torch.float64) * largest
-    pairs = [[base, base + 0.5 * shift], [base, base + shift], [2 * base, 2 * base + 0.25 * shift]]
-    assert_close(difference(student, pairs), largest, what="largest_difference")
-    turned = [[actual, expected] for expected, actual in pairs]
-    assert_close(
-        difference(student, turned), largest, what="largest_difference the other way round"
-    )
-    value = difference(student, [[base, base], [base[:1], base[:1]]])
+    outputs = [base, base, 2 * base]
+    others = [base + 0.5 * shift, base + shift, 2 * base + 0.25 * shift]
+    value = difference(student, outputs, others)
+    assert_close(value, largest, what="largest_difference")
+    value = difference(student, others, outputs)
+    assert_close(value, largest, what="largest_difference the other way round")
+    equal = [base, base[:1]]
+    value = difference(student, equal, equal)
     assert_close(value, 0.0, what="largest_difference of equal outputs")
 
 
@@ -171,7 +192,7 @@ def test_difference(student: Student) -> None:
 def test_small_difference(student: Student) -> None:
     """A small difference counts, too."""
     base = torch.randn(3, 2, dtype=torch.float64)
-    value = difference(student, [[base, base + SMALL_DIFFERENCE]])
+    value = difference(student, [base], [base + SMALL_DIFFERENCE])
     what = f"largest_difference of outputs that differ by {SMALL_DIFFERENCE:.1e}"
     assert_close(value, SMALL_DIFFERENCE, what=what, rtol=1e-4, atol=0)
 
@@ -184,7 +205,7 @@ def test_difference_of_shapes(student: Student) -> None:
     """Outputs of different shapes make it infinity, even if the shapes broadcast."""
     x = torch.randn(2, 3)
     for other in (x[:, :1], x[0], x.T):
-        check_infinite(student, [x, other], f"outputs {(2, 3)} and {tuple(other.shape)}")
+        check_infinite(student, x, other, f"outputs {(2, 3)} and {tuple(other.shape)}")
 
 
 @pytest.mark.points(3)
@@ -196,9 +217,9 @@ def test_difference_of_nan(student: Student) -> None:
     x = torch.randn(2, 3)
     nan = x.clone()
     nan[random.randrange(2), random.randrange(3)] = math.nan
-    pairs = {"what was exported": [x, nan], "the model's output": [nan, x], "both": [nan, nan]}
-    for where, pair in pairs.items():
-        check_infinite(student, pair, f"a NaN in {where}")
+    check_infinite(student, x, nan, "a NaN in what was exported")
+    check_infinite(student, nan, x, "a NaN in the model's output")
+    check_infinite(student, nan, nan, "a NaN in both")
 
 
 @pytest.mark.points(3)
@@ -208,8 +229,8 @@ def test_difference_of_nan(student: Student) -> None:
 def test_difference_in_eval_mode(student: Student) -> None:
     """The model runs in eval mode, and each of its submodules does."""
     x, gap = torch.ones(2, 3), random.uniform(0.25, 0.75)
-    for modes in ([True] * 4, [False, True, False, True]):
-        value = difference(student, [[x, x + gap]], modes)
+    for modes in (TRAIN, MIXED):
+        value = difference(student, [x], [x + gap], modes)
         assert_close(value, gap, what="largest_difference with a model in train mode")
 
 
@@ -220,11 +241,10 @@ def test_difference_in_eval_mode(student: Student) -> None:
 @pytest.mark.hint("Note the mode of each submodule, model.eval(), and set them back at the end.")
 def test_difference_leaves_modes(student: Student) -> None:
     """Afterwards every submodule has the mode that it had, even where shapes differ."""
-    x, modes = torch.ones(2, 3), [True, False, True, False]
-    for pair in ([x, x + 1], [x, x[0]]):
-        model = student.made("answering", [pair[0]], modes)
-        compare = student.probe("difference")
-        laws.check_changes_nothing(student, compare, model, [pair[1]], call="largest_difference")
+    x, compare = torch.ones(2, 3), student.probe("difference")
+    for other in (x + 1, x[0]):
+        model = student.made("answering", [x], MIXED)
+        laws.check_changes_nothing(student, compare, model, [other], call="largest_difference")
 
 
 # --- to_onnx -------------------------------------------------------------------------------------
@@ -235,7 +255,7 @@ def test_difference_leaves_modes(student: Student) -> None:
 @pytest.mark.hint('input_names=["features"], output_names=["logits"], into an io.BytesIO.')
 def test_onnx_names(student: Student) -> None:
     """The bytes are those of an ONNX model with one input, "features", and one output, "logits"."""
-    report, _ = onnx_model(student)
+    report = onnx_model(student).report
     names = fields(report, "inputs", "outputs")
     what = "the list of the names of the inputs and of the outputs"
     assert_equal(names, [["features"], ["logits"]], what=what)
@@ -247,7 +267,7 @@ def test_onnx_names(student: Student) -> None:
 @pytest.mark.hint('dynamic_axes={"features": {0: "batch"}, "logits": {0: "batch"}}')
 def test_onnx_dynamic(student: Student) -> None:
     """The batch dimension is dynamic, even where the example has one row."""
-    report, _ = onnx_model(student)
+    report = onnx_model(student).report
     fixed = entry(report, "fixed_rows", kind=list, count=2)
     for name, rows in zip(("features", "logits"), fixed, strict=True):
         told = f"{name!r} has {rows} rows in the ONNX model: declare its dimension 0 as dynamic."
@@ -260,7 +280,7 @@ def test_onnx_dynamic(student: Student) -> None:
 @pytest.mark.hint("Set the model to eval mode before you export it.")
 def test_onnx(student: Student) -> None:
     """Its outputs are those of the model in eval mode."""
-    check_onnx(student, slice(2))
+    check_onnx(student, SEVERAL_ROWS)
 
 
 @pytest.mark.points(3)
@@ -269,7 +289,7 @@ def test_onnx(student: Student) -> None:
 @pytest.mark.hint("Cat the example with itself where it has one row.")
 def test_onnx_sizes(student: Student) -> None:
     """They are so for one row and for many, though the example has one row."""
-    check_onnx(student, slice(2, None))
+    check_onnx(student, ONE_ROW_AND_MANY)
 
 
 @pytest.mark.points(2)
@@ -278,14 +298,15 @@ def test_onnx_sizes(student: Student) -> None:
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_onnx_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule; the example may have many rows."""
-    check_left(student, "to_onnx", new_example())
+    model = made_network(student, new_network())
+    laws.check_changes_nothing(student, "to_onnx", model, new_example(), only=LEFT)
 
 
 # --- locally -------------------------------------------------------------------------------------
 
 
 def new_batches(dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Batches of 1 to 1250 rows, with means above 0 and below."""
+    """Two batches of several rows and two of one row, with means above 0 and below, and one of many rows."""
     signs = torch.tensor(SIGNS, dtype=dtype)
     batch = signs * (1 + torch.rand(len(SIGNS), FEATURES, dtype=dtype))
     return [batch, -batch, batch[1:2], -batch[1:2], batch.repeat(REPEATS, 1)]
@@ -316,6 +337,7 @@ def check_values(values: Any, right: list[Tensor], what: str, **tolerances: Any)
 
 
 def check_router(student: Student, batches: list[Tensor]) -> None:
+    """A BranchFreeRouter has the outputs of a router of the dtype of `batches`, and is another module."""
     state = router_state(batches[0].dtype)
     report = student.run("routed", student.made("router", state), batches)
     assert entry(report, "is_router") is False, "This is the router itself."
@@ -341,9 +363,10 @@ def new_network(dtype: torch.dtype = torch.float32) -> nn.Module:
 
 
 def new_modes() -> list[bool]:
-    """BatchNorm and Dropout are in train mode; of the four other modules, two are."""
-    others = random.sample([True, True, False, False], 4)
-    return [others[0], True, *others[1:], True]
+    """The modes of the network's modules: BatchNorm, Dropout and two of the four others are in train mode."""
+    batch_norm = dropout = True
+    network, inner, linear, relu = random.sample([True, True, False, False], 4)
+    return [network, batch_norm, inner, linear, relu, dropout]
 
 
 def made_network(student: Student, network: nn.Module) -> Any:
@@ -358,77 +381,81 @@ def outputs_of(network: nn.Module, batches: list[Tensor]) -> list[Tensor]:
 def check_onnx(student: Student, batches: slice) -> None:
     """The outputs of the ONNX model for some of the batches of `new_batches` are right."""
     report, right = onnx_model(student)
-    values = entry(report, "values", kind=list, count=len(right))
-    what = "the ONNX model"
-    check_values(values[batches], right[batches], what, rtol=0, atol=ONNX_TOLERANCE)
+    values = entry(report, "values", kind=list, count=len(right))[batches]
+    check_values(values, right[batches], "the ONNX model", rtol=0, atol=ONNX_TOLERANCE)
 
 
-def check_left(student: Student, exporter: Any, *arguments: Any, call: str = "") -> Any:
-    """The value of an exporter, which leaves the model as it was, and these arguments."""
-    model = made_network(student, new_network())
-    return laws.check_changes_nothing(student, exporter, model, *arguments, call=call, only=LEFT)
+def observe_export(student: Student, probe: str, batches: list[Tensor], *example: Tensor) -> Export:
+    """Let a probe export a network of the dtype of `batches`, and run what comes of it on them."""
+    network = new_network(batches[0].dtype)
+    arguments = made_network(student, network), *example, batches
+    seen = laws.observe(student, student.probe(probe), *arguments).checked()
+    return Export(seen, outputs_of(network, batches))
+
+
+def scripted_network(student: Student) -> Export:
+    """The network as TorchScript, once for all tests."""
+    return student.once("script", lambda: observe_export(student, "script", new_batches()))
+
+
+def exported_from_one_row(student: Student) -> Export:
+    """The program from an example of one row, of float64 and three dimensions, once for all tests."""
+
+    def export() -> Export:
+        channels = torch.randn(FEATURES, 1, dtype=torch.float64)
+        example = torch.randn(1, FEATURES, FEATURES, dtype=torch.float64)
+        batches = [x[:, None] * channels for x in new_batches(torch.float64)]
+        return observe_export(student, "program", batches, example)
+
+    return student.once("from one row", export)
+
+
+def check_left(seen: laws.Observation, call: str) -> None:
+    """A call of an exporter changed neither the model nor its other arguments."""
+    changed = [change.words for change in seen.changes() if change.part in LEFT]
+    assert not changed, f"One call of {call} changed {', '.join(changed[:6])}."
 
 
 def check_class(report: Any, right: str, name: str) -> None:
-    found = str(entry(report, "class"))[:40]
-    assert found == right, f"{name} returns a {found}, not a {right}."
+    returned = str(entry(report, "class"))[:40]
+    assert returned == right, f"{name} returns a {returned}, not a {right}."
 
 
 def check_script(report: Any, right: list[Tensor], what: str) -> None:
+    """The report of the probe's script has the outputs that are right, twice."""
     check_class(report, "ScriptModule", "to_torchscript")
     check_values(entry(report, "values"), right, what)
     check_values(entry(report, "loaded"), right, f"{what}, saved and loaded,")
 
 
-def exported(
-    student: Student, example: Tensor, batches: list[Tensor]
-) -> tuple[laws.Observation, list[Tensor]]:
-    """What the program of a network gives, how its export left all, and the outputs that are right."""
-    network = new_network(example.dtype)
-    arguments = made_network(student, network), example, batches
-    seen = laws.observe(student, student.probe("program"), *arguments).checked()
-    return seen, outputs_of(network, batches)
+def check_program(export: Export) -> None:
+    """The program has the outputs that are right."""
+    report = export.seen.value
+    check_class(report, "ExportedProgram", "to_exported")
+    check_values(entry(report, "values"), export.right, "the program of a model in train mode")
 
 
-def exported_from_one_row(student: Student) -> tuple[laws.Observation, list[Tensor]]:
-    """The same for an example of one row, in float64 and of three dimensions."""
-
-    def ask() -> tuple[laws.Observation, list[Tensor]]:
-        channels = torch.randn(FEATURES, 1, dtype=torch.float64)
-        example = torch.randn(1, FEATURES, FEATURES, dtype=torch.float64)
-        batches = [x[:, None] * channels for x in new_batches(torch.float64)]
-        return exported(student, example, batches)
-
-    return student.once("from one row", ask)
+def difference(
+    student: Student, expected: list[Tensor], actual: list[Tensor], modes: list[bool] = EVAL
+) -> Any:
+    """The largest difference of the outputs of a model and those of what was exported."""
+    return student.run("difference", student.made("answering", expected, modes), actual)
 
 
-def check_program(program: tuple[laws.Observation, list[Tensor]]) -> None:
-    seen, right = program
-    check_class(seen.value, "ExportedProgram", "to_exported")
-    check_values(entry(seen.value, "values"), right, "the program of a model in train mode")
-
-
-def difference(student: Student, pairs: list[list[Tensor]], modes: list[bool] | None = None) -> Any:
-    """The largest difference of pairs of outputs, that of the model and that of what was exported."""
-    expected, actual = ([pair[i] for pair in pairs] for i in (0, 1))
-    model = student.made("answering", expected, modes or [False] * 4)
-    return student.run("difference", model, actual)
-
-
-def check_infinite(student: Student, pair: list[Tensor], what: str) -> None:
-    """A pair of outputs makes the difference infinite, whatever comes before and after it."""
-    finite = [pair[0].nan_to_num(), pair[0].nan_to_num() + 1]
-    value = difference(student, [finite, pair, finite])
+def check_infinite(student: Student, expected: Tensor, actual: Tensor, what: str) -> None:
+    """Two outputs make the difference infinite, whatever comes before and after them."""
+    finite = expected.nan_to_num()
+    value = difference(student, [finite, expected, finite], [finite + 1, actual, finite + 1])
     assert_close(value, math.inf, what=f"largest_difference with {what}")
 
 
-def onnx_model(student: Student) -> tuple[dict[str, Any], list[Tensor]]:
-    """What the ONNX model of a network, from one row, says of itself and gives, and what is right.
+def onnx_model(student: Student) -> OnnxModel:
+    """The ONNX model of a network, exported from one row, once for all tests.
 
     It is run where no student's code runs.
     """
 
-    def ask() -> tuple[dict[str, Any], list[Tensor]]:
+    def export() -> OnnxModel:
         network, batches = new_network(), new_batches()
         model, example = made_network(student, network), torch.randn(1, FEATURES)
         told = "to_onnx returns something else than bytes: the ONNX model, serialized."
@@ -436,6 +463,6 @@ def onnx_model(student: Student) -> tuple[dict[str, Any], list[Tensor]]:
         report = student.apart("run_onnx", data, batches)
         error = entry(report, "error")
         assert error is None, f"to_onnx returns bytes that are not an ONNX model: {error}"
-        return report, outputs_of(network, batches)
+        return OnnxModel(report, outputs_of(network, batches))
 
-    return student.once("ONNX", ask)
+    return student.once("ONNX", export)

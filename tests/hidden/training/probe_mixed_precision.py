@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -51,20 +52,23 @@ def scaled(module: Any, scale: float, x: Tensor) -> dict[str, Any]:
     return {"loss": loss.detach(), "gradient": x.grad}
 
 
-def unscaled(module: Any, scale: float, groups: list[list[list[Any]]]) -> dict[str, list[Any]]:
-    """What unscale_ leaves; each parameter in a group is a pair of its value and its gradient."""
+def unscaled(
+    module: Any, scale: float, values: list[list[Tensor]], gradients: list[list[Tensor | None]]
+) -> dict[str, list[Any]]:
+    """What unscale_ leaves of parameters with these values and gradients, each a list of groups."""
     scaler = module.GradScaler(scale)
-    parameters = [[nn.Parameter(value) for value, _ in group] for group in groups]
-    sgd = torch.optim.SGD([{"params": group} for group in parameters], lr=0.5)
-    flat = [parameter for group in parameters for parameter in group]
-    gradients = [gradient for group in groups for _, gradient in group]
-    for parameter, gradient in zip(flat, gradients, strict=True):
+    groups = [[nn.Parameter(value) for value in group] for group in values]
+    sgd = torch.optim.SGD([{"params": group} for group in groups], lr=0.5)
+    parameters = list(chain(*groups))
+    before = list(chain(*gradients))
+    for parameter, gradient in zip(parameters, before, strict=True):
         parameter.grad = gradient
     scaler.unscale_(sgd)
+    after = [parameter.grad for parameter in parameters]
     return {
-        "values": [parameter.detach() for parameter in flat],
-        "gradients": [parameter.grad for parameter in flat],
-        "same": [p.grad is gradient for p, gradient in zip(flat, gradients, strict=True)],
+        "values": [parameter.detach() for parameter in parameters],
+        "gradients": after,
+        "same": [old is new for old, new in zip(before, after, strict=True)],
     }
 
 
@@ -96,7 +100,7 @@ def iterated(
     sgd_options: dict[str, Any],
     scaler_options: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    """What iterations leave; each is the real gradients, and what is done with them before step."""
+    """What iterations leave; each is gradients without a scale, and what is done with them before step."""
     scaler = module.GradScaler(**scaler_options)
     parameters = [nn.Parameter(value) for value in values]
     sgd = torch.optim.SGD(parameters, **sgd_options)
@@ -215,11 +219,14 @@ def logged(module: Any, weights: Tensor, batch: list[Tensor]) -> dict[str, Any]:
     state = torch.get_rng_state()
     LOG.clear()
     module.train_step(model, loss_fn, sgd, *batch, scaler)
+    parameters = list(model.parameters())
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     left = {
         "autocast": torch.is_autocast_enabled("cpu"),
         "training": model.training,
-        "parameters": sorted({str(p.dtype) for p in model.parameters()}),
-        "gradients": sorted({str(p.grad.dtype) for p in model.parameters() if p.grad is not None}),
+        "dtypes of parameters and gradients": sorted(
+            {str(tensor.dtype) for tensor in (*parameters, *gradients)}
+        ),
         "random state as before": torch.equal(state, torch.get_rng_state()),
     }
     return {"calls": LOG, "left": left}
