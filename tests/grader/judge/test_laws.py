@@ -512,6 +512,14 @@ def test_a_call_that_is_not_refused_is_shown(judge: Judge, tmp_path: Path) -> No
     assert f"pair({shown}) returned normally" in message
 
 
+def test_a_call_of_a_probe_is_shown_as_the_students_own(judge: Judge, tmp_path: Path) -> None:
+    refused = '{"model": [{"model": 3}]}'
+    example = f'laws.check_errors(student, student.probe("momentum"), {refused}, call="train")'
+    _, message = judged_law(judge, tmp_path, "check_errors", RIGHT, example)
+    assert "train(model=3)" in message
+    assert "momentum" not in message
+
+
 def test_an_array_is_read(judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example = "import numpy as np\n    laws.check_changes_nothing(student, 'scale', np.arange(3.0))"
     monkeypatch.setitem(EXAMPLES, "check_changes_nothing", example)

@@ -245,8 +245,13 @@ def test_throughput_synchronize(student: Student) -> None:
 @pytest.mark.hint("Check both arguments before the first step.")
 def test_throughput_refuses(student: Student) -> None:
     """Too few steps or a negative warm-up is a ValueError before any step runs."""
-    table = {"steps": [(0, 1), (-1, 0)], "warmup": [(1, -1)]}
-    laws.check_errors(student, student.probe("checked_throughput"), table, fine=(1, 0))
+    bad = {
+        "steps": [{"steps": 0, "warmup": 1}, {"steps": -1, "warmup": 0}],
+        "warmup": [{"steps": 1, "warmup": -1}],
+    }
+    fine = {"steps": 1, "warmup": 0}
+    probe = student.probe("checked_throughput")
+    laws.check_errors(student, probe, bad, fine=fine, call="throughput")
 
 
 @pytest.mark.points(2)

@@ -312,28 +312,34 @@ def check_errors(
     table: Mapping[str, Iterable[Sequence[Any] | Mapping[str, Any]]],
     *,
     fine: Sequence[Any] | Mapping[str, Any] | None = None,
+    call: str = "",
 ) -> None:
-    """Bad arguments are a ValueError that names the argument: from its name to calls that are refused.
+    """Bad arguments are a ValueError that names the argument: from its name to those that are refused.
 
-    A call is its positional arguments, or a dict of keywords; `fine` is one that is not refused. A name
-    within an identifier of the message counts, in any case of letters. Of several words for one argument
-    ("eps or epsilon") any will do.
+    Arguments are a sequence, or a dict of keywords; `fine` are some that are not refused. A name within an
+    identifier of the message counts, in any case of letters. Of several words for one argument ("eps or
+    epsilon") any will do. Where the target is a probe, `call` is the student's function, for messages.
 
         check_errors(student, "exponential_lrs", {"steps": [(1e-6, 10.0, 1)], "lr_min": [(0.0, 1.0, 5)]})
     """
-    function = called(student, target)
+    function, call = called(student, target), call or name_of(target)
     if fine is not None:
         _apply(function, fine)
-    for name, calls in table.items():
-        for call in calls:
-            shown = [f"{k}={v!r}" for k, v in call.items()] if isinstance(call, Mapping) else call
-            words = ", ".join(x if isinstance(call, Mapping) else _shown(x) for x in shown)
-            with must_raise(ValueError, mentions=name, call=f"{name_of(target)}({words})"):
-                _apply(function, call)
+    for name, refused in table.items():
+        for arguments in refused:
+            with must_raise(ValueError, mentions=name, call=f"{call}({_listed(arguments)})"):
+                _apply(function, arguments)
 
 
-def _apply(function: Any, call: Sequence[Any] | Mapping[str, Any]) -> Any:
-    return function(**call) if isinstance(call, Mapping) else function(*call)
+def _apply(function: Any, arguments: Sequence[Any] | Mapping[str, Any]) -> Any:
+    return function(**arguments) if isinstance(arguments, Mapping) else function(*arguments)
+
+
+def _listed(arguments: Sequence[Any] | Mapping[str, Any]) -> str:
+    """Arguments as they stand in a call."""
+    if isinstance(arguments, Mapping):
+        return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return ", ".join(map(_shown, arguments))
 
 
 def _shown(value: Any) -> str:
