@@ -154,9 +154,11 @@ class Network(nn.Module):
         x = self.layer(CORE)(x)
         # The gradient at the bias of the head is -inf, or numbers whose sum overflows.
         if where == "inf":
-            return self.layer(HEAD)(x.detach()) * -1e20 * 1e20
+            x = self.layer(HEAD)(x.detach())
+            return x * -1e20 * 1e20
         if where == "large":
-            return self.layer(HEAD)(x.detach()) * 2e38
+            x = self.layer(HEAD)(x.detach())
+            return x * 2e38
         x = self.layer(HEAD)(x)
         if where == "end":
             x = x * torch.tensor([0.0, 1.0])

@@ -14,7 +14,7 @@ CLASSES = (nn.Linear, nn.ReLU, nn.Sequential, nn.ModuleList)
 
 
 class Block(nn.Module):
-    """tanh(sin(x) * weight): autograd keeps the input and the output; so does the block itself."""
+    """tanh(sin(x) * weight): autograd keeps the input and the output, and so does the block, without a copy."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -24,8 +24,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         output = torch.tanh(torch.sin(x) * self.weight)
-        self.inputs += [x.detach(), x.detach().clone()]
-        self.outputs += [output.detach(), output.detach().clone()]
+        self.inputs.append(x.detach())
+        self.outputs.append(output.detach())
         return output
 
 
@@ -61,9 +61,9 @@ def blocks_of(module: Any, blocks: Any) -> dict[str, Any]:
 def calls(
     module: Any, weights: list[Tensor], x: Tensor, skip: Collection[int]
 ) -> dict[str, list[Any]]:
-    """How often a forward pass calls each block, whose hooks run, and what became of what they keep.
+    """How often a forward pass calls each block and runs its hook, and what is left of its inputs and outputs.
 
-    Each tensor of `inputs` and `outputs` comes as it is afterwards, and as it was.
+    The pass may end with a ValueError about `skip`.
     """
     blocks = [Block(weight) for weight in weights]
     hooked: list[Block] = []
@@ -73,10 +73,10 @@ def calls(
     with contextlib.suppress(ValueError), torch.no_grad():
         stack(x, skip)
     return {
-        "called": [len(one.inputs) // 2 for one in blocks],
+        "called": [len(one.inputs) for one in blocks],
         "hooked": [hooked.count(one) for one in blocks],
-        "inputs": [one.inputs for one in blocks],
-        "outputs": [one.outputs for one in blocks],
+        "inputs": [x for one in blocks for x in one.inputs],
+        "outputs": [output for one in blocks for output in one.outputs],
     }
 
 

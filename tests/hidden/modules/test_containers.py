@@ -60,7 +60,8 @@ SUBMODULES = ["encoder", "decoder", "block", "norm", "trunk"]
 def test_mlp_parameters(student: Student) -> None:
     """The state dict holds layers.0.weight, layers.0.bias, layers.2.weight, ..., and nothing else."""
     # Where all widths are alike, one layer could stand for all.
-    for widths in [random.sample(range(2, 9), random.randint(4, 6)), [random.randint(2, 9)] * 4]:
+    alike = [random.randint(2, 9)] * 4
+    for widths in (new_widths(), alike):
         layer = student.module("MLP", widths)
         named = {name: list(tensor.shape) for name, tensor in layer.named_parameters()}
         right = shapes(widths)
@@ -75,7 +76,7 @@ def test_mlp_parameters(student: Student) -> None:
 @pytest.mark.hint("Append a Linear and a ReLU for each two widths, and leave the last ReLU out.")
 def test_mlp_layers(student: Student) -> None:
     """layers is an nn.Sequential of Linear, ReLU, ..., Linear."""
-    widths = random.sample(range(2, 9), random.randint(4, 6))
+    widths = new_widths()
     report = student.run("layers_of", widths)
     assert_equal(entry(report, "class"), "Sequential", what="the class of layers")
     right = ["Linear", *["ReLU", "Linear"] * (len(widths) - 2)]
@@ -198,7 +199,10 @@ def test_stack_skip(student: Student) -> None:
     """x goes on unchanged where a block is in skip, a list or a tuple; a repeated index counts once."""
     weights, x = new_weights(), randn(4, FEATURES)
     stack = new_stack(student, weights)
-    for skip in new_skips():
+    early = random.randrange(BLOCKS - 1)
+    late = random.randrange(early + 1, BLOCKS)
+    repeated = (late, early, late, late)  # more indices than blocks
+    for skip in ([early], repeated, list(range(BLOCKS))):
         assert_close(stack(x, skip), residual(x, weights, skip), what=f"the output for {skip=}")
 
 
@@ -251,11 +255,17 @@ def test_stack_changes_nothing(student: Student) -> None:
 )
 def test_stack_blocks_keep(student: Student) -> None:
     """Neither what a block was given nor what it returned is changed in place."""
-    report = student.run("calls", new_weights(), randn(4, FEATURES), [])
-    for key, what in (("inputs", "what a block was given"), ("outputs", "what a block returned")):
-        for pair in entry(report, key, kind=list, count=BLOCKS):
-            now, then = entry(pair, kind=list, count=2)
-            assert_close(now, then, what=f"{what}, as the forward pass leaves it,")
+    weights, x = new_weights(), randn(4, FEATURES)
+    report = student.run("calls", weights, x, [])
+    inputs = [residual(x, weights[:i]) for i in range(BLOCKS)]
+    outputs = [block(given, weight) for given, weight in zip(inputs, weights, strict=True)]
+    left = "as the forward pass leaves it,"
+    assert_close(
+        entry(report, "inputs"), inputs, what=f"the list of what each block was given, {left}"
+    )
+    assert_close(
+        entry(report, "outputs"), outputs, what=f"the list of what each block returned, {left}"
+    )
 
 
 @pytest.mark.points(2)
@@ -310,11 +320,11 @@ def test_plain_found(student: Student) -> None:
 def test_plain_names(student: Student) -> None:
     """Containers of submodules are found, too, under dotted names."""
     first, second, third = random.sample(SUBMODULES, 3)
-    names = random.sample(WORDS, 4)
+    a, b, c, d = random.sample(WORDS, 4)
     parts = {
-        "": dict.fromkeys(names[:2], "list"),
-        first: dict.fromkeys(names[2:], "dict"),
-        f"{second}.{third}": dict.fromkeys(names[:2], "dict"),
+        "": {a: "list", b: "list"},
+        first: {c: "dict", d: "dict"},
+        f"{second}.{third}": {a: "dict", b: "dict"},
     }
     check_found(student, parts)
 
@@ -344,6 +354,11 @@ def test_plain_not_others(student: Student) -> None:
 
 
 # --- locally -------------------------------------------------------------------------------------
+
+
+def new_widths() -> list[int]:
+    """Four widths or more, no two of which are alike."""
+    return random.sample(range(2, 9), random.randint(4, 6))
 
 
 def shapes(widths: Sequence[int]) -> dict[str, list[int]]:
@@ -389,18 +404,16 @@ def new_stack(student: Student, weights: list[Tensor]) -> Any:
     return student.module("ResidualStack", [student.made("block", weight) for weight in weights])
 
 
-def new_skips() -> list[Any]:
-    """A block before the last, two of which one is repeated (in a tuple, longer than the stack), and all."""
-    early = random.randrange(BLOCKS - 1)
-    late = random.randrange(early + 1, BLOCKS)
-    return [[early], (late, early, late, late), list(range(BLOCKS))]
+def block(x: Tensor, weight: Tensor) -> Tensor:
+    """What the probe's Block of this weight gives."""
+    return torch.tanh(torch.sin(x) * weight)
 
 
 def residual(x: Tensor, weights: Sequence[Tensor], skip: Collection[int] = ()) -> Tensor:
     """What a stack of the probe's blocks gives without those in `skip`."""
     for i, weight in enumerate(weights):
         if i not in skip:
-            x = x + torch.tanh(torch.sin(x) * weight)
+            x = x + block(x, weight)
     return x
 
 
@@ -416,8 +429,8 @@ def check_found(student: Student, parts: Mapping[str, Mapping[str, str]]) -> Non
 
 def check_names(student: Student, model: Any, right: list[str]) -> None:
     """These names are reported of a model, in any order, and it stays as it is."""
-    found = laws.check_changes_nothing(student, "plain_containers", model)
+    result = laws.check_changes_nothing(student, "plain_containers", model)
     told = "plain_containers has to return a list of names."
-    names = [str(name) for name in entry(found, kind=list, told=told)]
+    names = [str(name) for name in entry(result, kind=list, told=told)]
     what = "the text of the sorted names in the result"
     assert_equal(" ".join(sorted(names)), " ".join(sorted(right)), what=what)

@@ -44,12 +44,10 @@ def clipped(
     }
 
 
-def clipped_from_a_generator(
-    module: Any, name: str, gradients: list[Any], limit: float
-) -> list[Any]:
-    """The gradients after a call with a generator of parameters."""
+def clipped_from_a_generator(module: Any, gradients: list[Any], max_norm: float) -> list[Any]:
+    """The gradients after a call of clip_grad_norm_ with a generator of parameters."""
     made = parameters(module, gradients)
-    getattr(module, name)((parameter for parameter in made), limit)
+    module.clip_grad_norm_((parameter for parameter in made), max_norm)
     return [parameter.grad for parameter in made]
 
 
@@ -77,6 +75,15 @@ def model(module: Any, weights: Tensor) -> Network:
     return Network(weights)
 
 
+def model_with_a_frozen_bias(module: Any, weights: Tensor) -> Network:
+    """A Network whose first bias is frozen, with a parameter that is not used."""
+    network = Network(weights)
+    network[0].bias.requires_grad_(False)
+    network[0].bias.grad = None
+    network.register_parameter("unused", nn.Parameter(torch.zeros(2).double()))
+    return network
+
+
 def optimizer(module: Any, model: nn.Module) -> torch.optim.SGD:
     """SGD with momentum, in two groups."""
     first, *others = model.parameters()
@@ -94,26 +101,9 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def trained(
-    module: Any, weights: Tensor, batches: list[Any], max_norm: float
-) -> list[dict[str, Any]]:
-    """What each step of a training returns and leaves."""
-    return steps(module, Network(weights), batches, max_norm)
-
-
-def trained_in_part(
-    module: Any, weights: Tensor, batches: list[Any], max_norm: float
-) -> list[dict[str, Any]]:
-    """The same of a model whose first bias is frozen, with a parameter that is not used."""
-    network = Network(weights)
-    network[0].bias.requires_grad_(False)
-    network[0].bias.grad = None
-    network.register_parameter("unused", nn.Parameter(torch.zeros(2).double()))
-    return steps(module, network, batches, max_norm)
-
-
-def steps(
     module: Any, network: Network, batches: list[Any], max_norm: float
 ) -> list[dict[str, Any]]:
+    """What each step of a training returns and leaves."""
     sgd = optimizer(module, network)
     reports = []
     for inputs, targets in batches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -13,15 +13,34 @@ from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
+from grader.sandbox.wire.values import Made
 
-Batch = tuple[Tensor, Tensor]
 Gradients = list[Tensor]
 
 NORM_TOLERANCE = 1e-5
 BANNED, WHY = ["torch.nn.utils.clip_grad."], "write the norm and the clipping yourself"
-# The training of the probe's Network.
+# By what long gradients are multiplied, and what their entries are clamped to.
+FACTOR, CLIP_VALUE = 0.3, 0.75
+# The probe's Network, its SGD: the sizes of the first weight, the first bias and the last weight.
+SIZES = [12, 4, 8]
 LR, MOMENTUM = 0.1, 0.9
 NO_LIMIT = 1e9
+# An epsilon beside the norm makes such a difference after some steps.
+WEIGHTS: Any = {"rtol": 1e-3, "atol": 1e-4}
+
+
+class Batch(NamedTuple):
+    """What a training step takes."""
+
+    inputs: Tensor
+    targets: Tensor
+
+
+class Step(NamedTuple):
+    """The norm of the gradients in a training step before clipping, and the weights after it, in a row."""
+
+    norm: float
+    weights: Tensor
 
 
 # --- total_norm ----------------------------------------------------------------------------------
@@ -110,11 +129,10 @@ def test_clips(student: Student) -> None:
 def test_clips_anything(student: Student) -> None:
     """Parameters may be a generator, some without a gradient, and gradients have any strides."""
     gradients = mixed()
-    limit = norm_of(gradients, 2) * 0.3
-    after = student.run("clipped_from_a_generator", "clip_grad_norm_", gradients, limit)
-    right = scaled(gradients, 0.3)
+    limit = norm_of(gradients, 2) * FACTOR
+    after = student.run("clipped_from_a_generator", gradients, limit)
     what = f"the list of the gradients after clipping to {limit:.4g}"
-    assert_close(after, right, what=what, rtol=NORM_TOLERANCE)
+    assert_close(after, shortened(gradients), what=what, rtol=NORM_TOLERANCE)
 
 
 @pytest.mark.points(4)
@@ -206,9 +224,9 @@ def test_values(student: Student) -> None:
     laws.check_not_used(student, "clip_grad_value_", given, 1.0, functions=BANNED, why=WHY)
     gradients = mixed()
     gradients[0][:3] = torch.tensor([math.inf, -math.inf, math.nan])
-    right = [None if g is None else g.clamp(-0.75, 0.75) for g in gradients]
-    report = student.run("clipped", "clip_grad_value_", gradients, 0.75)
-    what = "the list of the gradients clamped to 0.75"
+    right = [None if g is None else g.clamp(-CLIP_VALUE, CLIP_VALUE) for g in gradients]
+    report = student.run("clipped", "clip_grad_value_", gradients, CLIP_VALUE)
+    what = f"the list of the gradients clamped to {CLIP_VALUE}"
     assert_close(entry(report, "gradients"), right, what=what)
     assert entry(report, "value") is None, "The result should be None."
 
@@ -243,10 +261,10 @@ def test_steps(student: Student) -> None:
     model = student.made("model", weights)
     given = model, student.made("loss_fn"), student.made("optimizer", model), *batches[0]
     laws.check_not_used(student, "train_step", *given, 0.1, functions=BANNED, why=WHY)
-    norms, _ = right_training(weights, batches, NO_LIMIT)
+    norms = [step.norm for step in right_training(weights, batches, NO_LIMIT)]
     for limit in (min(norms) / 4, max(norms) * 0.8):
-        reports = trained(student, "trained", weights, batches, limit)
-        _, right = right_training(weights, batches, limit)
+        reports = trained(student, student.made("model", weights), batches, limit)
+        right = [step.weights for step in right_training(weights, batches, limit)]
         check_weights(reports, right, f"max_norm={limit:.3g}")
 
 
@@ -256,9 +274,10 @@ def test_steps(student: Student) -> None:
 def test_step_returns_the_norm(student: Student) -> None:
     """The result is the norm before clipping, a Python float."""
     weights, batch = new_weights(), new_batch(4)
-    (right,), _ = right_training(weights, [batch], NO_LIMIT)
-    (report,) = trained(student, "trained", weights, [batch], right / 4)
-    assert_close(entry(report, "value"), right, what="the result of a step", rtol=NORM_TOLERANCE)
+    right = right_training(weights, [batch], NO_LIMIT)[0].norm
+    reports = trained(student, student.made("model", weights), [batch], right / 4)
+    value = entry(reports, 0, "value")
+    assert_close(value, right, what="the result of a step", rtol=NORM_TOLERANCE)
 
 
 @pytest.mark.points(8)
@@ -266,16 +285,16 @@ def test_step_returns_the_norm(student: Student) -> None:
 @pytest.mark.hint("if math.isfinite(norm): optimizer.step(). The loss may be finite all the same.")
 def test_skips(student: Student) -> None:
     """A step whose norm is inf or NaN is skipped, its norm returned; the next works as ever."""
-    x, y = new_batch(1)
-    steep = y * torch.tensor([1.0, 1.0, 0.0])
-    infinite, not_a_number = (x.abs() + 0.5, steep), (x * 0, steep)
+    # The slope of the root is inf; where an input is 0, the gradient is that times 0.
+    infinite = steep_batch(torch.rand(1, 3).double() + 0.5)
+    not_a_number = steep_batch(torch.zeros(1, 3).double())
     for words, bad in (("infinite gradients", infinite), ("NaN gradients", not_a_number)):
         weights, good, other = new_weights(), new_batch(2), new_batch(4)
         batches = [bad, good, bad, bad, other]
-        reports = trained(student, "trained", weights, batches, NO_LIMIT)
+        reports = trained(student, student.made("model", weights), batches, NO_LIMIT)
         # As if the bad batches had never been.
-        _, (first, second) = right_training(weights, [good, other], NO_LIMIT)
-        right = [weights, first, first, first, second]
+        first, second = right_training(weights, [good, other], NO_LIMIT)
+        right = [weights, first.weights, first.weights, first.weights, second.weights]
         check_weights(reports, right, f"steps 1, 3 and 4 with {words}")
         finite = [math.isfinite(entry(report, "value", kind=float)) for report in reports]
         told = "The result of a skipped step is its norm, inf or NaN; that of the others is finite."
@@ -290,11 +309,9 @@ def test_skips(student: Student) -> None:
 def test_parts_of_a_model(student: Student) -> None:
     """Parameters may be frozen, or have no influence on the loss."""
     weights, batches = new_weights(), [new_batch(rows) for rows in (4, 1, 3)]
-    learning = torch.ones(24)
-    learning[12:16] = 0.0  # the first bias
-    reports = trained(student, "trained_in_part", weights, batches, 0.25)
-    _, right = right_training(weights, batches, 0.25, learning)
-    check_weights(reports, right, "max_norm=0.25, a bias is frozen")
+    reports = trained(student, student.made("model_with_a_frozen_bias", weights), batches, 0.25)
+    steps = right_training(weights, batches, 0.25, frozen_bias=True)
+    check_weights(reports, [step.weights for step in steps], "max_norm=0.25, a bias is frozen")
 
 
 @pytest.mark.points(2)
@@ -314,7 +331,7 @@ def test_one_forward_pass(student: Student) -> None:
 
 
 def plain(size: float = 3.0) -> Gradients:
-    """Gradients in float32, with sums above 0 and a largest magnitude below it."""
+    """Gradients in float32; most entries are positive, and that of the largest magnitude is negative."""
     first, second, third = (size * torch.rand(shape) for shape in ((4,), (3, 4), (2, 3)))
     second[1, 2] = -2 * size
     third[0, 1] = -size / 2
@@ -342,6 +359,7 @@ def norm_of(gradients: list[Any], p: float) -> float:
 
 
 def check_norm(student: Student, gradients: Gradients, p: float) -> None:
+    """total_norm gives the p-norm."""
     norm = student.function("total_norm")(student.made("parameters", gradients), p)
     right = norm_of(gradients, p)
     assert_close(as_float(norm), right, what=f"the {p}-norm", rtol=NORM_TOLERANCE)
@@ -354,16 +372,17 @@ def as_float(norm: Any) -> Any:
     return norm
 
 
-def scaled(gradients: list[Any], factor: float) -> list[Any]:
-    return [None if gradient is None else gradient * factor for gradient in gradients]
+def shortened(gradients: list[Any]) -> list[Any]:
+    """The gradients after they are clipped to FACTOR times their norm."""
+    return [None if gradient is None else gradient * FACTOR for gradient in gradients]
 
 
 def check_clipped(student: Student, gradients: list[Any], p: float, **options: bool) -> None:
-    """The gradients are shortened rightly."""
-    limit = norm_of(gradients, p) * 0.3
+    """Gradients are shortened where max_norm is below their p-norm."""
+    limit = norm_of(gradients, p) * FACTOR
     report = student.run("clipped", "clip_grad_norm_", gradients, limit, p, **options)
     what = f"the list of the gradients after clipping their {p}-norm to {limit:.4g}"
-    right = scaled(gradients, 0.3)
+    right = shortened(gradients)
     assert_close(entry(report, "gradients"), right, what=what, rtol=NORM_TOLERANCE)
 
 
@@ -381,21 +400,26 @@ def check_in_place(student: Student, name: str) -> None:
 
 def new_weights() -> Tensor:
     """All weights of the probe's Network, in a row."""
-    return torch.randn(24).double()
+    return torch.randn(sum(SIZES)).double()
 
 
 def new_batch(rows: int) -> Batch:
-    """Inputs, and targets whose column 2 makes the loss smooth."""
+    """Inputs, and targets with which the loss is smooth."""
     targets = 3 * torch.randn(rows, 3).double()
     targets[:, 2] = 1.0
-    return torch.randn(rows, 3).double(), targets
+    return Batch(torch.randn(rows, 3).double(), targets)
 
 
-def trained(
-    student: Student, probe: str, weights: Tensor, batches: list[Batch], max_norm: float
-) -> list[Any]:
+def steep_batch(inputs: Tensor) -> Batch:
+    """These inputs, and targets with which the loss is finite and its gradients are not."""
+    targets = 3 * torch.randn(len(inputs), 3).double()
+    targets[:, 2] = 0.0
+    return Batch(inputs, targets)
+
+
+def trained(student: Student, model: Made, batches: list[Batch], max_norm: float) -> list[Any]:
     """What each of the student's steps returns and leaves."""
-    reports = student.run(probe, weights, batches, max_norm)
+    reports = student.run("trained", model, batches, max_norm)
     return list(entry(reports, kind=list, count=len(batches)))
 
 
@@ -403,34 +427,33 @@ def check_weights(reports: list[Any], right: list[Tensor], case: str) -> None:
     """The weights are right after each step."""
     actual = [entry(report, "weights") for report in reports]
     what = f"the list of all weights after each step ({case})"
-    assert_close(actual, right, what=what, rtol=1e-3, atol=1e-4)
+    assert_close(actual, right, what=what, **WEIGHTS)
 
 
 def right_training(
-    weights: Tensor, batches: list[Batch], max_norm: float, learning: Tensor | None = None
-) -> tuple[list[float], list[Tensor]]:
-    """The norm of each step before clipping, and the weights after it; some may not be `learning`."""
+    weights: Tensor, batches: list[Batch], max_norm: float, *, frozen_bias: bool = False
+) -> list[Step]:
+    """Each step of a training with clipped gradients."""
     momentum = torch.zeros_like(weights)
-    norms, history = [], []
+    steps = []
     for inputs, targets in batches:
         weights = weights.detach().requires_grad_()
-        weight, bias, last = weights.split([12, 4, 8])
+        weight, bias, last = weights.split(SIZES)
         hidden = F.linear(inputs, weight.view(4, 3), bias).tanh()
         outputs = F.linear(hidden, last.view(2, 4))
         (gradient,) = torch.autograd.grad(loss(outputs, targets), weights)
-        if learning is not None:
-            gradient = gradient * learning
+        if frozen_bias:
+            gradient.split(SIZES)[1].zero_()
         norm = float(gradient.norm())
         if norm > max_norm:
             gradient = gradient * (max_norm / norm)
         momentum = MOMENTUM * momentum + gradient
         weights = weights.detach() - LR * momentum
-        norms.append(norm)
-        history.append(weights)
-    return norms, history
+        steps.append(Step(norm, weights))
+    return steps
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The probe's loss: a squared error, and a root whose slope in the outputs is not 0."""
+    """The probe's: a squared error, and a root that is infinitely steep where column 2 of the targets is 0."""
     zero = outputs[:, 0] - outputs[:, 0].detach()
     return F.mse_loss(outputs, targets[:, :2]) + (zero + targets[:, 2]).sqrt().mean()

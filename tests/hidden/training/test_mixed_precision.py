@@ -266,13 +266,14 @@ def test_step_returns(student: Student) -> None:
 def test_updates(student: Student) -> None:
     """The scale shrinks after a bad iteration, and grows after growth_interval good ones in a row."""
     good = [letter == "y" for letter in "yyyyyyynyynyyynnyy"]
-    for growth, backoff, interval in ((2.0, 0.5, 3), (1.5, 0.25, 1)):
+    for options in (
+        {"growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 3},
+        {"growth_factor": 1.5, "backoff_factor": 0.25, "growth_interval": 1},
+    ):
         first = random.uniform(1000, 2000)
-        options = {"init_scale": first, "growth_factor": growth, "backoff_factor": backoff}
-        options["growth_interval"] = interval
-        reports = iterated(student, good_or_bad(good), **options)
+        reports = iterated(student, good_or_bad(good), first, **options)
         scales = [entry(report, "scale") for report in reports]
-        right = right_scales(good, first, growth, backoff, interval)
+        right = right_scales(good, first, **options)
         assert_close(scales, right, what="the list of the scales after each update")
 
 
@@ -402,10 +403,10 @@ def good_or_bad(good: list[bool]) -> list[Iteration]:
 
 
 def iterated(
-    student: Student, iterations: list[Iteration], init_scale: float = FIRST_SCALE, **options: float
+    student: Student, iterations: list[Iteration], first: float = FIRST_SCALE, **options: float
 ) -> list[Any]:
     """What the student's scaler makes of these iterations, a report for each."""
-    options["init_scale"] = init_scale
+    options["init_scale"] = first
     reports = student.run("iterated", new_tensors(), iterations, SGD, options)
     return list(entry(reports, kind=list, count=len(iterations)))
 
@@ -430,7 +431,12 @@ def check_values(student: Student, iterations: list[Iteration]) -> None:
 
 
 def right_scales(
-    good: list[bool], scale: float, growth: float, backoff: float, interval: int
+    good: list[bool],
+    scale: float,
+    *,
+    growth_factor: float,
+    backoff_factor: float,
+    growth_interval: float,
 ) -> list[float]:
     """The scale after each iteration, which was a good one or not."""
     scales = []
@@ -438,9 +444,9 @@ def right_scales(
     for fine in good:
         in_a_row = in_a_row + 1 if fine else 0
         if not fine:
-            scale *= backoff
-        elif in_a_row == interval:
-            scale *= growth
+            scale *= backoff_factor
+        elif in_a_row == growth_interval:
+            scale *= growth_factor
             in_a_row = 0
         scales.append(scale)
     return scales
