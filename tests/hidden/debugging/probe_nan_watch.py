@@ -58,7 +58,7 @@ class Part(nn.Module):
         super().__init__()
 
         def work(training: bool, x: Any) -> Any:
-            ran.append([kind, training])
+            ran.append({"kind": kind, "training": training})
             if kind in ERRORS:
                 raise ERRORS[kind]
             return KINDS[kind](x)
