@@ -98,20 +98,29 @@ def new_step(more: int, ran: list[Any]) -> Callable[[int], None]:
     return step
 
 
-def stepped(module: Any, more: int, steps: int, *arguments: int, **keywords: int) -> dict[str, Any]:
-    """The cycles of some steps, and which steps ran; a ValueError after a step is another error."""
+def stepped(module: Any, more: int, steps: int, *schedule: int) -> dict[str, Any]:
+    """The cycles of some steps, and which steps ran."""
     ran: list[Any] = []
     try:
-        cycles = module.profile_steps(new_step(more, ran), steps, *arguments, **keywords)
+        cycles = module.profile_steps(new_step(more, ran), steps, *schedule)
+    finally:
+        stop()
+    if isinstance(cycles, list):
+        cycles = [dict(cycle) if isinstance(cycle, dict) else cycle for cycle in cycles]
+    return {"cycles": cycles, "ran": ran}
+
+
+def refused_before_a_step(module: Any, steps: int, **schedule: int) -> None:
+    """Call profile_steps; a ValueError after a step is another error."""
+    ran: list[Any] = []
+    try:
+        module.profile_steps(new_step(1, ran), steps, **schedule)
     except ValueError:
         if ran:
             raise RuntimeError("steps ran before the arguments were refused") from None
         raise
     finally:
         stop()
-    if isinstance(cycles, list):
-        cycles = [dict(cycle) if isinstance(cycle, dict) else cycle for cycle in cycles]
-    return {"cycles": cycles, "ran": ran}
 
 
 # --- train_step -----------------------------------------------------------------------------------

@@ -5,24 +5,32 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
+from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Record
 
-# The columns of an average by which entries are sorted: key, count, self time, total time.
-COLUMNS = {"count": 1, "self_cpu_time_total": 2, "cpu_time_total": 3}
-FIELDS = ("name", "calls", "self_cpu_time", "cpu_time")
+SORT_BY = ("count", "self_cpu_time_total", "cpu_time_total")
 DEFAULT_N = 10
+ALL = 200  # more entries than any list here has
 OPERATORS = ["sin", "cos", "tan", "exp", "neg", "ceil", "sign", "atan", "sinh", "sqrt", "floor"]
+# So many elements that sorting them takes longer than all calls of the other operators.
+SLOW_SIZE = 20_000
 LEARNING_RATE, MOMENTUM = 0.1, 0.5  # of the probe's optimizer
 
-Row = tuple[Any, ...]
+
+class Average(NamedTuple):
+    """An entry of the averages, or the one that the student's OperatorStats was made of."""
+
+    key: str
+    count: Any
+    self_cpu_time_total: Any
+    cpu_time_total: Any
 
 
 # --- top_operators --------------------------------------------------------------------------------
@@ -33,12 +41,12 @@ Row = tuple[Any, ...]
 @pytest.mark.hint("sorted(entries, key=lambda e: getattr(e, sort_by), reverse=True)[:n]")
 def test_top(student: Student) -> None:
     """The n largest by sort_by come in order, each with its name, calls, self time and total time."""
-    rows = new_averages(15)
-    for sort_by in COLUMNS:
-        check_top(student, rows, 3, sort_by)
-    check_top(student, rows, 40, "count")
-    by_default = rows_of(student.run("ranked", rows))
-    right = top(rows, DEFAULT_N, "self_cpu_time_total")
+    averages = new_averages(15)
+    for sort_by in SORT_BY:
+        check_top(student, averages, 3, sort_by)
+    check_top(student, averages, ALL, "count")
+    by_default = averages_of(student.run("ranked", averages))
+    right = top(averages, DEFAULT_N, "self_cpu_time_total")
     assert_equal(by_default, right, what="the list without n and sort_by")
 
 
@@ -48,18 +56,18 @@ def test_top(student: Student) -> None:
 @pytest.mark.hint('Leave out key.startswith("ProfilerStep") first, and no more.')
 def test_top_steps(student: Student) -> None:
     """ProfilerStep is left out before the cut, and nothing else is."""
-    rows: list[Row] = [
-        ("ProfilerStep*", 900, 9e6, 9e7),
-        ("ProfilerStep#2", 901, 9.1e6, 9.1e7),
-        ("[memory]", 0, 0.0, 0.0),
-        ("forward", 650, 4e6, 8e6),
-        ("forward", 640, 3e6, 9e6),
-        ("Optimizer.step", 60, 2.0, 7e6),
+    averages = [
+        Average("ProfilerStep*", 900, 9e6, 9e7),
+        Average("ProfilerStep#2", 901, 9.1e6, 9.1e7),
+        Average("[memory]", 0, 0.0, 0.0),
+        Average("forward", 650, 4e6, 8e6),
+        Average("forward", 640, 3e6, 9e6),
+        Average("Optimizer.step", 60, 2.0, 7e6),
         *new_averages(6),
     ]
-    random.shuffle(rows)
-    for n in (2, 5, 40):
-        check_top(student, rows, n, "self_cpu_time_total")
+    random.shuffle(averages)
+    for n in (2, 5, ALL):
+        check_top(student, averages, n, "self_cpu_time_total")
 
 
 @pytest.mark.requires("test_top")
@@ -67,13 +75,13 @@ def test_top_steps(student: Student) -> None:
 @pytest.mark.hint("Sort a copy: sorted(averages, ...). Entries with one value are all there.")
 def test_top_equals(student: Student) -> None:
     """Entries with the same value may come in any order, and the list of averages stays as it is."""
-    rows = [(f"aten::op{i}", i % 3, float(i % 2), float(i // 4)) for i in range(12)]
-    random.shuffle(rows)
-    every = rows_of(student.run("ranked", rows, len(rows), "count"))
-    assert_equal(sorted(every), sorted(rows), what="the list of all, sorted by name")
-    left = entry(student.run("averages_left", rows), kind=list)
-    given = [list(row) for row in rows]
-    assert laws.same(left, given), "The list of averages is changed: sort a copy, sorted(averages)."
+    averages = [Average(f"aten::op{i}", i % 3, float(i % 2), float(i // 4)) for i in range(12)]
+    random.shuffle(averages)
+    every = averages_of(student.run("ranked", averages, ALL, "count"))
+    assert_equal(sorted(every), sorted(averages), what="the list of all, sorted by name")
+    left = student.run("averages_left", averages)
+    told = "The list of averages is changed: sort a copy, sorted(averages)."
+    assert laws.same(left, [list(average) for average in averages]), told
 
 
 @pytest.mark.points(2)
@@ -82,12 +90,13 @@ def test_top_equals(student: Student) -> None:
 @pytest.mark.hint('if sort_by not in ("count", "self_cpu_time_total", "cpu_time_total"): raise ...')
 def test_top_errors(student: Student) -> None:
     """Any other sort_by, or an n below 1, is a ValueError that names it."""
-    rows = [("aten::add", 2, 3.0, 4.0)]
+    averages = [Average("aten::add", 2, 3.0, 4.0)]
     bad: dict[str, Any] = {
-        "sort_by": [(rows, 2, word) for word in ("self_cpu_time", "calls", "key")],
-        "n": [(rows, 0), (rows, -1)],
+        "sort_by": [(averages, 2, word) for word in ("self_cpu_time", "calls", "key")],
+        "n": [(averages, 0), (averages, -1)],
     }
-    laws.check_errors(student, student.probe("ranked"), bad, fine=(rows, 1))
+    probe = student.probe("ranked")
+    laws.check_errors(student, probe, bad, fine=(averages, 1), call="top_operators")
 
 
 # --- profile_operators ----------------------------------------------------------------------------
@@ -100,9 +109,9 @@ def test_operators(student: Student) -> None:
     """Each operator that f runs is there once, with all of its calls, whatever the shapes."""
     sizes = [3, 5, 7, 5]
     names = random.sample(OPERATORS, random.randint(5, 9))
-    rows = rows_of(student.run("profiled", names, sizes, 200))
+    averages = averages_of(student.run("profiled", names, sizes, ALL))
     own = {f"aten::{name}" for name in names}
-    calls = sorted((name, calls) for name, calls, *_ in rows if name in own)
+    calls = sorted((average.key, average.count) for average in averages if average.key in own)
     right = sorted((name, len(sizes)) for name in own)
     assert_equal(calls, right, what="the list of names and calls")
 
@@ -131,21 +140,22 @@ def test_operators_run(student: Student) -> None:
 def test_operators_top(student: Student) -> None:
     """n and sort_by are those of top_operators."""
     # Each operator is called another number of times, and sort, the slowest, once.
-    counts = random.sample(range(10, 30), len(OPERATORS))
-    names = [name for name, count in zip(OPERATORS, counts, strict=True) for _ in range(count)]
-    most = sorted(zip(counts, OPERATORS, strict=True), reverse=True)
-    right = [(f"aten::{name}", count) for count, name in most]
+    numbers = random.sample(range(10, 30), len(OPERATORS))
+    counts = Counter(dict(zip(OPERATORS, numbers, strict=True)))
+    names = ["sort", *counts.elements()]
+    right = [(f"aten::{name}", count) for name, count in counts.most_common()]
     for n in (1, 6):
-        rows = rows_of(student.run("profiled", ["sort", *names], [20_000], n, "count"))
-        assert_equal(len(rows), n, what=f"the number of entries for n = {n}")
+        averages = averages_of(student.run("profiled", names, [SLOW_SIZE], n, "count"))
+        assert_equal(len(averages), n, what=f"the number of entries for n = {n}")
         # Where memory is recorded, too, it has an entry of its own.
-        calls = [(name, calls) for name, calls, *_ in rows if name != "[memory]"]
+        averages = [average for average in averages if average.key != "[memory]"]
+        calls = [(average.key, average.count) for average in averages]
         what = f"the list of names and calls for n = {n} by count"
         assert_equal(calls, right[: len(calls)], what=what)
-    rows = rows_of(student.run("profiled", ["sort", *names], [20_000]))
-    assert_equal(len(rows), DEFAULT_N, what="the number of entries without n")
+    averages = averages_of(student.run("profiled", names, [SLOW_SIZE]))
+    assert_equal(len(averages), DEFAULT_N, what="the number of entries without n")
     told = "Without sort_by the entries are not sorted by self time, the largest first."
-    times = [row[COLUMNS["self_cpu_time_total"]] for row in rows]
+    times = [average.self_cpu_time_total for average in averages]
     assert times == sorted(times, reverse=True), told
 
 
@@ -181,11 +191,14 @@ def test_steps_cut(student: Student) -> None:
 @pytest.mark.hint("Check the arguments before the profile begins; schedule() only asserts.")
 def test_steps_errors(student: Student) -> None:
     """A bad wait, warmup, active or repeat is a ValueError that names it, before any step."""
-    bad = [("active", 0), ("active", -1), ("wait", -1), ("warmup", -1), ("repeat", -1)]
-    calls: dict[str, list[Any]] = {name: [] for name, _ in bad}
-    for name, number in bad:
-        calls[name].append({"more": 1, "steps": 4, name: number})
-    laws.check_errors(student, student.probe("stepped"), calls, fine={"more": 1, "steps": 4})
+    bad = {
+        "active": [{"steps": 4, "active": 0}, {"steps": 4, "active": -1}],
+        "wait": [{"steps": 4, "wait": -1}],
+        "warmup": [{"steps": 4, "warmup": -1}],
+        "repeat": [{"steps": 4, "repeat": -1}],
+    }
+    probe = student.probe("refused_before_a_step")
+    laws.check_errors(student, probe, bad, fine={"steps": 4}, call="profile_steps")
 
 
 # --- train_step -----------------------------------------------------------------------------------
@@ -234,39 +247,42 @@ def test_labels(student: Student) -> None:
 # --- what is right --------------------------------------------------------------------------------
 
 
-def new_averages(count: int) -> list[Row]:
+def new_averages(count: int) -> list[Average]:
     """Operators whose orders by calls, self time and total time are all different."""
     calls, self_times, more_times = (random.sample(range(1, count + 1), count) for _ in range(3))
-    rows = []
+    averages = []
     for i in range(count):
         self_time = 10.5 * self_times[i]
-        rows.append((f"aten::op{i}", calls[i], self_time, self_time + 1e3 * more_times[i]))
-    return rows
+        total_time = self_time + 1e3 * more_times[i]
+        averages.append(Average(f"aten::op{i}", calls[i], self_time, total_time))
+    return averages
 
 
-def rows_of(value: Any) -> list[Row]:
-    """The fields of a list of OperatorStats."""
+def averages_of(stats: Any) -> list[Average]:
+    """The averages of which a list of OperatorStats was made."""
     told = "The result is not a list of OperatorStats."
-    rows: list[Row] = []
-    for item in entry(value, kind=list, told=told):
-        row = fields(entry(item, kind=Record, told=told), *FIELDS, told=told)
-        name = entry(row, 0, kind=str)
-        numbers = [entry(row, i, kind=(int, float)) for i in (1, 2, 3)]
-        rows.append((name, *numbers))
-    return rows
+    averages = []
+    for item in entry(stats, kind=list, told=told):
+        item = entry(item, kind=Record, told=told)
+        name = entry(item, "name", kind=str, told=told)
+        calls = entry(item, "calls", kind=(int, float), told=told)
+        self_time = entry(item, "self_cpu_time", kind=(int, float), told=told)
+        total_time = entry(item, "cpu_time", kind=(int, float), told=told)
+        averages.append(Average(name, calls, self_time, total_time))
+    return averages
 
 
-def top(rows: list[Row], n: int, sort_by: str) -> list[Row]:
+def top(averages: list[Average], n: int, sort_by: str) -> list[Average]:
     """The n largest, without the profiler's steps."""
-    kept = [row for row in rows if not row[0].startswith("ProfilerStep")]
-    return sorted(kept, key=lambda row: -row[COLUMNS[sort_by]])[:n]
+    kept = [average for average in averages if not average.key.startswith("ProfilerStep")]
+    return sorted(kept, key=lambda average: -getattr(average, sort_by))[:n]
 
 
-def check_top(student: Student, rows: list[Row], n: int, sort_by: str) -> None:
+def check_top(student: Student, averages: list[Average], n: int, sort_by: str) -> None:
     """Compare the n largest, which have no equals."""
-    value = rows_of(student.run("ranked", rows, n, sort_by))
+    value = averages_of(student.run("ranked", averages, n, sort_by))
     what = f"the list for n = {n} and sort_by = {sort_by!r}"
-    assert_equal(value, top(rows, n, sort_by), what=what)
+    assert_equal(value, top(averages, n, sort_by), what=what)
 
 
 def cycles_of(steps: int, wait: int, warmup: int, active: int, repeat: int) -> list[range]:
