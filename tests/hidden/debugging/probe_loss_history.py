@@ -13,8 +13,18 @@ from torch.utils._pytree import tree_leaves
 # A token lives as long as the graph of its loss.
 TOKENS: weakref.WeakSet[Any] = weakref.WeakSet()
 # What makes the CPU wait for a value.
-READING = "item tolist cpu numpy is_nonzero equal allclose _local_scalar_dense __float__ __int__ "
-READING += "__bool__ __index__ __complex__ __array__ __repr__ __format__ __dlpack__"
+READING = {
+    "item",
+    "tolist",
+    "cpu",
+    "numpy",
+    "is_nonzero",
+    "equal",
+    "allclose",
+    "_local_scalar_dense",
+}
+READING |= {"__float__", "__int__", "__bool__", "__index__", "__complex__", "__array__"}
+READING |= {"__repr__", "__format__", "__dlpack__"}
 # These wait for every tensor in a list that they are given.
 COPYING = ("tensor", "as_tensor", "asarray")
 
@@ -36,14 +46,16 @@ class Marked(torch.autograd.Function):
 
 
 class Reads(TorchFunctionMode):
-    """How each value is read, once if it goes to the CPU, and what leaves the meta device."""
+    """The names of the functions that read values, one for each value, or move them from the meta device.
+
+    A value that went to the CPU was read once: what is computed of it there is no other read.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.how: list[str] = []
-        self.moving: list[str] = []
-        self.counts = True
-        # What was read already, and what was computed of it.
+        self.reads: list[str] = []
+        self.moves: list[str] = []
+        self.counting = True
         self.on_the_cpu: list[Tensor] = []
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -51,14 +63,14 @@ class Reads(TorchFunctionMode):
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         was_read = all(self.is_on_the_cpu(tensor) for tensor in given)
         is_copy = name in COPYING and isinstance(args[0], (list, tuple))
-        if self.counts and not was_read and (is_copy or name in READING.split()):
-            self.how += [name] * sum(tensor.numel() for tensor in given)
+        if self.counting and not was_read and (is_copy or name in READING):
+            self.reads += [name] * sum(tensor.numel() for tensor in given)
         result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and given:
             if was_read or is_copy or name == "cpu":
                 self.on_the_cpu.append(result)
             if any(tensor.is_meta for tensor in given) and not result.is_meta:
-                self.moving.append(name)
+                self.moves.append(name)
         return result
 
     def is_on_the_cpu(self, tensor: Tensor) -> bool:
@@ -74,12 +86,13 @@ def loss_with_graph(value: Tensor) -> Any:
 
 
 def played(module: Any, epochs: list[Any]) -> dict[str, Any]:
-    """The end of each epoch of one history, whose updates are given these arguments, and its epochs."""
+    """The ends of epochs of losses and sizes in one history, and its epochs; no size is given for None."""
     history = module.LossHistory()
     ends: list[Any] = []
-    for updates in epochs:
-        for value, *size in updates:
-            history.update(loss_with_graph(value), *size)
+    for values, sizes in epochs:
+        for value, size in zip(values, sizes, strict=True):
+            given = () if size is None else (size,)
+            history.update(loss_with_graph(value), *given)
         try:
             ends.append(history.end_epoch())
         except ValueError:
@@ -110,7 +123,7 @@ def watched(module: Any, losses: list[Tensor]) -> dict[str, Any]:
     with ending:
         mean = history.end_epoch()
     alive.append(len(TOKENS))
-    return {"mean": mean, "alive": alive, "updating": updating.how, "ending": ending.how}
+    return {"mean": mean, "alive": alive, "updating": updating.reads, "ending": ending.reads}
 
 
 def on_meta(module: Any, value: Tensor) -> list[str]:
@@ -122,8 +135,8 @@ def on_meta(module: Any, value: Tensor) -> list[str]:
             with updating:
                 history.update(loss, 2)
         except NotImplementedError as error:  # it is torch's, not the stub's
-            updating.moving.append(str(error))
-    return updating.moving
+            updating.moves.append(str(error))
+    return updating.moves
 
 
 def left(module: Any, value: Tensor, sizes: list[int]) -> dict[str, Any]:
@@ -176,13 +189,14 @@ def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
         """The student's history, whose own reads do not count."""
 
         def update(self, loss: Any, size: Any = 1) -> Any:
-            reads.counts = False
-            updates.append((loss.detach().clone() if isinstance(loss, Tensor) else loss, size))
+            reads.counting = False
+            value = loss.detach().clone() if isinstance(loss, Tensor) else loss
+            updates.append({"loss": value, "size": size})
             super().update(loss, size)
-            reads.counts = True
+            reads.counting = True
 
         def end_epoch(self) -> Any:
-            reads.counts = False
+            reads.counting = False
             ends.append(super().end_epoch())
             return ends[-1]
 
@@ -192,7 +206,7 @@ def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
     TOKENS.clear()
     history, before = Recorded(), torch.get_rng_state()
     for batches in epochs:
-        reads.counts = True
+        reads.counting = True
         with reads:
             values.append(module.train_epoch(model, batches, loss_fn, sgd, history))
     return {
@@ -200,7 +214,7 @@ def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
         "ends": ends,
         "updates": updates,
         "weights": torch.cat([p.detach().flatten() for p in model.parameters()]),
-        "reads": reads.how,
+        "reads": reads.reads,
         "modes": model.modes,
         "alive": len(TOKENS),
         "random": [before, torch.get_rng_state()],

@@ -13,12 +13,14 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
-# Of means of float32 losses: how precise they have to be for float64 losses, test_precision says.
-RTOL = 1e-5
+RTOL = 1e-5  # of means of float32 losses
+RTOL_OF_FLOAT64 = 1e-12  # of means of float64 losses, in test_precision alone
 NO_LIST = "epochs is no list."
+UPDATES = 4  # of a history that is watched
 # For train_epoch: three batches in the first epoch, and two in the second.
 ROWS = [3, 1, 4, 2, 5]
-LR, MOMENTUM = 1e-3, 0.9
+MODULES = 4  # of the probe's network: itself, its body, and two in there
+LR, MOMENTUM = 1e-3, 0.9  # of the probe's optimizer
 
 
 # --- LossHistory ---------------------------------------------------------------------------------
@@ -43,9 +45,9 @@ def test_shares_nothing(student: Student) -> None:
 def test_keeps_no_graph(student: Student) -> None:
     """After each update, and after the end of the epoch, no graph is alive that the caller dropped."""
     loss, report = watched(student)
-    what = "the list of the numbers of live graphs after each of 4 updates and the epoch"
-    assert_equal(entry(report, "alive"), [0] * 5, what=what)
-    check_mean(report, loss, 4)
+    what = f"the list of the numbers of live graphs after each of {UPDATES} updates and the epoch"
+    assert_equal(entry(report, "alive"), [0] * (UPDATES + 1), what=what)
+    check_mean(report, loss, UPDATES)
 
 
 @pytest.mark.points(3)
@@ -57,10 +59,11 @@ def test_leaves_the_loss(student: Student) -> None:
     for dtype in (torch.float32, torch.float64):
         loss = new_loss().to(dtype)
         # A size of 1 leaves the first loss as it is, and its memory with it.
-        report = student.run("left", loss, [1, 2, 2])
+        sizes = [1, 2, 2]
+        report = student.run("left", loss, sizes)
         what = f"the list of the values of the losses after three updates ({dtype})"
-        assert_equal(entry(report, "values"), [loss] * 3, what=what)
-        check_mean(report, loss, 5)
+        assert_equal(entry(report, "values"), [loss] * len(sizes), what=what)
+        check_mean(report, loss, sum(sizes))
 
 
 @pytest.mark.points(11)
@@ -70,14 +73,15 @@ def test_leaves_the_loss(student: Student) -> None:
 def test_update_reads_nothing(student: Student) -> None:
     """update reads no value, so that the CPU need not wait, and losses on the meta device are fine."""
     loss, report = watched(student)
-    check_unread(entry(report, "updating", kind=list), "update", "4 updates")
-    check_mean(report, loss, 4)
+    check_unread(entry(report, "updating", kind=list), "update", f"{UPDATES} updates")
+    check_mean(report, loss, UPDATES)
     # In a sandbox of its own: this epoch has no value, so that it cannot be ended.
-    moved = str(student.anew("on_meta", loss))[:90]
+    moves = student.anew("on_meta", loss)
+    shown = str(moves)[:90]
     told = (
-        f"A loss on the meta device has no value to read or to move ({moved}): add up where it is."
+        f"A loss on the meta device has no value to read or to move ({shown}): add up where it is."
     )
-    assert moved == "[]", told
+    assert laws.same(moves, []), told
 
 
 @pytest.mark.points(2)
@@ -99,7 +103,7 @@ def test_means(student: Student) -> None:
     """end_epoch gives the mean weighted by size, a float, appends it to epochs, and begins anew."""
     sizes_of_epochs = ([3, 1, 4], [1], [None, 5], [2, 2], [64, 64, 64, 7])
     epochs = [(new_losses(len(sizes)), sizes) for sizes in sizes_of_epochs]
-    report = played(student, epochs)
+    report = student.run("played", epochs)
     right = [mean_of(losses, sizes) for losses, sizes in epochs]
     assert_close(
         entry(report, "ends"), right, what="the list of the results of 5 epochs", rtol=RTOL
@@ -116,7 +120,7 @@ def test_odd_losses(student: Student) -> None:
         losses = new_losses(3)
         losses[1] = torch.tensor(odd)
         next_loss = new_losses(1)
-        report = played(student, [(losses, [1] * 3), (next_loss, [1])])
+        report = student.run("played", [(losses, [1, 1, 1]), (next_loss, [1])])
         first, second = [number(end) for end in entry(report, "ends", kind=list, count=2)]
         shows = isinstance(first, float) and not math.isfinite(first)
         assert shows, f"An epoch with a loss of {odd} ends with {first!r:.30}: let it through."
@@ -130,9 +134,12 @@ def test_end_reads_once(student: Student) -> None:
     """end_epoch reads one value in all, however many updates there were."""
     loss, report = watched(student)
     reads = len(entry(report, "ending", kind=list))
-    told = f"end_epoch reads {reads} values after 4 updates: sum on the device, and read the mean alone."
+    told = (
+        f"end_epoch reads {reads} values after {UPDATES} updates: sum on the device, and read the "
+        "mean alone."
+    )
     assert reads <= 1, told
-    check_mean(report, loss, 4)
+    check_mean(report, loss, UPDATES)
 
 
 @pytest.mark.points(2)
@@ -142,25 +149,26 @@ def test_precision(student: Student) -> None:
     """Half-precision losses are summed in float32 or better, float64 losses in float64."""
     # A sum of 300 stops growing, and the product with a size of 1000 overflows.
     for dtype, sizes in ((torch.bfloat16, [1] * 300), (torch.float16, [1000, 700, 3])):
-        report = played(student, [([torch.tensor(100.0, dtype=dtype)] * len(sizes), sizes)])
+        losses = [torch.tensor(100.0, dtype=dtype)] * len(sizes)
+        report = student.run("played", [(losses, sizes)])
         what = f"the mean of {len(sizes)} {dtype} losses of 100"
         assert_close(number(entry(report, "ends", 0)), 100.0, what=what, rtol=RTOL)
-    losses = [loss.double() / 3 for loss in new_losses(3)]
-    end = number(entry(played(student, [(losses, [2, 2, 2])]), "ends", 0))
-    right = mean_of(losses, [2, 2, 2])
-    assert_close(end, right, what="the mean of float64 losses", rtol=1e-12, atol=0)
+    losses, sizes = [loss.double() / 3 for loss in new_losses(3)], [2, 2, 2]
+    end = number(entry(student.run("played", [(losses, sizes)]), "ends", 0))
+    right = mean_of(losses, sizes)
+    assert_close(end, right, what="the mean of float64 losses", rtol=RTOL_OF_FLOAT64, atol=0)
 
 
 @pytest.mark.place("LossHistory.end_epoch")
 @pytest.mark.hint("Raise where there was no update since the last epoch, before you append.")
 def test_empty_epochs(student: Student) -> None:
     """An epoch without an update is a ValueError, and epochs stays as it was."""
-    (loss,) = losses = new_losses(1)
-    report = played(student, [([], []), (losses, [1]), ([], [])])
+    losses = new_losses(1)
+    report = student.run("played", [([], []), (losses, [1]), ([], [])])
     first, mean, last = entry(report, "ends", kind=list, count=3)
     told = "end_epoch without an update since the last one raises no ValueError."
     assert laws.same([first, last], ["ValueError"] * 2), told
-    assert_close(number(mean), loss.item(), what="the mean of one loss", rtol=RTOL)
+    assert_close(number(mean), losses[0].item(), what="the mean of one loss", rtol=RTOL)
     epochs = entry(report, "epochs", kind=(list, tuple), told=NO_LIST)
     assert len(epochs) <= 1, "end_epoch without an update appends to epochs before it raises."
 
@@ -175,7 +183,7 @@ def test_mode(student: Student) -> None:
     """Every submodule is in training mode in every forward pass, whatever the mode before."""
     told = "A part of the model is in evaluation mode: call model.train() before the batches."
     modes = entry(trained(student).report, "modes")
-    assert laws.same(modes, [[True] * 4] * len(ROWS)), told
+    assert laws.same(modes, [[True] * MODULES] * len(ROWS)), told
 
 
 @pytest.mark.points(4)
@@ -183,9 +191,9 @@ def test_mode(student: Student) -> None:
 @pytest.mark.hint("For each batch: zero_grad, loss_fn(model(inputs), targets), backward, step.")
 def test_steps(student: Student) -> None:
     """Each batch makes one step, by the gradient of its own loss alone."""
-    report, _, right = trained(student)
+    run = trained(student)
     what = "the vector of the weights after five batches"
-    assert_close(entry(report, "weights"), right, what=what)
+    assert_close(entry(run.report, "weights"), run.weights, what=what)
 
 
 @pytest.mark.points(5)
@@ -194,11 +202,12 @@ def test_steps(student: Student) -> None:
 @pytest.mark.hint("history.update(loss, len(inputs)), and return history.end_epoch().")
 def test_updates(student: Student) -> None:
     """history.update gets the loss and the rows of each batch; the mean of the epoch is the result."""
-    report, right, _ = trained(student)
+    run = trained(student)
+    report = run.report
     updates = entry(report, "updates", kind=list)
-    losses = [entry(update, 0) for update in updates]
-    assert_close(losses, right, what="the list of the losses that history.update gets")
-    sizes = [entry(update, 1) for update in updates]
+    losses = [entry(update, "loss") for update in updates]
+    assert_close(losses, run.losses, what="the list of the losses that history.update gets")
+    sizes = [entry(update, "size") for update in updates]
     assert_equal(sizes, ROWS, what="the list of the sizes that history.update gets")
     ends = entry(report, "ends", kind=list)
     assert len(ends) == 2, f"In two epochs history.end_epoch is called {len(ends)} times."
@@ -232,24 +241,13 @@ def test_random_state(student: Student) -> None:
 
 
 def new_losses(count: int) -> list[Tensor]:
+    """Different losses, none of them near zero."""
     return [torch.rand(()) * 3 + 0.5 for _ in range(count)]
 
 
 def new_loss() -> Tensor:
     """A loss of any magnitude, of which no guess is even roughly right."""
     return (10 * torch.rand(())).exp()
-
-
-def played(student: Student, epochs: Sequence[Any]) -> Any:
-    """What a history gives for these epochs of losses and sizes; a size of None is left out."""
-    updates = [
-        [
-            (loss,) if size is None else (loss, size)
-            for loss, size in zip(losses, sizes, strict=True)
-        ]
-        for losses, sizes in epochs
-    ]
-    return student.run("played", updates)
 
 
 def mean_of(losses: Sequence[Tensor], sizes: Sequence[int | None]) -> float:
@@ -265,35 +263,37 @@ def number(value: Any) -> Any:
 
 
 def check_mean(report: Any, loss: Tensor, samples: int) -> None:
-    """The mean of a report is made of its losses, which are all equal.
+    """The mean is made of the losses, which are all equal: a value beside the sandbox's words.
 
     Their sum will do, too, and whatever is between: that it is wrong, test_means says.
     """
     end, right = number(entry(report, "mean")), loss.item()
-    if not (isinstance(end, float) and right < 1.01 * end and end < 1.01 * samples * right):
+    plausible = isinstance(end, float) and 0.99 * right < end < 1.01 * samples * right
+    if not plausible:
         assert_close(end, right, what="the mean that end_epoch gives")
 
 
-def check_unread(how: list[Any], name: str, when: str) -> None:
-    by = str(how[0])[:30].strip("_") if how else ""
-    assert not how, (
-        f"{name} reads {len(how)} values in {when} (by {by}), and the CPU waits for each. Add up "
+def check_unread(reads: list[Any], name: str, when: str) -> None:
+    """Fail where values were read, and tell by what the first one was."""
+    by = str(reads[0])[:30].strip("_") if reads else ""
+    assert not reads, (
+        f"{name} reads {len(reads)} values in {when} (by {by}), and the CPU waits for each. Add up "
         "tensors, and read one value when the epoch ends."
     )
 
 
 def watched(student: Student) -> tuple[Tensor, Any]:
-    """A loss, and what a history that was watched makes of four that are equal to it."""
+    """A loss, and what a history that was watched makes of UPDATES losses that are equal to it."""
 
     def ask() -> tuple[Tensor, Any]:
         loss = new_loss()
-        return loss, student.run("watched", [loss] * 4)
+        return loss, student.run("watched", [loss] * UPDATES)
 
     return student.once("watched", ask)
 
 
 class Trained(NamedTuple):
-    """What two epochs of training make of a model, and what is right."""
+    """The report of two epochs of training, and the losses and weights that are right."""
 
     report: Any
     losses: list[Tensor]
