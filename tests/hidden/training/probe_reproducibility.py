@@ -61,16 +61,23 @@ def seeded(module: Any, seed: int, noises: list[int]) -> dict[str, Any]:
         cudnn.benchmark = True
         module.set_seed(seed)
         report["draws"].append(draws())
-        report["flags"].append([cudnn.deterministic, cudnn.benchmark])
+        flags = {"deterministic": cudnn.deterministic, "benchmark": cudnn.benchmark}
+        report["flags"].append(flags)
     return report
 
 
 def forked(
-    module: Any, given: list[int], made: int, entered: int, draws_before: int, ending: str = ""
+    module: Any,
+    given: list[int],
+    made: int,
+    entered: int,
+    draws_before: int = 1,
+    ending: str = "",
 ) -> dict[str, Any]:
-    """The draws before, in and after a block that draws and may raise; what comes out of it.
+    """The draws before, in and after a block of fork_rng(*given) that draws and may raise; what it raises.
 
-    Other seeds arrange its making and its entry, before which the generators draw so often.
+    The generators are arranged by the seed `made` before the manager is made, and by the seed `entered`
+    before the block is entered, after which they draw `draws_before` times.
     """
     arrange(made)
     manager = module.fork_rng(*given)
@@ -89,7 +96,7 @@ def forked(
 
 
 def nested(module: Any, given: list[int], entered: int, inner: int) -> dict[str, Any]:
-    """The draws in and after an outer block and an inner one."""
+    """The draws in and after an outer block of fork_rng(*given) and an inner one."""
     arrange(entered)
     report = {}
     with module.fork_rng(*given):
@@ -118,7 +125,7 @@ def worker_seeded(module: Any, seed: int, worker_id: int, noise: int) -> dict[st
 
 
 class Items(Dataset[torch.Tensor]):
-    """Items [number, its worker, what it draws from the three generators]; 0 without workers."""
+    """Items [number, its worker, its three draws]; without workers these are -1 and zeros."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.numbers, self.home = numbers, os.getpid()

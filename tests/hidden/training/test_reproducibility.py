@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from grader.judge.checks import assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-# The global generators, in the order of the draws of an item.
+# The global generators, in the order in which an item of the probe draws from them.
 LIBRARIES = ("Python's random", "NumPy", "torch")
 LARGEST_SEED = 2**32 - 1
 BAD_SEEDS = (-1, 2**32, 2**40)
@@ -45,9 +43,9 @@ def test_flags(student: Student) -> None:
     """Each call sets cuDNN to deterministic algorithms, and its benchmark off."""
     report = student.run("seeded", new_seed(), new_seeds(2))
     for flags in entry(report, "flags", kind=list, count=2):
-        for i, (name, right) in enumerate((("deterministic", True), ("benchmark", False))):
+        for name, right in {"deterministic": True, "benchmark": False}.items():
             what = f"torch.backends.cudnn.{name} after set_seed"
-            assert_equal(entry(flags, i), right, what=what)
+            assert_equal(entry(flags, name), right, what=what)
 
 
 @pytest.mark.points(2)
@@ -68,14 +66,15 @@ def test_seed_errors(student: Student) -> None:
 @pytest.mark.hint("Keep the three states at entry, and put them back in a finally.")
 def test_states_come_back(student: Student) -> None:
     """After the block the three states are exactly those at entry, whatever the block did."""
-    # Normal numbers are made two at a time: after an even number of draws none is in hand.
-    cases = itertools.product(("", "Stop", "KeyboardInterrupt"), (1, 2), ([], [new_seed()]))
-    for ending, draws, given in cases:
-        made, entered = new_seeds(2)
-        report = student.run("forked", given, made, entered, draws, ending)
-        what = f"what the generators draw after a block of {call_of(given)}"
-        what += f" that ended by {ending}" if ending else ""
-        assert_equal(entry(report, "after"), drawn(entered, draws), what=what)
+    for ending in ("", "Stop", "KeyboardInterrupt"):
+        # Normal numbers are made two at a time: after an even number of draws none is in hand.
+        for draws in (1, 2):
+            for given in ([], [new_seed()]):
+                made, entered = new_seeds(2)
+                report = student.run("forked", given, made, entered, draws, ending)
+                what = f"what the generators draw after a block of {call_of(given)}"
+                what += f" that ended by {ending}" if ending else ""
+                assert_equal(entry(report, "after"), drawn(entered, draws), what=what)
 
 
 @pytest.mark.points(3)
@@ -86,7 +85,8 @@ def test_exceptions_go_on(student: Student) -> None:
     """An exception in the block goes on."""
     for given in ([], [new_seed()]):
         for ending in random.sample(["Stop", "KeyboardInterrupt"], 2):
-            report = student.run("forked", given, *new_seeds(2), 1, ending)
+            made, entered = new_seeds(2)
+            report = student.run("forked", given, made, entered, ending=ending)
             what = "the name of the exception that comes out of the block"
             assert_equal(entry(report, "raised"), ending, what=what)
 
@@ -97,11 +97,12 @@ def test_exceptions_go_on(student: Student) -> None:
 def test_inside(student: Student) -> None:
     """In the block the generators are as after set_seed(seed), or go on where they were without one."""
     for seed in (0, LARGEST_SEED, new_seed()):
-        report = student.run("forked", [seed], *new_seeds(2), 1)
+        made, entered = new_seeds(2)
+        report = student.run("forked", [seed], made, entered)
         what = f"what the generators draw in a block of fork_rng({seed})"
         assert_equal(entry(report, "inside"), drawn(seed, after=0), what=what)
     made, entered = new_seeds(2)
-    report = student.run("forked", [], made, entered, 1)
+    report = student.run("forked", [], made, entered)
     what = "what the generators draw in a block of fork_rng() without a seed"
     assert_equal(entry(report, "inside"), drawn(entered), what=what)
 
@@ -126,7 +127,7 @@ def test_nested(student: Student) -> None:
             )
             assert_equal(entry(report, when), numbers, what=what)
         made, other = new_seeds(2)
-        report = student.run("forked", given, made, other, 1)
+        report = student.run("forked", given, made, other)
         what = f"what the generators draw after {call_of(given)} was made"
         assert_equal(entry(report, "made"), drawn(made), what=what)
 
@@ -184,9 +185,9 @@ def test_kind(student: Student) -> None:
     """It is a DataLoader, without workers unless some are asked for."""
     passes = new_passes(student, [new_seed()], [0])
     assert_equal(entry(passes.report, "kinds", 0), True, what="whether it is a DataLoader")
-    (table,) = tables(passes)
+    (epoch,) = epochs_of(passes)
     told = "Without num_workers the items come from workers: it is 0."
-    assert (table[:, 1] == -1).all(), told
+    assert set(epoch.workers) == {-1}, told
 
 
 @pytest.mark.points(7)
@@ -195,13 +196,18 @@ def test_kind(student: Student) -> None:
 def test_orders(student: Student) -> None:
     """The seed decides the orders of all epochs, whatever global generators and other loaders do."""
     new, numbers = new_seed(), new_numbers(ITEMS)
-    for seed, other in ((new, new + 1), (0, 1)):
-        first = orders(new_passes(student, [seed], [0, 0, 0], numbers))
-        mixed = orders(new_passes(student, [seed, seed, other], [0, 2, 1, 0, 2, 1, 0], numbers))
+    for seed, other_seed in ((new, new + 1), (0, 1)):
+        alone = orders(new_passes(student, [seed], [0, 0, 0], numbers))
+        plan = [0, 2, 1, 0, 2, 1, 0]
+        mixed = orders(new_passes(student, [seed, seed, other_seed], plan, numbers))
+        loader, twin, other = [
+            [order for place, order in zip(plan, mixed, strict=True) if place == own]
+            for own in range(3)
+        ]
         what = f"the list of the orders of a loader with the seed {seed} among others"
-        assert_equal(mixed[0::3], first, what=what)
-        assert_equal(mixed[2::3], first[:2], what=what)
-        assert mixed[1] != first[0], f"The seeds {seed} and {other} give the same order."
+        assert_equal(loader, alone, what=what)
+        assert_equal(twin, alone[:2], what=what)
+        assert other[0] != alone[0], f"The seeds {seed} and {other_seed} give the same order."
 
 
 @pytest.mark.points(2)
@@ -210,10 +216,9 @@ def test_orders(student: Student) -> None:
 def test_workers(student: Student) -> None:
     """The items come from num_workers processes, in the order that the seed decides."""
     worked, _ = worked_passes(student)
-    for table in tables(worked):
-        workers = sorted(set(table[:, 1].tolist()))
+    for epoch in epochs_of(worked):
         told = "With num_workers=2 the items do not come from two workers."
-        assert workers == [0.0, 1.0], told
+        assert set(epoch.workers) == {0, 1}, told
     # Of the first two: with workers torch asks a sampler for its order twice, and one may count that.
     alone = orders(new_passes(student, worked.seeds[:1], [0, 0], worked.numbers, size=2))
     told = "With num_workers the first epoch has another order than without: seed alone decides."
@@ -227,10 +232,9 @@ def test_workers(student: Student) -> None:
 def test_draws_differ(student: Student) -> None:
     """What items draw in workers differs between workers, between epochs and between seeds."""
     worked, _ = worked_passes(student)
-    for column, library in enumerate(LIBRARIES, start=2):
+    for library in LIBRARIES:
         epoch, next_epoch, other_seed = [
-            [table[table[:, 1] == worker][:, column].tolist() for worker in (0, 1)]
-            for table in tables(worked)
+            [epoch.draws_of(worker, library) for worker in (0, 1)] for epoch in epochs_of(worked)
         ]
         told = f"Both workers draw the same from {library}: seed each from torch.initial_seed()."
         assert epoch[0] != epoch[1], told
@@ -247,7 +251,7 @@ def test_draws_repeat(student: Student) -> None:
     """The same seed gives the same draws in workers, whatever the global random state."""
     worked, again = worked_passes(student)
     told = "The same seed gives other draws in workers where the global generators differ."
-    assert all(map(torch.equal, tables(worked), tables(again))), told
+    assert epochs_of(worked) == epochs_of(again), told
 
 
 @pytest.mark.points(4)
@@ -355,22 +359,37 @@ def worked_passes(student: Student) -> tuple[Passes, Passes]:
     return student.once("workers", ask)
 
 
-def tables(passes: Passes) -> list[Tensor]:
-    """The items of each epoch as rows: number, worker, three draws."""
-    epochs = []
-    for batches in entry(passes.report, "epochs", kind=list):
+class Epoch(NamedTuple):
+    """Of each item of a pass: its number, its worker (-1 without workers), and its three draws."""
+
+    numbers: list[float]
+    workers: list[float]
+    draws: dict[str, list[float]]
+
+    def draws_of(self, worker: int, library: str) -> list[float]:
+        """What the items of this worker drew from a library."""
+        pairs = zip(self.workers, self.draws[library], strict=True)
+        return [draw for own, draw in pairs if own == worker]
+
+
+def epochs_of(passes: Passes) -> list[Epoch]:
+    """The items of each pass, in the order in which they came."""
+    epochs, what = [], "a batch of items (5,)"
+    count = len(passes.noises) - 1
+    for batches in entry(passes.report, "epochs", kind=list, count=count):
         rows = []
         for batch in entry(batches, kind=list):
-            batch = assert_tensor(batch, dtype=torch.float64, what="a batch of items (5,)")
-            shape = (batch.shape[:1].numel(), 5)
-            rows.append(assert_tensor(batch, shape=shape, what="a batch of items (5,)"))
-        epochs.append(torch.cat([torch.empty(0, 5).double(), *rows]))
+            batch = assert_tensor(batch, dtype=torch.float64, what=what)
+            shape = (*batch.shape[:1], 5)
+            rows += assert_tensor(batch, shape=shape, what=what).tolist()
+        numbers, workers, *draws = [[row[column] for row in rows] for column in range(5)]
+        epochs.append(Epoch(numbers, workers, dict(zip(LIBRARIES, draws, strict=True))))
     return epochs
 
 
 def orders(passes: Passes) -> list[list[float]]:
     """The numbers of each epoch's items, all of which have to be there."""
-    columns = [table[:, 0].tolist() for table in tables(passes)]
-    for order in columns:
+    orders = [epoch.numbers for epoch in epochs_of(passes)]
+    for order in orders:
         assert sorted(order) == sorted(passes.numbers), "Not every item comes once an epoch."
-    return columns
+    return orders
