@@ -17,8 +17,8 @@ class Network(nn.Module):
 
     def __init__(self, weights: Tensor, norm: bool) -> None:
         super().__init__()
-        last = nn.BatchNorm1d(4) if norm else nn.Identity()
-        self.body = nn.Sequential(nn.Linear(3, 4), last)
+        normalization = nn.BatchNorm1d(4) if norm else nn.Identity()
+        self.body = nn.Sequential(nn.Linear(3, 4), normalization)
         self.double()
         nn.utils.vector_to_parameters(weights.clone(), self.body[0].parameters())
         self.register_forward_hook(lambda _, __, output: 2 * output)
@@ -94,7 +94,7 @@ def loader(module: Any, train: list[int], validation: list[int], place: int, *op
 
 
 def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any]:
-    """Of each part of a model the learning rates of its parameters, and what requires a gradient."""
+    """Of each part of a model its parameters: their learning rates, and whether they require a gradient."""
     first, second, third, own = names
     model = nn.Sequential()
     model.add_module(first, nn.Linear(3, 4))
@@ -107,8 +107,8 @@ def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any
     rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     parts: dict[str, Any] = {name: [] for name in names}
     for name, parameter in model.named_parameters():
-        fate = (rates.get(id(parameter)), parameter.requires_grad)
-        parts[name.partition(".")[0]].append(fate)
+        report = {"rate": rates.get(id(parameter)), "requires_grad": parameter.requires_grad}
+        parts[name.partition(".")[0]].append(report)
     return {"parts": parts, "of torch.optim": isinstance(optimizer, torch.optim.Optimizer)}
 
 
