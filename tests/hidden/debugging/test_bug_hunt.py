@@ -41,7 +41,7 @@ START = torch.linspace(-1, 1, 16, dtype=torch.float64)
 def test_order(student: Student) -> None:
     """Training samples are shuffled one by one, anew in each pass, and no sample comes twice."""
     numbers = new_numbers()
-    epochs = passes(student, numbers, TRAINING, batch_size=BATCH_SIZE)
+    epochs = passes(student, numbers, TRAINING, BATCH_SIZE)
     laws.check_epochs(
         epochs, numbers.training, batch_size=BATCH_SIZE, shuffled=True, drop_last=None
     )
@@ -60,17 +60,14 @@ def test_loaders(student: Student) -> None:
     """seed alone decides the training order; the validation data come in order, all of them."""
     numbers = new_numbers()
     what = "the orders of three passes"
-    laws.check_seeded(
-        student,
-        lambda seed: passes(student, numbers, TRAINING, batch_size=BATCH_SIZE, seed=seed),
-        what=what,
-    )
-    for epoch in passes(student, numbers, VALIDATION, batch_size=BATCH_SIZE):
+    ask = partial(passes, student, numbers, TRAINING, BATCH_SIZE)
+    laws.check_seeded(student, ask, what=what)
+    for epoch in passes(student, numbers, VALIDATION, BATCH_SIZE):
         samples = [number for batch in epoch for number in batch]
         assert_equal(samples, numbers.validation, what="the list of the validation samples")
     numbers = new_numbers(MANY_SAMPLES)
     default = passes(student, numbers, TRAINING)
-    given = passes(student, numbers, TRAINING, batch_size=32, seed=0)
+    given = passes(student, numbers, TRAINING, 32, 0)
     assert default == given, "By default, batch_size is 32 and seed is 0."
 
 
@@ -274,7 +271,7 @@ def test_orders(student: Student) -> None:
         samples = sorted(numbers.training)
         assert_equal(sorted(order), samples, what="the sorted list of an epoch's samples")
     # Where make_loaders gives the same order in each pass, fit cannot do otherwise.
-    one_pass, next_pass, _ = passes(student, numbers, TRAINING, batch_size=BATCH_SIZE)
+    one_pass, next_pass, _ = passes(student, numbers, TRAINING, BATCH_SIZE)
     if one_pass != next_pass:
         different = len(set(map(str, orders)))
         assert_equal(different, len(orders), what="the number of orders in the epochs of two seeds")
@@ -301,9 +298,12 @@ def new_numbers(training_samples: int = TRAINING_SAMPLES) -> Numbers:
     return Numbers(random.sample(range(FIRST_OF_VALIDATION), training_samples), validation)
 
 
-def passes(student: Student, numbers: Numbers, place: int, **options: int) -> list[list[list[int]]]:
-    """The numbers of the samples in each batch of three passes over the loader at this place."""
-    loader = student.made("loader", *numbers, place, **options)
+def passes(student: Student, numbers: Numbers, place: int, *options: int) -> list[list[list[int]]]:
+    """The numbers of the samples in each batch of three passes over the loader at this place.
+
+    `options` are batch_size and seed.
+    """
+    loader = student.made("loader", *numbers, place, *options)
     return laws.epochs_of(student, loader, 3, read=lambda batch: (1024 * batch[0][:, 0]).long())
 
 

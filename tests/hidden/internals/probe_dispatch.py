@@ -27,7 +27,7 @@ def row(call: Any) -> list[Any]:
 
 
 def rows(calls: Any) -> Any:
-    """The names and the shapes of calls; None if they are no list."""
+    """The names and the shapes of recorded calls; None if they are no list."""
     return [row(call) for call in calls] if isinstance(calls, list) else None
 
 

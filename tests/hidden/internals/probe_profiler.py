@@ -110,11 +110,11 @@ def stepped(module: Any, more: int, steps: int, *schedule: int) -> dict[str, Any
     return {"cycles": cycles, "ran": ran}
 
 
-def refused_before_a_step(module: Any, **arguments: int) -> None:
+def refused_before_a_step(module: Any, steps: int, **schedule: int) -> None:
     """Call profile_steps; a ValueError after a step is another error."""
     ran: list[Any] = []
     try:
-        module.profile_steps(new_step(1, ran), **arguments)
+        module.profile_steps(new_step(1, ran), steps, **schedule)
     except ValueError:
         if ran:
             raise RuntimeError("steps ran before the arguments were refused") from None

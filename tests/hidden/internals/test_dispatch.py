@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -16,11 +16,19 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 Shape = tuple[int, ...]
-# A name, the inputs' shapes, the outputs' shapes.
-Row = tuple[str, Any, Any]
+
+
+class Call(NamedTuple):
+    """A call of an operator, as it should be or as it was recorded."""
+
+    name: str
+    inputs: Any  # the shapes of the tensors
+    outputs: Any
+
 
 UNARY = ("sin", "cos", "neg", "abs", "atan", "sinh", "erf", "ceil", "sign")
-# Programs over a (m, k), b (k, n), c (n,) with m < k < n and i, two columns of a. They run here and there.
+# Programs over a (m, k), b (k, n), c (n,) with m < k < n and i, two columns of a. They run in the judge, and
+# in the sandbox.
 INFERENCE = "with torch.inference_mode(): result = a.t() @ a"
 BACKWARD = "p = torch.nn.Parameter(b); (a @ p).tanh().sum().backward(); result = p.grad"
 META = "x = torch.empty(5, 3, device='meta') @ torch.empty(3, 2, device='meta'); result = len(x)"
@@ -60,7 +68,8 @@ def test_names_and_shapes(student: Student) -> None:
         report = student.run("recorded", program, tensors)
         calls, _ = run_here(program, tensors)
         what = f"logger.calls of `{program}`"
-        assert_equal(in_full(entry(report, "calls"), what), in_full(calls, what), what=what)
+        recorded = calls_of(entry(report, "calls"), what)
+        assert_equal(list(map(in_full, recorded)), list(map(in_full, calls)), what=what)
         told = "A call is a bare tuple, or something else than an OperatorCall."
         assert entry(report, "have names") is True, told
 
@@ -75,7 +84,7 @@ def test_runs_the_same(student: Student) -> None:
         tensors = new_tensors()
         runs = student.run("seen_around", program, tensors)
         calls, _ = run_here(program, tensors)
-        right = dict(Counter(name for name, _, _ in calls))
+        right = dict(Counter(call.name for call in calls))
         what = f"the dict of how often each operator runs in `{program}`"
         assert_equal(runs, right, what=what, ordered=False)
 
@@ -89,9 +98,9 @@ def test_loggers(student: Student) -> None:
     x = torch.randn(shape)
     report = student.run("entered", x)
     add, mul, sub = [
-        (f"aten.{name}.Tensor", (shape, shape), (shape,)) for name in ("add", "mul", "sub")
+        Call(f"aten.{name}.Tensor", (shape, shape), (shape,)) for name in ("add", "mul", "sub")
     ]
-    neg = ("aten.neg.default", (shape,), (shape,))
+    neg = Call("aten.neg.default", (shape,), (shape,))
     assert_close(entry(report, "x + x"), x + x, what="x + x in the block")
     check_calls(entry(report, "new"), [], "the calls of a new logger")
     check_calls(entry(report, "outer"), [add, mul, sub], "the calls of the outer logger")
@@ -150,7 +159,7 @@ def test_backward_and_others(student: Student) -> None:
 @pytest.mark.hint("Catch nothing, and leave __enter__ and __exit__ to the base class.")
 def test_errors(student: Student) -> None:
     """Errors of an operator and of the block come through, and no mode stays on."""
-    check_errors(student.run("errors_in_a_block", torch.randn(2, 3)))
+    check_what_comes_out(student.run("errors_in_a_block", torch.randn(2, 3)))
 
 
 # --- log_operators --------------------------------------------------------------------------------
@@ -163,11 +172,12 @@ def test_log_operators(student: Student) -> None:
     """log_operators calls f once, and gives its own result and the calls; errors come through."""
     rows, columns = random.sample(range(2, 9), 2)
     x = torch.randn(rows, columns)
-    one, y = ((rows, columns),), ((columns, rows),)
+    of_x, of_result = ((rows, columns),), ((columns, rows),)
     for _ in range(2):
         names, shift = random.sample(UNARY, random.randint(2, 5)), random.random()
-        calls: list[Row] = [(f"aten.{name}.default", one, one) for name in names]
-        calls += [("aten.t.default", one, y), ("aten.add.Tensor", y, y)]
+        calls = [Call(f"aten.{name}.default", of_x, of_x) for name in names]
+        calls.append(Call("aten.t.default", of_x, of_result))
+        calls.append(Call("aten.add.Tensor", of_result, of_result))
         report = student.run("logged", x, names, shift)
         assert_equal(entry(report, "is a pair"), True, what="whether log_operators returns a pair")
         assert_close(entry(report, "result"), x.t() + shift, what="the result of f")
@@ -175,7 +185,7 @@ def test_log_operators(student: Student) -> None:
         modes = "the list of the grad modes in which f runs, which is once"
         assert_equal(entry(report, "grad modes"), [True], what=modes)
         assert_equal(entry(report, "requires_grad"), True, what="the requires_grad of f's result")
-    check_errors(student.run("errors_in_log_operators", torch.randn(2, 3)))
+    check_what_comes_out(student.run("errors_in_log_operators", torch.randn(2, 3)))
 
 
 # --- count_operators ------------------------------------------------------------------------------
@@ -189,7 +199,7 @@ def test_counts(student: Student) -> None:
     right = {f"aten.op{number}.default": random.randint(1, 4) for number in range(12)}
     names = [name for name, count in right.items() for _ in range(count)]
     random.shuffle(names)
-    calls = student.made("calls", [(name, ((2, 3),), ((), (2,))) for name in names])
+    calls = student.made("calls", [Call(name, ((2, 3),), ((), (2,))) for name in names])
     counts = laws.check_changes_nothing(student, "count_operators", calls)
     assert_equal(counts, right, what="the dict of counts", ordered=False)
     numbers = list(counts.values())
@@ -207,9 +217,9 @@ def test_counts(student: Student) -> None:
 @pytest.mark.hint("The factors are the last two inputs: 2 * m * k * n, times the batch size.")
 def test_flops(student: Student) -> None:
     """Each matrix product counts 2 * m * k * n, times the batch size; all else counts 0."""
-    for call, right in products():
+    for call, operations in new_products():
         flops = student.function("matmul_flops")(student.made("calls", [call]))
-        assert_equal(flops, right, what=f"matmul_flops of {call[0]} of {call[1]}")
+        assert_equal(flops, operations, what=f"matmul_flops of {call.name} of {call.inputs}")
 
 
 @pytest.mark.points(4)
@@ -220,13 +230,13 @@ def test_flops_add_up(student: Student) -> None:
     """The products of many calls add up, none give 0, and calls stay as they are."""
     flops = student.function("matmul_flops")
     assert_equal(flops(student.made("calls", [])), 0, what="matmul_flops of no calls")
-    # Each call twice: equal calls count as often as they stand there.
-    rows = products() + products()[:1]
-    every = [call for call, _ in rows + rows]
-    calls = student.made("calls", every)
+    # The last call is a product, too, as the first one is; equal calls count as often as they stand there.
+    products = new_products() + new_products()[:1]
+    twice = products + products
+    calls = student.made("calls", [call for call, _ in twice])
     total = laws.check_changes_nothing(student, "matmul_flops", calls)
-    right = 2 * sum(count for _, count in rows)
-    assert_equal(total, right, what=f"matmul_flops of {len(every)} calls")
+    right = sum(operations for _, operations in twice)
+    assert_equal(total, right, what=f"matmul_flops of {len(twice)} calls")
     functions, why = ["torch.utils.flop_counter."], "work it out from the shapes"
     laws.check_not_used(student, "matmul_flops", calls, functions=functions, why=why)
 
@@ -252,12 +262,12 @@ class Reference(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.calls: list[Row] = []
+        self.calls: list[Call] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         inputs = shapes_of(args) + shapes_of(kwargs)
         result = func(*args, **(kwargs or {}))
-        self.calls.append((str(func), inputs, shapes_of(result)))
+        self.calls.append(Call(str(func), inputs, shapes_of(result)))
         return result
 
 
@@ -266,7 +276,7 @@ def shapes_of(value: Any) -> tuple[Shape, ...]:
     return tuple(tuple(leaf.shape) for leaf in tree_leaves(value) if isinstance(leaf, Tensor))
 
 
-def run_here(program: str, tensors: dict[str, Tensor]) -> tuple[list[Row], Any]:
+def run_here(program: str, tensors: dict[str, Tensor]) -> tuple[list[Call], Any]:
     """The calls of one of the programs above, and its result."""
     scope: dict[str, Any] = {"torch": torch}
     scope |= {name: tensor.clone() for name, tensor in tensors.items()}
@@ -284,50 +294,47 @@ def check_program(student: Student, program: str) -> None:
     assert_close(entry(report, "result"), result, what=f"the result of `{program}`")
 
 
-def check_calls(calls: Any, right: list[Row], what: str) -> None:
-    """Compare calls, whose names and shapes in full are the matter of test_names_and_shapes."""
-    assert_equal(in_short(calls, what), in_short(right, what), what=what)
+def check_calls(recorded: Any, right: list[Call], what: str) -> None:
+    """Compare calls in short: names and shapes in full are judged by test_names_and_shapes alone."""
+    calls = calls_of(recorded, what)
+    assert_equal(list(map(in_short, calls)), list(map(in_short, right)), what=what)
 
 
-def rows_of(calls: Any, what: str) -> list[Row]:
-    """The names and shapes of calls, which have to be a list."""
-    rows = []
-    for call in entry(calls, kind=list, told=f"There is no list where {what} should be."):
+def calls_of(recorded: Any, what: str) -> list[Call]:
+    """The recorded calls, which have to be a list."""
+    calls = []
+    for call in entry(recorded, kind=list, told=f"There is no list where {what} should be."):
         name = entry(call, 0, kind=str, told=f"A name in {what} is not a str: take str(func).")
         told = f"In {what} the shapes of {name[:80]} are no tuple: one shape for each tensor."
         inputs = entry(call, 1, kind=(list, tuple), told=told)
         outputs = entry(call, 2, kind=(list, tuple), told=told)
-        rows.append((name, inputs, outputs))
-    return rows
+        calls.append(Call(name, inputs, outputs))
+    return calls
 
 
-def in_full(calls: Any, what: str) -> list[str]:
-    """Each call as "aten.cat.default of [(2, 3), (1, 3)] gives [(3, 3)]"."""
-    rows = rows_of(calls, what)
-    return [f"{name} of {list(inputs)} gives {list(outputs)}" for name, inputs, outputs in rows]
+def in_full(call: Call) -> str:
+    """The call as "aten.cat.default of [(2, 3), (1, 3)] gives [(3, 3)]"."""
+    return f"{call.name} of {list(call.inputs)} gives {list(call.outputs)}"
 
 
-def in_short(calls: Any, what: str) -> list[str]:
-    """Each call as "cat of [[2, 3], [1, 3]] gives [[3, 3]]", without shapes of numbers."""
-    lines = []
-    for name, inputs, outputs in rows_of(calls, what):
-        operator = name.removeprefix("aten").lstrip(".:").split(".")[0]
-        lines.append(f"{operator} of {long_shapes(inputs)} gives {long_shapes(outputs)}")
-    return lines
+def in_short(call: Call) -> str:
+    """The call as "cat of [[2, 3], [1, 3]] gives [[3, 3]]", whatever else is in aten's names."""
+    operator = call.name.removeprefix("aten").lstrip(".:").split(".")[0]
+    return f"{operator} of {without_0d(call.inputs)} gives {without_0d(call.outputs)}"
 
 
-def long_shapes(shapes: Any) -> list[list[Any]]:
-    """The shapes of one dimension and more."""
+def without_0d(shapes: Any) -> list[list[Any]]:
+    """The shapes of one dimension and more: a () may be that of a number."""
     return [list(shape) for shape in shapes if isinstance(shape, (list, tuple)) and shape]
 
 
-def check_errors(reports: Any) -> None:
+def check_what_comes_out(reports: Any) -> None:
     """Compare what came out where something raised, and the number of modes that are still on."""
     right = [{"raised": name, "modes": 0} for name in ("RuntimeError", "IndexError", "KeyError")]
     assert_equal(reports, right, what="the list of errors that come out, and of modes still on,")
 
 
-def products() -> list[tuple[Row, int]]:
+def new_products() -> list[tuple[Call, int]]:
     """Calls of sizes that are drawn, and the number of their operations."""
     m, k, n = random.sample(range(2, 12), 3)
     batch = random.randint(2, 6)
@@ -335,13 +342,13 @@ def products() -> list[tuple[Row, int]]:
     many_a, many_b, many_y = (batch, m, k), (batch, k, n), (batch, m, n)
     operations = 2 * m * k * n
     return [
-        (("aten.mm.default", (a, b), (y,)), operations),
-        (("aten.addmm.default", ((n,), a, b), (y,)), operations),
-        (("aten.addmm.default", ((), a, b), (y,)), operations),
-        (("aten.addmm.default", ((1, n), a, b), (y,)), operations),
-        (("aten.bmm.default", (many_a, many_b), (many_y,)), batch * operations),
-        (("aten.baddbmm.default", (y, many_a, many_b), (many_y,)), batch * operations),
-        (("aten.lgamma.default", (y,), (y,)), 0),
-        (("aten.add.Tensor", (y, y), (y,)), 0),
-        (("aten.mul.Tensor", (y, y), (y,)), 0),
+        (Call("aten.mm.default", (a, b), (y,)), operations),
+        (Call("aten.addmm.default", ((n,), a, b), (y,)), operations),
+        (Call("aten.addmm.default", ((), a, b), (y,)), operations),
+        (Call("aten.addmm.default", ((1, n), a, b), (y,)), operations),
+        (Call("aten.bmm.default", (many_a, many_b), (many_y,)), batch * operations),
+        (Call("aten.baddbmm.default", (y, many_a, many_b), (many_y,)), batch * operations),
+        (Call("aten.lgamma.default", (y,), (y,)), 0),
+        (Call("aten.add.Tensor", (y, y), (y,)), 0),
+        (Call("aten.mul.Tensor", (y, y), (y,)), 0),
     ]

@@ -1,5 +1,6 @@
 """Run the student's AdamW on parameters with given gradients, and report what it made of them."""
 
+import functools
 import io
 from typing import Any
 
@@ -26,9 +27,13 @@ def vector(parameters: list[nn.Parameter]) -> Tensor:
 
 
 def bases(module: Any) -> list[str]:
-    """Of what AdamW is a class; its steps are callable by name from here on."""
-    module.steps_of_AdamW = lambda *given: trained(module, *given)
+    """The names of the classes that AdamW inherits from."""
     return [f"{base.__module__}.{base.__qualname__}" for base in module.AdamW.__mro__[1:]]
+
+
+def add_training_function(module: Any) -> None:
+    """Give the student's module a function, steps_of_AdamW: what is watched are functions of that module."""
+    module.steps_of_AdamW = functools.partial(trained, module)
 
 
 def trained(
@@ -55,11 +60,11 @@ def trained_in_groups(
     grads: Grads,
     options: dict[str, Any],
     own: list[dict[str, Any]],
-    changes: list[list[Any]],
+    changes: list[dict[int, dict[str, Any]]],
 ) -> dict[str, Any]:
     """The values after each step, each parameter a group with options of its own.
 
-    Before a step its `changes` are made in the groups: an index, the name of an option, and its new value.
+    Before a step its `changes` are made in the groups: options by the place of a group.
     """
     parameters = parameters_of(values)
     groups = [{"params": [p], **more} for p, more in zip(parameters, own, strict=True)]
@@ -67,8 +72,8 @@ def trained_in_groups(
     keys = [sorted(group) for group in optimizer.param_groups]
     history = []
     for row, before_step in zip(grads, changes, strict=True):
-        for index, name, value in before_step:
-            optimizer.param_groups[index][name] = value
+        for index, changed in before_step.items():
+            optimizer.param_groups[index].update(changed)
         history.append(make_step(optimizer, parameters, row))
     return {"history": history, "keys": keys}
 
@@ -126,7 +131,7 @@ def closed(
         "returned": returned,
         "values": after,
         "autograd": enabled,
-        "without": without,
+        "returned without a closure": without,
     }
 
 
@@ -147,6 +152,8 @@ def left(
         "parameters": {
             "keep their requires_grad": all(p.requires_grad for p in parameters),
             "are leaves": all(p.is_leaf for p in parameters),
-            "are those that were given": all(map(lambda a, b: a is b, held, parameters)),
+            "are those that were given": all(
+                a is b for a, b in zip(held, parameters, strict=False)
+            ),
         },
     }

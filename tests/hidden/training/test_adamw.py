@@ -11,6 +11,7 @@ from grader.judge.student import Student
 
 Grads = list[list[Tensor | None]]  # a row for each step
 Options = dict[str, Any]
+Changes = dict[int, Options]  # of groups, by their places
 
 DEFAULTS: Options = {
     "lr": 1e-3,
@@ -27,10 +28,13 @@ NO_MEMORY: Options = {**PLAIN, "betas": (0.0, 0.0)}
 L2: Options = {**NO_MEMORY, "eps": 1.0, "decoupled_weight_decay": False}
 # With such a rate gradients move hardly anything, and only the decay is left.
 ONLY_DECAY: Options = {**PLAIN, "lr": 1e-6, "weight_decay": 2e5}
-# After so many steps with these betas the correction is 1.
-MANY, SHORT_MEMORY = 30, {**NO_DECAY, "betas": (0.5, 0.5)}
+# With such betas the correction is 1 after MANY steps.
+SHORT_MEMORY: Options = {**NO_DECAY, "betas": (0.5, 0.5)}
+MANY = 30
 
 SHAPES = ((3, 2), (4,))
+STEPS = 6
+# That of float32: test_float64 judges the precision of float64.
 LOOSE: Any = {"rtol": 1e-4, "atol": 1e-5}
 PYTORCHS_OWN = ("torch.optim.adam.", "torch.optim.adamw.")
 FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_adam", "aten::_fused_adamw")
@@ -48,6 +52,7 @@ def test_own_work(student: Student) -> None:
     why = "write the step yourself"
     for base in bases:
         assert not base.startswith(PYTORCHS_OWN), f"{base} is not allowed here: {why}."
+    student.run("add_training_function")
     ban: Any = {"functions": PYTORCHS_OWN, "operators": FUSED, "why": why}
     laws.check_not_used(student, "steps_of_AdamW", new_values(), new_grads(2), {}, **ban)
 
@@ -76,7 +81,7 @@ def test_errors(student: Student) -> None:
 def test_defaults(student: Student) -> None:
     """Options that are not given have their defaults."""
     # Gradients of the size of the default eps show it.
-    grads: Grads = [[1e-8 * torch.randn(2).double()] for _ in range(6)]
+    grads: Grads = [[1e-8 * torch.randn(2).double()] for _ in range(STEPS)]
     values = [torch.ones(2).double()]
     history = student.run("trained", values, grads, {})
     right = right_history(values, grads, DEFAULTS)
@@ -142,9 +147,9 @@ def test_float64(student: Student) -> None:
     near = {**NO_MEMORY, "eps": 1.0}
     far = {**near, "weight_decay": 0.0, "lr": 1e3}  # what float32 rounds off shows
     for options in (near, far):
-        values, grads = new_values(), new_grads(6)
+        values, grads = new_values(), new_grads(STEPS)
         right = torch.stack(right_history(values, grads, options))
-        history = entry(student.run("trained", values, grads, options), kind=list, count=6)
+        history = entry(student.run("trained", values, grads, options), kind=list, count=STEPS)
         what = "the matrix of the values, a row for each step,"
         rows = [assert_tensor(row, shape=right[0].shape, what=what) for row in history]
         laws.check_float64(torch.stack(rows), right, what=what)
@@ -182,10 +187,10 @@ def test_groups(student: Student) -> None:
         {"weight_decay": 0.0},
         {"decoupled_weight_decay": False},
     ]
-    changes = [
-        [],
-        [[0, "lr", 0.02], [0, "eps", 0.7], [0, "weight_decay", 2.0]],
-        [[0, "decoupled_weight_decay", False], [1, "lr", 0.5]],
+    changes: list[Changes] = [
+        {},
+        {0: {"lr": 0.02, "eps": 0.7, "weight_decay": 2.0}},
+        {0: {"decoupled_weight_decay": False}, 1: {"lr": 0.5}},
     ]
     check_groups(student, {**NO_MEMORY, "eps": 1.0}, own, changes)
 
@@ -197,7 +202,7 @@ def test_groups(student: Student) -> None:
 def test_betas_of_groups(student: Student) -> None:
     """The betas are those of the group, too."""
     own: list[Options] = [{}, {"betas": (0.2, 0.5)}]
-    changes: list[list[Any]] = [[], [], [[0, "betas", (0.5, 0.6)]], []]
+    changes: list[Changes] = [{}, {}, {0: {"betas": (0.5, 0.6)}}, {}]
     check_groups(student, NO_DECAY, own, changes)
 
 
@@ -221,8 +226,9 @@ def test_missing_gradients(student: Student) -> None:
 def test_own_count(student: Student) -> None:
     """Each parameter counts its own updates, those with a gradient."""
     values, grads = new_values(), new_grads(5)
-    for step, index in ((0, 0), (2, 1), (3, 1)):
-        grads[step][index] = None
+    grads[0][0] = None
+    grads[2][1] = None
+    grads[3][1] = None
     check_steps(student, NO_DECAY, values, grads)
 
 
@@ -235,7 +241,7 @@ def test_closure(student: Student) -> None:
     values, grad = torch.randn(2, 3).double(), torch.randn(2, 3).double()
     result = torch.randn(())
     options = {**NO_MEMORY, "weight_decay": 0.0}
-    report = student.run("closed", options, values, -grad, grad, result)
+    report = student.run("closed", options, values, old=-grad, grad=grad, result=result)
     calls = entry(report, "calls", kind=list)
     assert_equal(len(calls), 1, what="the number of calls of the closure in a step")
     what = "the list of the values when the closure is called"
@@ -246,7 +252,8 @@ def test_closure(student: Student) -> None:
     what = "the values after step(closure)"
     assert_close(entry(report, "values"), right.view(2, 3), what=what, **LOOSE)
     assert_equal(entry(report, "returned"), result, what="the result of step(closure)")
-    assert_equal(entry(report, "without"), None, what="the result of step() without a closure")
+    what = "the result of step() without a closure"
+    assert_equal(entry(report, "returned without a closure"), None, what=what)
     told = "Autograd is off after a step: use torch.no_grad() as a with block."
     assert entry(report, "autograd") is True, told
 
@@ -258,8 +265,10 @@ def test_closure(student: Student) -> None:
 def test_leaves_the_rest(student: Student) -> None:
     """Each .grad and requires_grad are left as they are; parameters stay leaves; nothing is drawn."""
     (grads,) = new_grads(1)
-    given = student.probe("left"), new_values(), grads, L2
-    report = laws.check_changes_nothing(student, *given, call="step", only=("random", "modes"))
+    only = ("random", "modes")
+    report = laws.check_changes_nothing(
+        student, student.probe("left"), new_values(), grads, L2, call="step", only=only
+    )
     assert_equal(entry(report, "gradients"), grads, what="the list of gradients after a step")
     told = "Your code puts another tensor into .grad: leave .grad as it is."
     assert laws.same(entry(report, "same gradients"), [True, True]), told
@@ -278,6 +287,7 @@ def test_resumes(student: Student) -> None:
     told = "torch.load(..., weights_only=True) refuses the saved state dict: keep plain data in it."
     assert entry(report, "refused") is None, told
     history = right_history(values, before + after, SHORT_MEMORY)
+    # From where the student's own values are after the first steps, which other tests judge.
     start = assert_tensor(entry(report, "start"), shape=history[0].shape)
     right = [start + row - history[MANY - 1] for row in history[MANY:]]
     went_on, loaded = entry(report, "went on"), entry(report, "loaded")
@@ -307,7 +317,7 @@ def check_steps(
 ) -> None:
     """The values are right after each step with these options, of new parameters unless some are given."""
     values = values or new_values()
-    grads = grads or new_grads(6)
+    grads = grads or new_grads(STEPS)
     history = student.run("trained", values, grads, options)
     named = ", ".join(f"{name}={value}" for name, value in options.items())
     what = f"the list of the values after each step of AdamW(params, {named})"
@@ -315,9 +325,12 @@ def check_steps(
 
 
 def check_groups(
-    student: Student, options: Options, own: list[Options], changes: list[list[Any]]
+    student: Student, options: Options, own: list[Options], changes: list[Changes]
 ) -> None:
-    """Each parameter is a group, with `own` options and `changes` of them before each step."""
+    """The values are right where each parameter is a group with `own` options.
+
+    Before each step there are changes of options, a row for each step.
+    """
     values = [torch.randn(3).double() for _ in own]
     grads: Grads = [[torch.randn(3).double() for _ in own] for _ in changes]
     report = student.run("trained_in_groups", values, grads, options, own, changes)
@@ -328,24 +341,26 @@ def check_groups(
     current = [{**options, **more} for more in own]
     by_step = []
     for before_step in changes:
-        for index, name, value in before_step:
-            current[index] = {**current[index], name: value}
-        by_step.append(list(current))
-    columns = []
-    for index, value in enumerate(values):
-        gradients = [row[index] for row in grads]
-        columns.append(adamw(value, gradients, [row[index] for row in by_step]))
-    right = [torch.cat(row) for row in zip(*columns, strict=True)]
+        current = [{**group, **before_step.get(i, {})} for i, group in enumerate(current)]
+        by_step.append(current)
+    right = right_history_of_groups(values, grads, by_step)
     what = "the list of the values after each step, with options that change,"
     assert_close(entry(report, "history"), right, what=what, **LOOSE)
 
 
 def right_history(values: list[Tensor], grads: Grads, options: Options) -> list[Tensor]:
     """All values in a row, after each step."""
+    return right_history_of_groups(values, grads, [[options] * len(values)] * len(grads))
+
+
+def right_history_of_groups(
+    values: list[Tensor], grads: Grads, options: list[list[Options]]
+) -> list[Tensor]:
+    """All values in a row, after each step; for each step there are the options of each value."""
     columns = []
     for index, value in enumerate(values):
         gradients = [row[index] for row in grads]
-        columns.append(adamw(value, gradients, [options] * len(grads)))
+        columns.append(adamw(value, gradients, [row[index] for row in options]))
     return [torch.cat(row) for row in zip(*columns, strict=True)]
 
 

@@ -197,17 +197,17 @@ def test_orders(student: Student) -> None:
     """The seed decides the orders of all epochs, whatever global generators and other loaders do."""
     new, numbers = new_seed(), new_numbers(ITEMS)
     for seed, other_seed in ((new, new + 1), (0, 1)):
-        right = orders(new_passes(student, [seed], [0, 0, 0], numbers))
+        alone = orders(new_passes(student, [seed], [0, 0, 0], numbers))
         plan = [0, 2, 1, 0, 2, 1, 0]
         mixed = orders(new_passes(student, [seed, seed, other_seed], plan, numbers))
-        loader, equal, other = [
+        loader, twin, other = [
             [order for place, order in zip(plan, mixed, strict=True) if place == own]
             for own in range(3)
         ]
         what = f"the list of the orders of a loader with the seed {seed} among others"
-        assert_equal(loader, right, what=what)
-        assert_equal(equal, right[:2], what=what)
-        assert other[0] != right[0], f"The seeds {seed} and {other_seed} give the same order."
+        assert_equal(loader, alone, what=what)
+        assert_equal(twin, alone[:2], what=what)
+        assert other[0] != alone[0], f"The seeds {seed} and {other_seed} give the same order."
 
 
 @pytest.mark.points(2)
