@@ -84,10 +84,10 @@ def label_of(number: int) -> int:
     return number % 2 + 2 * (number >= 1000)
 
 
-def loader(module: Any, train: list[int], validation: list[int], place: int, **options: int) -> Any:
+def loader(module: Any, train: list[int], validation: list[int], place: int, *options: int) -> Any:
     """The loader at this place in what make_loaders returns, which leaves the random state alone."""
     before = torch.get_rng_state()
-    loaders = module.make_loaders(dataset(train), dataset(validation), **options)
+    loaders = module.make_loaders(dataset(train), dataset(validation), *options)
     torch.set_rng_state(before)
     len(loaders[place])  # raises where a loader has no length
     return loaders[place]
