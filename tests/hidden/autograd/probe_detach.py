@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+# What the body and the network do to their values in training mode only, as dropout does; always the same.
+BODY_FACTOR, NETWORK_SHIFT = 1.5, 0.25
+
 
 class Network(nn.Module):
     """States (B, ...) to values (B, actions), with buffers of its own and of a part."""
@@ -21,12 +24,11 @@ class Network(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         hidden = torch.tanh(self.body(states.movedim(1, -1).flatten(1)))
-        # As dropout does something in training mode only; unlike dropout, always the same.
         if self.body.training:
-            hidden = hidden * 1.5
+            hidden = hidden * BODY_FACTOR
         values: Tensor = self.head(hidden) + self.offset
         if self.training:
-            values = values + 0.25
+            values = values + NETWORK_SHIFT
         return values
 
 

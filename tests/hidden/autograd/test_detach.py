@@ -20,10 +20,14 @@ GAMMA = 0.75
 # The probe's Network: 4 inputs, 5 hidden units, 3 actions.
 SHAPES = {"body.weight": (5, 4), "body.bias": (5,), "head.weight": (3, 5), "head.bias": (3,)}
 BUFFERS = ("offset", "body.steps")
-# Some of its parts, "" is the network itself: these are in training mode, or the others.
-SOME, OTHERS = ("body",), ("", "head")
-# A wrong td_target is off by less than this.
-NEAR = 500.0
+# What its body and the network itself do to their values in training mode only.
+BODY_FACTOR, NETWORK_SHIFT = 1.5, 0.25
+# Its parts ("" is the network itself) in two halves: one at a time is in training mode.
+BODY, ALL_BUT_BODY = ("body",), ("", "head")
+# The network's values are all below 0, and the rewards make up for it: what is rounded to float32 shows.
+MEAN_VALUE, MEAN_REWARD = -100, 75
+# A td_target with a mistake is off by less than this; anything farther off is no target at all.
+FAR_OFF = 500.0
 
 
 # --- to_numpy ------------------------------------------------------------------------------------
@@ -63,7 +67,7 @@ def test_target_values(student: Student) -> None:
     for shape in ((6, 4), (5, 2, 2)):
         state, batch = new_state(), new_batch(*shape)
         net = student.made("network", state)
-        target = student.function("td_target")(net, *batch.later, GAMMA)
+        target = student.function("td_target")(net, *batch.for_target, GAMMA)
         laws.check_float64(target, target_of(state, batch), what="the target")
 
 
@@ -74,9 +78,9 @@ def test_target_values(student: Student) -> None:
 def test_target_is_a_constant(student: Student) -> None:
     """The target has no graph, and is not an inference tensor."""
     state, batch = new_state(), new_batch(6, 4)
-    net, (rewards, next_states, dones) = student.made("network", state), batch.later
-    next_states.requires_grad_()
-    laws.check_ordinary(student, "td_target", net, rewards, next_states, dones, GAMMA)
+    batch.next_states.requires_grad_()
+    net = student.made("network", state)
+    laws.check_ordinary(student, "td_target", net, *batch.for_target, GAMMA)
 
 
 @pytest.mark.points(2)
@@ -86,10 +90,10 @@ def test_target_is_a_constant(student: Student) -> None:
 )
 def test_target_leaves_the_rest(student: Student) -> None:
     """target_net runs in its own modes, and everything is left as it was."""
-    for training in (SOME, OTHERS):
+    for training in (BODY, ALL_BUT_BODY):
         state, batch = new_state(), new_batch(6, 4)
         net = student.made("network", state, training=training, frozen=["body.bias"])
-        arguments = net, *batch.later, GAMMA
+        arguments = net, *batch.for_target, GAMMA
         target = laws.check_changes_nothing(student, "td_target", *arguments)
         what = "the target of a network of which a part is in training mode"
         assert_close(target, target_of(state, batch, training), what=what)
@@ -102,15 +106,18 @@ def test_target_shapes(student: Student) -> None:
     """Rewards or dones whose shape is not (B,) are a ValueError; B may be 0."""
     for rows, dtype in ((0, torch.float64), (4, torch.float32)):
         net = student.made("network", new_state(dtype))
-        later = new_batch(rows, 4, dtype=dtype).later
-        target = student.function("td_target")(net, *later, GAMMA)
+        batch = new_batch(rows, 4, dtype=dtype)
+        target = student.function("td_target")(net, *batch.for_target, GAMMA)
         assert_tensor(target, shape=(rows,), dtype=dtype, what=f"the target for B = {rows}")
-    rewards, states, dones = new_batch(4, 4, dtype=torch.float32).later
+    net = student.made("network", new_state(torch.float32))
+    rewards, states, dones = new_batch(4, 4, dtype=torch.float32).for_target
     shapes = ((4, 1), (1, 4), (5,), ())
+    five_rewards, five_dones = torch.ones(5), torch.ones(5, dtype=torch.bool)
     bad = {
         "rewards": [(net, torch.ones(shape), states, dones, GAMMA) for shape in shapes],
         "dones": [(net, rewards, states, torch.ones(shape) > 0, GAMMA) for shape in shapes],
-        "rewards or dones": [(net, torch.ones(5), states, torch.ones(5) > 0, GAMMA)],
+        # Where both are wrong the message may name either.
+        "rewards or dones": [(net, five_rewards, states, five_dones, GAMMA)],
     }
     laws.check_errors(student, "td_target", bad)
 
@@ -124,11 +131,11 @@ def test_target_shapes(student: Student) -> None:
 def test_loss_value(student: Student) -> None:
     """The loss is the mean squared difference between the values of the actions and the targets."""
     for shape in ((6, 4), (1, 4), (5, 2, 2)):
-        net, target_net, batch = new_state(), new_state(), new_batch(*shape)
-        nets = [student.made("network", state) for state in (net, target_net)]
+        state, target_state, batch = new_state(), new_state(), new_batch(*shape)
+        nets = [student.made("network", values) for values in (state, target_state)]
         loss = student.function("td_loss")(*nets, *batch, GAMMA)
-        target = own_target(student, target_net, batch)
-        assert_close(loss, F.mse_loss(predicted(net, batch), target), what="the loss")
+        target = own_target(student, target_state, batch)
+        assert_close(loss, F.mse_loss(predicted(state, batch), target), what="the loss")
 
 
 @pytest.mark.points(12)
@@ -136,17 +143,17 @@ def test_loss_value(student: Student) -> None:
 @pytest.mark.hint("The prediction keeps its graph; the target has none, even if target_net is net.")
 def test_loss_gradient(student: Student) -> None:
     """Gradients reach net, through net(states) only, and none reaches target_net."""
-    net, target_net, batch = new_state(), new_state(), new_batch(6, 4)
-    nets = [student.made("network", state) for state in (net, target_net)]
-    report = student.run("gradients", *nets, *batch, GAMMA)
-    right = gradients_at(net, batch, own_target(student, target_net, batch))
+    state, target_state, batch = new_state(), new_state(), new_batch(6, 4)
+    net, target_net = (student.made("network", values) for values in (state, target_state))
+    report = student.run("gradients", net, target_net, *batch, GAMMA)
+    right = gradients_at(state, batch, own_target(student, target_state, batch))
     assert_close(entry(report, "net"), right, what="net's dict of gradients")
     what = "target_net's dict of gradients, where there should be none,"
     assert_equal(entry(report, "target_net"), dict.fromkeys(SHAPES), what=what)
     what = "the gradient at next_states, where there should be none,"
     assert_equal(entry(report, "next_states"), None, what=what)
-    report = student.run("gradients", nets[0], nets[0], *batch, GAMMA)
-    right = gradients_at(net, batch, own_target(student, net, batch))
+    report = student.run("gradients", net, net, *batch, GAMMA)
+    right = gradients_at(state, batch, own_target(student, state, batch))
     what = "the dict of gradients of a net that is its own target_net"
     assert_close(entry(report, "net"), right, what=what)
 
@@ -158,16 +165,17 @@ def test_loss_gradient(student: Student) -> None:
 )
 def test_loss_leaves_the_rest(student: Student) -> None:
     """Both networks run in their own modes, and everything is left as it was."""
-    for own, others in ((SOME, OTHERS), (OTHERS, SOME)):
-        net, target_net, batch = new_state(), new_state(), new_batch(6, 4)
+    for training, target_training in ((BODY, ALL_BUT_BODY), (ALL_BUT_BODY, BODY)):
+        state, target_state, batch = new_state(), new_state(), new_batch(6, 4)
+        frozen = ["head.bias"]
         nets = [
-            student.made("network", net, training=own, frozen=["head.bias"]),
-            student.made("network", target_net, training=others, frozen=["head.bias"]),
+            student.made("network", state, training=training, frozen=frozen),
+            student.made("network", target_state, training=target_training, frozen=frozen),
         ]
         loss = laws.check_changes_nothing(student, "td_loss", *nets, *batch, GAMMA)
-        target = own_target(student, target_net, batch, others)
+        target = own_target(student, target_state, batch, target_training)
         what = "the loss of networks of which some parts are in training mode"
-        assert_close(loss, F.mse_loss(predicted(net, batch, own), target), what=what)
+        assert_close(loss, F.mse_loss(predicted(state, batch, training), target), what=what)
 
 
 # --- soft_update ---------------------------------------------------------------------------------
@@ -179,12 +187,12 @@ def test_loss_leaves_the_rest(student: Student) -> None:
 def test_update_values(student: Student) -> None:
     """Every parameter of target_net, frozen or not, becomes (1 - tau) * target + tau * net."""
     for tau, frozen in ((0.125, []), (random.uniform(0.6, 0.9), ["head.weight"])):
-        target, own = new_state(), new_state()
-        target_net = student.made("network", target, frozen=frozen)
-        net = student.made("network", own, frozen=["body.bias"])
+        target_state, state = new_state(), new_state()
+        target_net = student.made("network", target_state, frozen=frozen)
+        net = student.made("network", state, frozen=["body.bias"])
         seen = laws.observe(student, "soft_update", target_net, net, tau).checked()
         for name in SHAPES:
-            right = (1 - tau) * target[name] + tau * own[name]
+            right = (1 - tau) * target_state[name] + tau * state[name]
             after = seen.after(0, "parameters", name, "values")
             laws.check_float64(after, right, what=f"target_net's {name} after the update")
 
@@ -195,12 +203,12 @@ def test_update_values(student: Student) -> None:
 def test_update_of_buffers(student: Student) -> None:
     """Every buffer becomes that of net, whatever tau is."""
     for tau in (0.25, 0.0, 1.0):
-        own = new_state()
-        nets = [student.made("network", state) for state in (new_state(), own)]
-        seen = laws.observe(student, "soft_update", *nets, tau).checked()
+        state = new_state()
+        target_net, net = student.made("network", new_state()), student.made("network", state)
+        seen = laws.observe(student, "soft_update", target_net, net, tau).checked()
         after = {name: seen.after(0, "buffers", name, "values") for name in BUFFERS}
         what = f"the dict of target_net's buffers after tau = {tau}"
-        assert_close(after, {name: own[name] for name in BUFFERS}, what=what)
+        assert_close(after, {name: state[name] for name in BUFFERS}, what=what)
 
 
 @pytest.mark.points(5)
@@ -209,14 +217,12 @@ def test_update_of_buffers(student: Student) -> None:
 @pytest.mark.hint("Write into the tensors under no_grad: copy_, lerp_, or mul_ and add_.")
 def test_update_in_place(student: Student) -> None:
     """The parameters stay the same objects, in their own memory, and net does not change."""
-    nets = [
-        student.made("network", new_state(), training=SOME, frozen=["body.weight"]),
-        student.made("network", new_state(), training=OTHERS, frozen=["head.bias"]),
-    ]
+    target_net = student.made("network", new_state(), training=BODY, frozen=["body.weight"])
+    net = student.made("network", new_state(), training=ALL_BUT_BODY, frozen=["head.bias"])
     allow = ("0.values", "0.buffers")
     for tau in (0.5, 1.0):
-        laws.check_changes_nothing(student, "soft_update", *nets, tau, allow=allow)
-        seen = laws.observe(student, "soft_update", *nets, tau).checked()
+        laws.check_changes_nothing(student, "soft_update", target_net, net, tau, allow=allow)
+        seen = laws.observe(student, "soft_update", target_net, net, tau).checked()
         memory = [entry(fact, "storage", 0, kind=int) for fact in facts(seen, 1).values()]
         for name, fact in facts(seen, 0).items():
             what = f"After tau = {tau} target_net's {name} is"
@@ -248,18 +254,18 @@ class Batch(NamedTuple):
     dones: Tensor
 
     @property
-    def later(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What td_target takes of them."""
+    def for_target(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What td_target takes of them, in its order."""
         return self.rewards, self.next_states, self.dones
 
 
 def new_batch(*shape: int, dtype: torch.dtype = torch.float64) -> Batch:
-    """Transitions with states of this shape; a third of them are the last of their game."""
+    """Transitions with states of this shape; every third one is the last of its game."""
     rows = shape[0]
     return Batch(
         states=torch.randn(shape, dtype=dtype),
         actions=torch.randint(3, (rows,)),
-        rewards=torch.randn(rows, dtype=dtype) * 3 + 75,
+        rewards=torch.randn(rows, dtype=dtype) * 3 + MEAN_REWARD,
         next_states=torch.randn(shape, dtype=dtype),
         dones=torch.arange(rows) % 3 == 1,
     )
@@ -268,8 +274,7 @@ def new_batch(*shape: int, dtype: torch.dtype = torch.float64) -> Batch:
 def new_state(dtype: torch.dtype = torch.float64) -> State:
     """A state of the probe's Network."""
     state = {name: torch.randn(shape, dtype=dtype) for name, shape in SHAPES.items()}
-    # All values are below 0, and the rewards make up for it: what is rounded to float32 shows.
-    offset, steps = torch.randn(3, dtype=dtype) - 100, torch.randint(1, 1000, ())
+    offset, steps = torch.randn(3, dtype=dtype) + MEAN_VALUE, torch.randint(1, 1000, ())
     return {**state, "offset": offset, "body.steps": steps}
 
 
@@ -281,9 +286,9 @@ def values_of(state: State, states: Tensor, training: Sequence[str] = ()) -> Ten
     x = states.movedim(1, -1).flatten(1)
     hidden = F.linear(x, state["body.weight"], state["body.bias"]).tanh()
     if "body" in training:
-        hidden = hidden * 1.5
+        hidden = hidden * BODY_FACTOR
     values = F.linear(hidden, state["head.weight"], state["head.bias"]) + state["offset"]
-    return values + 0.25 if "" in training else values
+    return values + NETWORK_SHIFT if "" in training else values
 
 
 def predicted(state: State, batch: Batch, training: Sequence[str] = ()) -> Tensor:
@@ -308,20 +313,22 @@ def gradients_at(state: State, batch: Batch, target: Tensor) -> State:
 def own_target(
     student: Student, state: State, batch: Batch, training: Sequence[str] = ()
 ) -> Tensor:
-    """What the student's td_target gives: td_loss may rely on it, and what is wrong with it is told elsewhere.
+    """What td_loss should learn from: what the student's own td_target gives, with its mistakes.
 
-    Where it gives nothing of the kind, it is the right target.
+    td_loss may rely on it, and other tests judge td_target. Where it gives no target at all, the right one
+    takes its place.
     """
     right = target_of(state, batch, training)
     net = student.made("network", state, training=training)
     try:
-        target = student.function("td_target")(net, *batch.later, GAMMA)
+        target = student.function("td_target")(net, *batch.for_target, GAMMA)
     except StudentError:
         return right
     if not isinstance(target, Tensor) or target.shape != right.shape:
         return right
     target = target.detach().double()
-    is_near = bool(((target - right).abs() < NEAR).all())
+    # A NaN is not near either.
+    is_near = bool(((target - right).abs() < FAR_OFF).all())
     return target if is_near else right
 
 

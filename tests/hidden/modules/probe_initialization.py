@@ -11,23 +11,23 @@ MARK = 7.0
 
 
 class Adapter(nn.Linear):
-    """A subclass."""
+    """A subclass of a layer, which counts as one."""
 
 
 class Picture(nn.Conv2d):
-    """A subclass."""
+    """A subclass of a layer, which counts as one."""
 
 
 class Table(nn.Embedding):
-    """A subclass."""
+    """A subclass of a layer, which counts as one."""
 
 
 class Norm(nn.BatchNorm1d):
-    """A subclass."""
+    """A subclass of a layer, which counts as one."""
 
 
 class Own(nn.Module):
-    """No layer of PyTorch's, though its parameters bear the same names."""
+    """A module that is no layer of PyTorch's, though its parameters have the names of a layer's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,11 +35,12 @@ class Own(nn.Module):
         self.bias = nn.Parameter(torch.ones(3))
 
 
+# The classes that are not PyTorch's.
 OWN = {made.__name__: made for made in (Adapter, Picture, Table, Norm, Own)}
 
 
 def layer(module: Any, kind: str, *sizes: Any, frozen: bool = False, **options: Any) -> nn.Module:
-    """A module with a mark in all of its parameters, gradients and buffers; one's own has a child."""
+    """A module with a mark in all of its parameters, gradients and buffers; those of OWN have a child."""
     if kind in OWN:
         made: nn.Module = OWN[kind](*sizes, **options)
         made.add_module("inner", nn.Linear(2, 3))

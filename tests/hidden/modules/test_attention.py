@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from typing import Any
@@ -13,7 +14,10 @@ from torch import Tensor, nn
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-BATCH, HEADS, HEAD_SIZE = 2, 3, 4
+# Attention alone: the numbers of queries and keys, and the sizes of one of them and of a value.
+QUERIES, KEYS, D, WIDTH = 5, 7, 8, 3
+# The layer with several heads.
+BATCH, TIME, HEADS, HEAD_SIZE = 2, 5, 3, 4
 D_MODEL = HEADS * HEAD_SIZE
 LAYERS = ("query", "key", "value", "output")
 LARGEST_SCORE = 1e4
@@ -69,7 +73,7 @@ def test_padding_mask(student: Student) -> None:
 @pytest.mark.hint("softmax(query @ key.transpose(-2, -1) / sqrt(d), dim=-1) @ value.")
 def test_attention(student: Student) -> None:
     """The output is the mean of the values, weighted by the softmax of the scaled scores."""
-    query, key, value = torch.randn(5, 8), torch.randn(7, 8), torch.randn(7, 3)
+    query, key, value = random_inputs()
     assert_close(student.function("attention")(query, key, value), attended(query, key, value))
 
 
@@ -80,7 +84,7 @@ def test_attention(student: Student) -> None:
 def test_mask(student: Student) -> None:
     """A hidden key has no weight, and the softmax is that over the other keys."""
     query, key, value = random_inputs()
-    mask = random_mask((5, 7))
+    mask = random_mask((QUERIES, KEYS))
     output = student.function("attention")(query, key, value, mask)
     assert_close(output, attended(query, key, value, mask), what="the output with a mask")
 
@@ -113,8 +117,12 @@ def test_large_scores(student: Student) -> None:
 @pytest.mark.hint("Name dimensions from behind: key.transpose(-2, -1), dim=-1.")
 def test_leading_dimensions(student: Student) -> None:
     """Any leading dimensions are fine, as those of a batch and its heads, and a mask broadcasts."""
-    masks = {(2,): (1, 7), (2, 3): (2, 1, 1, 7), (1, 2, 2): (1, 2, 2, 5, 7)}
-    for leading, shape in masks.items():
+    mask_shapes = {
+        (2,): (1, KEYS),
+        (2, 3): (2, 1, 1, KEYS),
+        (1, 2, 2): (1, 2, 2, QUERIES, KEYS),
+    }
+    for leading, shape in mask_shapes.items():
         query, key, value = random_inputs(*leading)
         mask = random_mask(shape)
         assert_close(
@@ -160,11 +168,7 @@ def test_gradients_of_hidden_rows(student: Student) -> None:
     leaves = named_leaves()
     mask = mask_with_hidden_rows()
     output = student.function("attention")(*leaves.values(), mask)
-
-    def formula(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return attended(query, key, value, mask)
-
-    laws.check_gradients(output, leaves, formula)
+    laws.check_gradients(output, leaves, functools.partial(attended, mask=mask))
 
 
 @pytest.mark.requires("test_attention")
@@ -174,7 +178,7 @@ def test_float64(student: Student) -> None:
     """In float64 the result has float64's precision, with a mask, too."""
     query, key, value = (tensor.double() for tensor in random_inputs())
     key = key + 100  # Large scores that lie close together show a softmax that alone was rounded.
-    mask = random_mask((5, 7))
+    mask = random_mask((QUERIES, KEYS))
     output = student.function("attention")(query, key, value, mask)
     laws.check_float64(output, attended(query, key, value, mask))
 
@@ -226,7 +230,7 @@ def test_num_heads(student: Student) -> None:
 def test_heads(student: Student) -> None:
     """Each head attends within its own consecutive features, and all go through `output`."""
     layer, parameters = random_layer(student)
-    x = torch.randn(BATCH, 5, D_MODEL)
+    x = torch.randn(BATCH, TIME, D_MODEL)
     assert_close(output_of(layer(x)), several_heads(parameters, x), **SUMS)
 
 
@@ -237,15 +241,14 @@ def test_heads(student: Student) -> None:
 def test_heads_with_masks(student: Student) -> None:
     """A causal mask and a padding mask hide keys in every head, and a mask may differ by head."""
     layer, parameters = random_layer(student)
-    x = torch.randn(BATCH, 5, D_MODEL)
-    padding = torch.tensor([5, 3])[:, None, None, None] > torch.arange(5)
-    by_head = random_mask((BATCH, HEADS, 5, 5))
-    masks = {"causal": earlier(5, 5), "padding": padding, "head-by-head": by_head}
+    x = torch.randn(BATCH, TIME, D_MODEL)
+    padding = torch.ones(BATCH, 1, 1, TIME, dtype=torch.bool)
+    padding[1, ..., 3:] = False
+    by_head = random_mask((BATCH, HEADS, TIME, TIME))
+    masks = {"causal": earlier(TIME, TIME), "padding": padding, "head-by-head": by_head}
     for name, mask in masks.items():
-        right = several_heads(parameters, x, mask)
-        assert_close(
-            output_of(layer(x, mask)), right, what=f"the output with a {name} mask", **SUMS
-        )
+        output, right = output_of(layer(x, mask)), several_heads(parameters, x, mask)
+        assert_close(output, right, what=f"the output with a {name} mask", **SUMS)
 
 
 @pytest.mark.points(4)
@@ -255,11 +258,11 @@ def test_heads_with_masks(student: Student) -> None:
 def test_first_cache(student: Student) -> None:
     """The cache of a first call holds its keys and values, split into heads."""
     layer, parameters = random_layer(student)
-    x = torch.randn(BATCH, 5, D_MODEL)
+    x = torch.randn(BATCH, TIME, D_MODEL)
     keys, values = cache_of(layer(x))
-    right = [split(project(parameters, name, x)) for name in ("key", "value")]
-    assert_close(keys, right[0], what="the keys of the cache", **SUMS)
-    assert_close(values, right[1], what="the values of the cache", **SUMS)
+    for name, tensor in (("key", keys), ("value", values)):
+        right = split(project(parameters, name, x))
+        assert_close(tensor, right, what=f"the {name}s of the cache", **SUMS)
 
 
 @pytest.mark.points(6)
@@ -274,11 +277,10 @@ def test_pieces(student: Student) -> None:
     visible = torch.ones(BATCH, 1, 1, 6, dtype=torch.bool)
     visible[1, ..., 1] = False
     right = several_heads(parameters, x, earlier(6, 6) & visible)
-    outputs, cache, end = [], None, 0
-    for size in (3, 1, 2):
-        piece = x[:, end : end + size]
-        end += size
-        answer = layer(piece, earlier(size, end) & visible[..., :end], cache)
+    outputs, cache = [], None
+    for begin, end in ((0, 3), (3, 4), (4, 6)):
+        mask = earlier(end - begin, end) & visible[..., :end]
+        answer = layer(x[:, begin:end], mask, cache)
         outputs.append(output_of(answer))
         cache = cache_of(answer)
     assert_close(torch.cat(outputs, dim=1), right, what="the outputs of three pieces", **SUMS)
@@ -291,9 +293,9 @@ def test_pieces(student: Student) -> None:
 def test_remembers_nothing(student: Student) -> None:
     """Without a cache a call gives the same, whatever was called before."""
     layer, parameters = random_layer(student)
-    x, other = torch.randn(2, BATCH, 5, D_MODEL)
+    x, other = torch.randn(2, BATCH, TIME, D_MODEL)
     answer = layer(other, None, cache_of(layer(other)))
-    right = several_heads(parameters, torch.cat([other, other], dim=1))[:, 5:]
+    right = several_heads(parameters, torch.cat([other, other], dim=1))[:, TIME:]
     assert_close(output_of(answer), right, what="the output with a cache and no mask", **SUMS)
     what = "the output after calls without and with a cache"
     assert_close(output_of(layer(x)), several_heads(parameters, x), what=what, **SUMS)
@@ -307,8 +309,9 @@ def test_gradients_of_parameters(student: Student) -> None:
     """Gradients reach x and all four layers."""
     layer, _ = random_layer(student)
     parameters = dict(layer.double().named_parameters())
-    x = torch.randn(BATCH, 5, D_MODEL, dtype=torch.float64, requires_grad=True)
-    # The bias of the keys adds the same to all scores of a query, which changes no weight.
+    x = torch.randn(BATCH, TIME, D_MODEL, dtype=torch.float64, requires_grad=True)
+    # The bias of the keys adds the same to all scores of a query, which changes no weight: its gradient
+    # is 0 but for rounding, and is not compared.
     key_bias = parameters.pop("key.bias").detach()
 
     def formula(x: Tensor, *tensors: Tensor) -> Tensor:
@@ -334,14 +337,17 @@ def test_forward_changes_nothing(student: Student) -> None:
 
 
 def attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Attention as it should be, with the exponentials written out; zeros where nothing may be seen."""
+    """Attention as it should be, with the exponentials written out; zeros where nothing may be seen.
+
+    Scores differ too little here for the exponentials of a row to underflow all at once.
+    """
     scores = torch.einsum("...qd,...kd->...qk", query, key) / math.sqrt(query.shape[-1])
     exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
     if mask is not None:
         exponentials = exponentials * mask
     total = exponentials.sum(-1, keepdim=True)
-    nothing = total == 0
-    return (exponentials / (total + nothing)) @ value
+    weights = exponentials / total.masked_fill(total == 0, 1)
+    return weights @ value
 
 
 def several_heads(parameters: dict[str, Tensor], x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -363,16 +369,16 @@ def split(x: Tensor) -> Tensor:
 
 def earlier(queries: int, keys: int) -> Tensor:
     """Which keys stand at or before each of the last positions."""
-    rows = [[key <= query for key in range(keys)] for query in range(keys - queries, keys)]
-    return torch.tensor(rows)
+    positions = range(keys - queries, keys)
+    return torch.tensor([[key <= position for key in range(keys)] for position in positions])
 
 
 # --- what is drawn and asked ---------------------------------------------------------------------
 
 
 def random_inputs(*leading: int) -> list[Tensor]:
-    """Five queries, seven keys and their values."""
-    return [torch.randn(*leading, n, width) for n, width in ((5, 4), (7, 4), (7, 3))]
+    """Queries, keys and values with these leading dimensions."""
+    return [torch.randn(*leading, *sizes) for sizes in ((QUERIES, D), (KEYS, D), (KEYS, WIDTH))]
 
 
 def named_leaves() -> dict[str, Tensor]:
@@ -389,13 +395,14 @@ def random_mask(shape: tuple[int, ...]) -> Tensor:
 
 
 def mask_with_hidden_rows() -> Tensor:
-    """A mask (5, 7) in which two queries may look at no key."""
-    mask = random_mask((5, 7))
-    mask[random.sample(range(5), 2)] = False
+    """A mask in which two queries may look at no key."""
+    mask = random_mask((QUERIES, KEYS))
+    mask[random.sample(range(QUERIES), 2)] = False
     return mask
 
 
 def shapes(d_model: int) -> dict[str, list[int]]:
+    """The shapes of a layer's parameters, by name."""
     weights = {f"{name}.weight": [d_model, d_model] for name in LAYERS}
     biases = {f"{name}.bias": [d_model] for name in LAYERS}
     return {**weights, **biases}

@@ -15,7 +15,8 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws, must_ra
 from grader.judge.student import Student
 
 Shapes = Mapping[str, Sequence[int]]
-# The parameters of the probe's Network, in its order.
+# The parameters of the probe's Network, in its order. Names that begin or end alike tell apart what covers
+# them: "encoder", "encoder2" and "my.encoder"; "head.0" and "head_0"; "bias" and all that end in ".bias".
 SHAPES: Shapes = {
     "gain": (),
     "bias": (1, 4),
@@ -42,7 +43,8 @@ NAMES = list(SHAPES)
 MATRICES = [name for name, shape in SHAPES.items() if len(shape) >= 2]
 # Modules with submodules, and modules without.
 BLOCKS, LAYERS = ["encoder", "my", "head"], ["norm", "layer_norm", "conv", "embedding", "encoder2"]
-SOME = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
+# What is frozen before a call in many of the tests.
+FROZEN = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
 OLD_GRADIENT = 7.0
 
 
@@ -55,10 +57,10 @@ OLD_GRADIENT = 7.0
 def test_count(student: Student) -> None:
     """All elements of all parameters are counted, and those that are trainable."""
     more = new_shapes()
-    counts = student.function("count_parameters")(student.made("network", more, frozen=SOME))
+    counts = student.function("count_parameters")(student.made("network", more, frozen=FROZEN))
     total = elements(with_more(more))
-    frozen = elements({name: SHAPES[name] for name in SOME})
-    assert_equal(counts, (total, total - frozen), what="the pair (total, trainable)")
+    trainable = total - elements({name: SHAPES[name] for name in FROZEN})
+    assert_equal(counts, (total, trainable), what="the pair (total, trainable)")
 
 
 @pytest.mark.points(2)
@@ -116,11 +118,11 @@ def test_freeze_covers(student: Student) -> None:
 @pytest.mark.hint("Go through model.named_parameters() and keep the names that are covered.")
 def test_freeze_returns(student: Student) -> None:
     """The names of all covered parameters come back in the model's order, each once."""
-    # "norm.bias" and "encoder.0.weight" were frozen before, and two names cover one parameter.
+    # Of these, "norm.bias" and "encoder.0.weight" were frozen before.
     names = ["head", *random.sample(["embedding", "my", "layer_norm"], 2), "norm", "encoder"]
-    names.append("encoder.2")
+    names.append("encoder.2")  # "encoder" covers its parameters, too.
     told = "freeze has to return a list of names."
-    result = entry(freeze(student, names, frozen=SOME).value, kind=(list, tuple), told=told)
+    result = entry(freeze(student, names, frozen=FROZEN).value, kind=(list, tuple), told=told)
     what = f"the text of the names in the result of freeze(model, {names})"
     assert_equal(listed(result), listed(covered(names)), what=what)
 
@@ -132,7 +134,7 @@ def test_freeze_returns(student: Student) -> None:
 def test_freeze_gradients(student: Student) -> None:
     """A frozen parameter has no .grad left, so that no optimizer moves it."""
     names = ["encoder.0.weight", "conv.weight", "conv.bias"]
-    gradients = freeze(student, names, frozen=SOME).gradients(0)
+    gradients = freeze(student, names, frozen=FROZEN).gradients(0)
     left = [name for name in names if gradients.get(name) is not None]
     assert_equal(left, [], what="the list of the frozen parameters that still have a .grad")
 
@@ -145,11 +147,11 @@ def test_freeze_leaves_the_others(student: Student) -> None:
     """Parameters that no name covers keep their .grad, and stay frozen if they were."""
     names = ["layer_norm.weight", "head.0.bias"]
     others = [name for name in NAMES if name not in names]
-    before = random.sample(others, 2)
-    seen = freeze(student, names, frozen=before)
-    still = [name for name in others if name in frozen_names(seen)]
-    right = [name for name in others if name in before]
-    assert_equal(still, right, what="the list of the other parameters that are frozen")
+    frozen_before = random.sample(others, 2)
+    seen = freeze(student, names, frozen=frozen_before)
+    frozen = [name for name in others if name in frozen_names(seen)]
+    right = [name for name in others if name in frozen_before]
+    assert_equal(frozen, right, what="the list of the other parameters that are frozen")
     gradients = {name: entry(seen.gradients(0), name) for name in others}
     old: dict[str, Tensor] = {name: torch.full(SHAPES[name], OLD_GRADIENT) for name in others}
     assert_close(gradients, old, what="the dict of the other parameters' gradients")
@@ -243,54 +245,56 @@ def test_groups_change_nothing(student: Student) -> None:
 
 
 def new_shapes() -> list[tuple[int, ...]]:
-    """Shapes of one dimension and of two, for more parameters of a network."""
+    """Shapes for more parameters of a network, one dimension or two by chance."""
     sizes = random.sample(range(2, 99), 8)
     return [random.choice([(size,), (size, 3)]) for size in sizes]
 
 
 def with_more(more: Sequence[Sequence[int]]) -> Shapes:
-    """The shapes of a network's parameters, these after its own."""
+    """The shapes of a network's own parameters and, after them, of these."""
     return {**SHAPES, **{f"more.{i}": shape for i, shape in enumerate(more)}}
 
 
 def elements(shapes: Shapes) -> int:
+    """How many numbers parameters of these shapes have."""
     return sum(math.prod(shape) for shape in shapes.values())
 
 
 def used_network(student: Student) -> Any:
-    """A network of which some is frozen and some in evaluation mode."""
-    return student.made("network", frozen=SOME, evaluating=["encoder", "norm"])
+    """A network with frozen parameters, and with submodules in evaluation mode."""
+    return student.made("network", frozen=FROZEN, evaluating=["encoder", "norm"])
 
 
 def freeze(student: Student, names: Sequence[str], **setting: Any) -> laws.Observation:
+    """Call freeze on a new network, and observe how it is left."""
     return laws.observe(student, "freeze", student.made("network", **setting), names).checked()
 
 
 def listed(names: Sequence[Any]) -> str:
-    """Names in one text, of which a message shows where it differs."""
+    """Names in one text: a message shows where two texts differ."""
     return ", ".join(map(str, names))
-
-
-def is_covered(key: str, name: str) -> bool:
-    return key == name or key.startswith(f"{name}.")
 
 
 def covered(names: Sequence[str]) -> list[str]:
     """The parameters that these names cover, in the model's order."""
-    return [key for key in NAMES if any(is_covered(key, name) for name in names)]
+    with_dots = tuple(f"{name}." for name in names)
+    return [key for key in NAMES if key in names or key.startswith(with_dots)]
 
 
 def frozen_names(seen: laws.Observation) -> list[str]:
+    """The parameters that are frozen after a call, in the model's order."""
     return [name for name in NAMES if not seen.after(0, "parameters", name, "requires_grad")]
 
 
 def check_frozen(student: Student, names: Sequence[str]) -> None:
+    """These names freeze what they cover, and nothing else."""
     frozen = frozen_names(freeze(student, names))
     what = f"the text of the parameters that freeze(model, {list(names)}) freezes"
     assert_equal(listed(frozen), listed(covered(names)), what=what)
 
 
 def grouped(student: Student, model: Any, weight_decay: float) -> list[Any]:
+    """The two groups, with names of parameters."""
     told = "The result does not have two groups: keep an empty group, too."
     groups = student.run("groups", model, weight_decay)
     return list(entry(groups, kind=list, count=2, told=told))
@@ -301,6 +305,7 @@ def check_groups(student: Student, model: Any, learning: Shapes) -> None:
     groups = [entry(group, "params", kind=list) for group in grouped(student, model, 0.1)]
     decaying = [name for name, shape in learning.items() if len(shape) >= 2]
     others = [name for name, shape in learning.items() if len(shape) < 2]
-    what = "the text of the parameters in the {} group"
-    assert_equal(listed(groups[0]), listed(decaying), what=what.format("first"))
-    assert_equal(listed(groups[1]), listed(others), what=what.format("second"))
+    what = "the text of the parameters in the first group"
+    assert_equal(listed(groups[0]), listed(decaying), what=what)
+    what = "the text of the parameters in the second group"
+    assert_equal(listed(groups[1]), listed(others), what=what)

@@ -17,7 +17,10 @@ from grader.judge.student import Student
 # What stands in the parameters and buffers of the probe's modules.
 MARK = 7.0
 EMBEDDING_STD = 0.02
-# Of at least 20,000 draws; the largest of them comes nearer to the bound than their deviation to its own.
+# A kernel, and how many numbers it has.
+KERNEL, KERNEL_SIZE = (4, 5), 20
+# Of at least 20,000 draws the mean and the deviation are known to much less than this, as parts of the right
+# deviation, and the largest one of a uniform distribution is nearer still to the bound.
 SPREAD: Any = {"rtol": 0.0, "atol": 0.05}
 LARGEST: Any = {"rtol": 0.0, "atol": 0.01}
 BANNED = [f"torch.nn.init.{name}" for name in ("xavier_", "kaiming_", "_calculate_")]
@@ -33,11 +36,11 @@ BY_HAND = "work out the fans and the scale yourself"
 def test_fans(student: Student) -> None:
     """fans gives (in * k, out * k) as ints, k the product of the kernel's sizes."""
     for kernel in ((), (3,), (5, 2)):
-        n, m = random.sample(range(2, 99), 2)
-        k = math.prod(kernel)
-        weight = torch.randn(m, n, *kernel)
+        inputs, outputs = random.sample(range(2, 99), 2)
+        weight, k = torch.randn(outputs, inputs, *kernel), math.prod(kernel)
         pair = laws.check_changes_nothing(student, "fans", weight)
-        assert_equal(pair, (n * k, m * k), what=f"the fans of a weight {tuple(weight.shape)}")
+        what = f"the fans of a weight {tuple(weight.shape)}"
+        assert_equal(pair, (inputs * k, outputs * k), what=what)
 
 
 @pytest.mark.points(2)
@@ -58,9 +61,9 @@ def test_fans_errors(student: Student) -> None:
 @pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out)); uniform_(-bound, bound)")
 def test_xavier(student: Student) -> None:
     """xavier_uniform_ draws from U(-a, a), a = sqrt(6 / (fan_in + fan_out))."""
-    m, n = new_matrix()
-    values = filled(student, "xavier_uniform_", torch.zeros(m, n))
-    check_uniform(values, math.sqrt(6 / (n + m)))
+    outputs, inputs = new_sizes()
+    values = filled(student, "xavier_uniform_", torch.zeros(outputs, inputs))
+    check_uniform(values, math.sqrt(6 / (inputs + outputs)))
 
 
 @pytest.mark.points(3)
@@ -68,10 +71,10 @@ def test_xavier(student: Student) -> None:
 @pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out))")
 def test_xavier_gain(student: Student) -> None:
     """A gain multiplies the bound."""
-    m, n = new_matrix()
+    outputs, inputs = new_sizes()
     gain = random.uniform(1.5, 2.0)
-    values = filled(student, "xavier_uniform_", torch.zeros(m, n), gain)
-    check_uniform(values, gain * math.sqrt(6 / (n + m)))
+    values = filled(student, "xavier_uniform_", torch.zeros(outputs, inputs), gain)
+    check_uniform(values, gain * math.sqrt(6 / (inputs + outputs)))
 
 
 @pytest.mark.points(2)
@@ -79,9 +82,9 @@ def test_xavier_gain(student: Student) -> None:
 @pytest.mark.hint("Take fan_in and fan_out from fans, which know of the kernel.")
 def test_xavier_kernels(student: Student) -> None:
     """For the weight of a convolution the bound follows from fans with the kernel in them."""
-    m, n = near(25), near(60)
-    values = filled(student, "xavier_uniform_", torch.zeros(m, n, 4, 5))
-    check_uniform(values, math.sqrt(6 / (20 * n + 20 * m)))
+    outputs, inputs = near(25), near(60)
+    values = filled(student, "xavier_uniform_", torch.zeros(outputs, inputs, *KERNEL))
+    check_uniform(values, math.sqrt(6 / (inputs * KERNEL_SIZE + outputs * KERNEL_SIZE)))
 
 
 @pytest.mark.points(8)
@@ -89,8 +92,9 @@ def test_xavier_kernels(student: Student) -> None:
 @pytest.mark.hint("weight.normal_(0, math.sqrt(2 / fan_in)): normal_ takes the standard deviation.")
 def test_kaiming(student: Student) -> None:
     """kaiming_normal_ draws from N(0, std^2), std = sqrt(2 / fan_in)."""
-    m, n = new_matrix()
-    check_normal(filled(student, "kaiming_normal_", torch.zeros(m, n)), math.sqrt(2 / n))
+    outputs, inputs = new_sizes()
+    values = filled(student, "kaiming_normal_", torch.zeros(outputs, inputs))
+    check_normal(values, math.sqrt(2 / inputs))
 
 
 @pytest.mark.points(2)
@@ -98,9 +102,9 @@ def test_kaiming(student: Student) -> None:
 @pytest.mark.hint("Take fan_in from fans, which know of the kernel.")
 def test_kaiming_kernels(student: Student) -> None:
     """For the weight of a convolution the deviation follows from fan_in with the kernel in it."""
-    m, n = near(25), near(60)
-    values = filled(student, "kaiming_normal_", torch.zeros(m, n, 4, 5))
-    check_normal(values, math.sqrt(2 / (20 * n)))
+    outputs, inputs = near(25), near(60)
+    values = filled(student, "kaiming_normal_", torch.zeros(outputs, inputs, *KERNEL))
+    check_normal(values, math.sqrt(2 / (inputs * KERNEL_SIZE)))
 
 
 @pytest.mark.points(5)
@@ -109,6 +113,8 @@ def test_kaiming_kernels(student: Student) -> None:
 def test_xavier_in_place(student: Student) -> None:
     """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
     check_in_place(student, "xavier_uniform_")
+    check_generator(student, "xavier_uniform_")
+    laws.check_errors(student, "xavier_uniform_", {"weight": [(torch.ones(4),)]})
 
 
 @pytest.mark.points(5)
@@ -117,6 +123,8 @@ def test_xavier_in_place(student: Student) -> None:
 def test_kaiming_in_place(student: Student) -> None:
     """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
     check_in_place(student, "kaiming_normal_")
+    check_generator(student, "kaiming_normal_")
+    laws.check_errors(student, "kaiming_normal_", {"weight": [(torch.ones(4),)]})
 
 
 # --- init_weights --------------------------------------------------------------------------------
@@ -128,11 +136,11 @@ def test_kaiming_in_place(student: Student) -> None:
 def test_init_linear(student: Student) -> None:
     """Linear: Xavier for the weight, zero for the bias; subclasses too."""
     for kind, bias in (("Linear", True), ("Linear", False), ("Adapter", True)):
-        n, m = near(300), near(80)
-        after = initialized(student, kind, n, m, bias=bias)
-        check_by(student, "xavier_uniform_", entry(after, "weight"), (m, n))
+        inputs, outputs = near(300), near(80)
+        after = initialized(student, kind, inputs, outputs, bias=bias)
+        check_spread_by(student, "xavier_uniform_", entry(after, "weight"), (outputs, inputs))
         if bias:
-            check_constant(after, "bias", 0.0, m)
+            check_constant(after, "bias", 0.0, outputs)
 
 
 @pytest.mark.points(4)
@@ -140,15 +148,16 @@ def test_init_linear(student: Student) -> None:
 @pytest.mark.hint("isinstance(module, (nn.Conv1d, nn.Conv2d)): kaiming_normal_(module.weight).")
 def test_init_convolutions(student: Student) -> None:
     """Conv1d and Conv2d: Kaiming for the weight, zero for the bias; subclasses too."""
-    n = near(60)
-    after = initialized(student, "Conv1d", n, 45, 8)
-    check_by(student, "kaiming_normal_", entry(after, "weight"), (45, n, 8))
+    inputs = near(60)
+    after = initialized(student, "Conv1d", inputs, 45, 8)
+    check_spread_by(student, "kaiming_normal_", entry(after, "weight"), (45, inputs, 8))
     check_constant(after, "bias", 0.0, 45)
-    after = initialized(student, "Conv2d", 5 * n, 25, (4, 5), groups=5, bias=False)
-    check_by(student, "kaiming_normal_", entry(after, "weight"), (25, n, 4, 5))
-    after = initialized(student, "Picture", n, 25, 4)
-    check_by(student, "kaiming_normal_", entry(after, "weight"), (25, n, 4, 4))
+    after = initialized(student, "Picture", inputs, 25, KERNEL)
+    check_spread_by(student, "kaiming_normal_", entry(after, "weight"), (25, inputs, *KERNEL))
     check_constant(after, "bias", 0.0, 25)
+    # With five groups an output sums up a fifth of the inputs.
+    after = initialized(student, "Conv2d", 5 * inputs, 25, KERNEL, groups=5, bias=False)
+    check_spread_by(student, "kaiming_normal_", entry(after, "weight"), (25, inputs, *KERNEL))
 
 
 @pytest.mark.points(4)
@@ -156,14 +165,16 @@ def test_init_convolutions(student: Student) -> None:
 @pytest.mark.hint("padding_idx may be 0, so ask whether it is None; fill first, then zero its row.")
 def test_init_embedding(student: Student) -> None:
     """Embedding: N(0, 0.02^2), and the row of padding_idx, if there is one, is zero."""
-    for kind, index, zeros in (("Embedding", None, []), ("Table", 5, [5]), ("Embedding", 0, [0])):
+    for kind, padding_idx in (("Embedding", None), ("Table", 5), ("Embedding", 0)):
         rows = near(700)
-        after = initialized(student, kind, rows, 40, padding_idx=index)
+        after = initialized(student, kind, rows, 40, padding_idx=padding_idx)
         what = "the Embedding's weight"
         weight = assert_tensor(entry(after, "weight"), shape=(rows, 40), what=what)
         drawn = weight.any(dim=1)
-        empty = (~drawn).nonzero().flatten().tolist()
-        assert_equal(empty, zeros, what=f"the list of the rows of zeros for padding_idx={index}")
+        zeros = (~drawn).nonzero().flatten().tolist()
+        right = [] if padding_idx is None else [padding_idx]
+        what = f"the list of the rows of zeros for padding_idx={padding_idx}"
+        assert_equal(zeros, right, what=what)
         check_normal(weight[drawn], EMBEDDING_STD)
 
 
@@ -177,6 +188,7 @@ def test_init_norms(student: Student) -> None:
         after = initialized(student, kind, features)
         check_constant(after, "weight", 1.0, features)
         check_constant(after, "bias", 0.0, features)
+    # Without parameters there is nothing to fill, and no error.
     initialized(student, "BatchNorm2d", 3, affine=False)
 
 
@@ -186,14 +198,14 @@ def test_init_norms(student: Student) -> None:
 @pytest.mark.hint("Look only at the module itself: apply visits its children, too.")
 def test_init_others(student: Student) -> None:
     """Children, and modules of all other classes, are left alone."""
-    for kind, sizes in (("Adapter", (300, 80)), ("Picture", (2, 3, 2))):
+    for kind, sizes in (("Adapter", (3, 4)), ("Picture", (2, 3, 2))):
         after = initialized(student, kind, *sizes)
         children = {name: entry(after, name) for name in ("inner.weight", "inner.bias")}
         right = {"inner.weight": torch.full((3, 2), MARK), "inner.bias": torch.full((3,), MARK)}
         assert_equal(children, right, what=f"the dict of a child's parameters in a {kind}")
-    children_of_chain = [student.made("layer", "Linear", 3, 2), student.made("layer", "GRU", 2, 2)]
-    chain = student.made("chain", *children_of_chain)
-    for module in (student.made("layer", "Own"), student.made("layer", "GRU", 2, 3), chain):
+    linear, gru = student.made("layer", "Linear", 3, 2), student.made("layer", "GRU", 2, 2)
+    chain = student.made("chain", linear, gru)
+    for module in (student.made("layer", "Own"), gru, chain):
         laws.check_changes_nothing(student, "init_weights", module)
 
 
@@ -234,15 +246,17 @@ def test_not_used(student: Student) -> None:
 
 
 def near(size: int) -> int:
+    """At random, this size or up to an eighth more."""
     return size + random.randint(0, size // 8)
 
 
-def new_matrix() -> tuple[int, int]:
-    """A shape (out, in), whose fans tell all formulas apart."""
+def new_sizes() -> tuple[int, int]:
+    """How many outputs and inputs a matrix has: so different that all formulas can be told apart."""
     return near(120), near(300)
 
 
 def parameters_after(seen: laws.Observation) -> dict[str, Any]:
+    """The values of a module's parameters after a call, by name."""
     facts = entry(seen.checked().after(0, "parameters"), kind=dict)
     return {name: entry(fact, "values") for name, fact in facts.items()}
 
@@ -275,7 +289,10 @@ def check_normal(values: Tensor, std: float) -> None:
 
 
 def check_spread(values: Tensor, std: float) -> None:
-    """The values have mean zero and this standard deviation. Rounded, slightly different draws look alike."""
+    """The values have mean zero and this standard deviation.
+
+    They are rounded, so that the same mistake looks the same, whatever is drawn.
+    """
     spread, mean = values.std().item() / std, values.mean().item() / std
     what = "the standard deviation of the weight, divided by the right one,"
     assert_close(round(spread, 2), 1.0, what=what, **SPREAD)
@@ -283,7 +300,7 @@ def check_spread(values: Tensor, std: float) -> None:
     assert_close(round(mean, 2), 0.0, what=what, **SPREAD)
 
 
-def check_by(student: Student, name: str, values: Any, shape: tuple[int, ...]) -> None:
+def check_spread_by(student: Student, name: str, values: Any, shape: tuple[int, ...]) -> None:
     """The values are spread as by the student's own function, whose formula has its own test."""
     tensor = assert_tensor(values, shape=shape, what="the weight after init_weights")
     own = filled(student, name, torch.zeros(shape))
@@ -301,7 +318,7 @@ def check_constant(after: Mapping[str, Any], name: str, value: float, size: int)
 
 
 def check_in_place(student: Student, name: str) -> None:
-    """A call fills the weight itself, whatever it is, from PyTorch's global generator."""
+    """A call fills the weight itself, a Parameter or a view, and returns it."""
     for requires_grad in (True, False):
         weight = student.made("parameter", [8, 30], requires_grad=requires_grad)
         laws.check_changes_nothing(student, name, weight, allow=("0.values", "random"))
@@ -311,7 +328,10 @@ def check_in_place(student: Student, name: str) -> None:
     beside = entry(report, "beside")
     assert_equal(beside, torch.zeros(300, 80).double(), what="the memory beside a view")
     assert entry(report, "same") is True, f"{name} has to return the weight itself."
-    laws.check_errors(student, name, {"weight": [(torch.ones(4),)]})
+
+
+def check_generator(student: Student, name: str) -> None:
+    """All draws come from PyTorch's global generator, of which a call does not set the seed."""
     draws = entry(student.run("repeated", name, torch.zeros(6, 5)), kind=list, count=3)
     first, second, again = (assert_tensor(draw, shape=(6, 5)) for draw in draws)
     told = "Two calls in a row give the same values: is a seed set on the way?"

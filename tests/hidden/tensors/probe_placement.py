@@ -78,12 +78,12 @@ class Part(nn.Module):
         return torch.ones(3)
 
 
-def model(module: Any, held: dict[str, str], where: dict[str, str]) -> nn.Module:
-    """A module with tensors of these dotted names and kinds; `where` are those that left cpu."""
+def model(module: Any, held: dict[str, str], devices: dict[str, str]) -> nn.Module:
+    """A module with tensors of these dotted names and kinds, on cpu where `devices` names no other device."""
     root = Part()
     for dotted, kind in held.items():
         path, _, name = dotted.rpartition(".")
-        hold(part_at(root, path), name, kind, where.get(dotted, "cpu"))
+        hold(part_at(root, path), name, kind, devices.get(dotted, "cpu"))
     return root
 
 
@@ -97,11 +97,11 @@ def part_at(root: nn.Module, path: str) -> nn.Module:
     return owner
 
 
-def hold(owner: nn.Module, name: str, kind: str, place: str) -> None:
+def hold(owner: nn.Module, name: str, kind: str, device: str) -> None:
     """Give a module a tensor of this kind, with a gradient if it is a parameter."""
-    odd = {"empty": torch.ones(0), "integer": torch.ones(3, dtype=torch.int64)}
-    tensor = odd.get(kind, torch.ones(3))
-    tensor = tensor.as_subclass(Elsewhere) if place == "cuda:1" else tensor.to(place)
+    special = {"empty": torch.ones(0), "integer": torch.ones(3, dtype=torch.int64)}
+    tensor = special.get(kind, torch.ones(3))
+    tensor = tensor.as_subclass(Elsewhere) if device == "cuda:1" else tensor.to(device)
     if kind in ("parameter", "frozen"):
         parameter = nn.Parameter(tensor, requires_grad=kind == "parameter")
         # On meta, ones_like would import half a second of torch.

@@ -12,14 +12,17 @@ from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
+from grader.sandbox.wire.values import Made
 
+# The tensors that a model of the probe holds: the kind of each, by its dotted name.
+Held = dict[str, str]
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 OTHER = (torch.int64, torch.uint8, torch.bool, torch.complex64)
-# The kinds of tensors of the probe's model. .to() moves what is registered ("cache" is a buffer that is not
-# persistent) and leaves behind what is plain.
+# The kinds of tensors that a model of the probe may hold. .to() moves what is registered ("cache" is a buffer
+# that is not persistent) and leaves behind what is plain.
 REGISTERED = ("parameter", "frozen", "buffer", "cache")
 PLAIN = ("plain", "_hidden", "integer", "trained", "empty")
-# What of anything else the probe's `passed_on` puts into a batch.
+# What the probe's `passed_on` puts into a batch beside a tensor.
 OTHERS = ("None", "a large number", "a string", "an object", "an array")
 
 
@@ -79,10 +82,10 @@ def test_dtype(student: Student) -> None:
     """Floating-point tensors are cast to dtype; integer, bool and complex ones keep theirs."""
     x, numbers = torch.randn(3), of_every_dtype()
     for dtype in (torch.float64, torch.bfloat16):
-        right = numbers | {str(old): numbers[str(old)].to(dtype) for old in FLOATING}
-        live_dtype = laws.shipped(student, "value").made(str(dtype))
-        cast = student.function("to_device")([x, numbers], "cpu", live_dtype)
-        assert_close(cast, [x.to(dtype), right], what=f"the batch cast to {dtype}")
+        floating = {str(old): numbers[str(old)].to(dtype) for old in FLOATING}
+        right = [x.to(dtype), {**numbers, **floating}]
+        cast = student.function("to_device")([x, numbers], "cpu", made_dtype(student, dtype))
+        assert_close(cast, right, what=f"the batch cast to {dtype}")
 
 
 @pytest.mark.requires("test_moves")
@@ -91,8 +94,8 @@ def test_dtype(student: Student) -> None:
 def test_no_dtype(student: Student) -> None:
     """Without a dtype, and with None, every dtype is kept."""
     numbers = of_every_dtype()
-    for dtype in ((), (None,)):
-        moved = student.function("to_device")(numbers, "cpu", *dtype)
+    to_device = student.function("to_device")
+    for moved in (to_device(numbers, "cpu"), to_device(numbers, "cpu", None)):
         assert_close(moved, numbers, what="the batch without a dtype")
 
 
@@ -114,7 +117,7 @@ def test_other_values(student: Student) -> None:
 def test_leaves_batch(student: Student) -> None:
     """The batch itself stays as it is: its containers, and the tensors in them."""
     (x, y), _ = new_tensors()
-    dtype = laws.shipped(student, "value").made("torch.float64")
+    dtype = made_dtype(student, torch.float64)
     for batch in ({"x": x, "inner": {"y": y}}, [x, [x[0], y]]):
         laws.check_changes_nothing(student, "to_device", batch, "cpu", dtype)
 
@@ -125,11 +128,10 @@ def test_leaves_batch(student: Student) -> None:
 @pytest.mark.hint("Ask dtype.is_floating_point before you cast.")
 def test_bad_dtype(student: Student) -> None:
     """A dtype that is not floating-point is a ValueError that names dtype."""
-    dtype = laws.shipped(student, "value")
     x = torch.ones(2)
-    names = ("int64", "bool", "complex64")
-    bad = [(x, "cpu", dtype.made(f"torch.{name}")) for name in names]
-    fine = (x, "cpu", dtype.made("torch.float64"))
+    wrong = (torch.int64, torch.bool, torch.complex64)
+    bad = [(x, "cpu", made_dtype(student, dtype)) for dtype in wrong]
+    fine = (x, "cpu", made_dtype(student, torch.float64))
     laws.check_errors(student, "to_device", {"dtype": bad}, fine=fine)
 
 
@@ -211,17 +213,18 @@ def test_misplaced_not_persistent(student: Student) -> None:
 def test_devices(student: Student) -> None:
     """A device without an index stands for any index of its type, and cpu:0 is cpu."""
     held = new_model(["parameter", "frozen", "buffer"])
-    every = sorted(held)
-    on_cuda_1 = half_of(held)
-    on_cpu = [name for name in every if name not in on_cuda_1]
+    everything = sorted(held)
+    on_cuda_1 = some_of(held)
+    on_cpu = [name for name in everything if name not in on_cuda_1]
     model = student.made("model", held, dict.fromkeys(on_cuda_1, "cuda:1"))
+    # What is not on a device.
     right = {
         "cpu": on_cuda_1,
         "cpu:0": on_cuda_1,
         "cuda": on_cpu,
         "cuda:1": on_cpu,
-        "cuda:0": every,
-        "mps": every,
+        "cuda:0": everything,
+        "mps": everything,
     }
     for device, names in right.items():
         check_names(student.function("misplaced")(model, device), names, f"not on {device}")
@@ -252,11 +255,18 @@ def new_tensors() -> tuple[list[Tensor], list[Tensor]]:
     return tensors, [tensor.to("meta") for tensor in tensors]
 
 
+def made_dtype(student: Student, dtype: torch.dtype) -> Made:
+    """A dtype as it is made in the sandbox: it does not travel."""
+    return laws.shipped(student, "value").made(str(dtype))
+
+
 def containers(x: Tensor, y: Tensor) -> list[Any]:
+    """A tensor alone, and a container of each kind."""
     return [x, {"x": x, "label": y, 3: x[0]}, [x, y], (x, y)]
 
 
 def nested(x: Tensor, y: Tensor) -> Any:
+    """Containers in containers, some of them empty."""
     return {"views": [(x, y), [x[:0], {"z": (y,)}]], "empty": [[], {}, ()]}
 
 
@@ -271,45 +281,46 @@ def of_every_dtype() -> dict[str, Tensor]:
     return {str(dtype): numbers.to(dtype) for dtype in FLOATING + OTHER}
 
 
-def new_model(kinds: Iterable[str]) -> dict[str, str]:
-    """The dotted names of a model's tensors, and the kind of each: all kinds in the root and two parts."""
+def new_model(kinds: Iterable[str]) -> Held:
+    """A model with a tensor of each of these kinds in itself and in two submodules, under drawn names."""
     paths = ["", f"encoder{random.randrange(10)}.", f"layers.{random.randrange(10)}."]
     return {f"{path}{kind}{random.randrange(10)}": kind for path in paths for kind in kinds}
 
 
-def of_kind(held: dict[str, str], kinds: Iterable[str]) -> list[str]:
+def of_kind(held: Held, kinds: Iterable[str]) -> list[str]:
     """The sorted names of the tensors of these kinds."""
     return sorted(name for name, kind in held.items() if kind in kinds)
 
 
-def half_of(held: dict[str, str]) -> list[str]:
-    """Half of the names, at random: one or two of each kind."""
-    kinds = dict.fromkeys(held.values())
-    halves = [random.sample(of_kind(held, [kind]), random.randint(1, 2)) for kind in kinds]
-    return sorted(name for half in halves for name in half)
+def some_of(held: Held) -> list[str]:
+    """The sorted names of one or two of the three tensors of each kind, at random."""
+    names: list[str] = []
+    for kind in dict.fromkeys(held.values()):
+        names += random.sample(of_kind(held, [kind]), random.randint(1, 2))
+    return sorted(names)
 
 
-def check_names(names: Any, right: list[str], what: str) -> None:
-    """Compare which names there are, then their order."""
+def check_names(names: Any, right: list[str], where: str) -> None:
+    """Compare which names there are, then their order; they are those of the tensors that are `where`."""
     told = "The names do not come as a list."
     listed = [entry(name, kind=str) for name in entry(names, kind=(list, tuple), told=told)]
-    what = f"the list of names of what is {what}"
+    what = f"the list of names of what is {where}"
     assert_equal(dict.fromkeys(listed), dict.fromkeys(right), what=what, ordered=False)
     assert_equal(listed, right, what=what)
 
 
-def check_unregistered(student: Student, held: dict[str, str], on_meta: Iterable[str] = ()) -> None:
-    """Compare the names of the plain tensors of a model, of which some kinds are on meta."""
-    where = dict.fromkeys(of_kind(held, on_meta), "meta")
-    names = student.function("unregistered")(student.made("model", held, where))
+def check_unregistered(student: Student, held: Held, on_meta: Iterable[str] = ()) -> None:
+    """Compare the names of the plain tensors of a model; tensors of the kinds in `on_meta` are there."""
+    devices = dict.fromkeys(of_kind(held, on_meta), "meta")
+    names = student.function("unregistered")(student.made("model", held, devices))
     check_names(names, of_kind(held, PLAIN), "unregistered")
 
 
 def check_misplaced(student: Student, kinds: Iterable[str]) -> None:
-    """Compare what is not on cpu, and what is not on meta, of a model of which half is on meta."""
+    """Compare what is not on cpu, and what is not on meta, of a model of which some is on meta."""
     held = new_model(kinds)
-    on_meta = half_of(held)
+    on_meta = some_of(held)
     model = student.made("model", held, dict.fromkeys(on_meta, "meta"))
-    right = {"cpu": on_meta, "meta": sorted(set(held) - set(on_meta))}
-    for device, names in right.items():
-        check_names(student.function("misplaced")(model, device), names, f"not on {device}")
+    on_cpu = sorted(set(held) - set(on_meta))
+    for device, right in (("cpu", on_meta), ("meta", on_cpu)):
+        check_names(student.function("misplaced")(model, device), right, f"not on {device}")

@@ -43,7 +43,7 @@ class Network(nn.Module):
 
 
 def logged(scale: float) -> Callable[[Network, Tensor], Tensor]:
-    """A pass that is logged; no attribute says the scale, so that there is no other way to the outputs."""
+    """A pass that is logged. No attribute says the scale, so that outputs come from a logged pass alone."""
 
     def run(network: Network, x: Tensor) -> Tensor:
         LOG["modes"].append([part.training for part in network.modules()])
@@ -113,12 +113,17 @@ def accumulated(module: Any, model: Network, batches: list[Batch]) -> dict[str, 
 
 
 def trained(
-    module: Any, model: Network, loader: Any, optimizer: torch.optim.SGD, *more: Any
+    module: Any,
+    model: Network,
+    loader: Any,
+    optimizer: torch.optim.SGD,
+    accumulation_steps: int,
+    max_norm: float | None,
 ) -> dict[str, Any]:
     """What train_epoch gives, and the weights and modes that it leaves."""
     LOG.clear()
     SAVED.clear()
-    value = module.train_epoch(model, loader, mean_square, optimizer, *more)
+    value = module.train_epoch(model, loader, mean_square, optimizer, accumulation_steps, max_norm)
     weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
     modes = [part.training for part in model.modules()]
     return {"value": value, "weights": weights, "modes": modes, "log": dict(LOG)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -17,15 +17,32 @@ from grader.sandbox.wire.values import Made
 Batch = tuple[Tensor, Tensor]
 Weights = dict[str, Tensor]
 
-# The parameters of the probe's network.
+# The parameters of the probe's network. Its weights here have a "scale", too, which is no parameter there.
 SHAPES = {"body.weight": (4, 3), "body.bias": (4,), "head.weight": (2, 4), "head.bias": (2,)}
 FROZEN = "body.bias"
 # Rows of the batches of an epoch: no group of three is like another, and the last one is short.
 ROWS = (2, 5, 1, 4, 4, 4, 3, 1)
 GROUP = 3
 LR, MOMENTUM = 1e-4, 0.9
-# Targets so large that the gradients are far above the rounding of clip_grad_norm_.
-SCALE = 100
+# So large that the gradients are far above the 1e-6 that clip_grad_norm_ adds to their norm.
+TARGET_SCALE = 100
+# A sum of losses may be kept in float32.
+LOSS_RTOL = 1e-6
+
+
+class Accumulated(NamedTuple):
+    """A call of accumulate_gradients: weights and batches, and what the probe reports of it."""
+
+    weights: Weights
+    batches: list[Batch]
+    report: Any
+
+
+class Epoch(NamedTuple):
+    """The weights after an epoch, and the loss of each group before its step."""
+
+    weights: Weights
+    losses: list[float]
 
 
 # --- accumulate_gradients ------------------------------------------------------------------------
@@ -36,10 +53,10 @@ SCALE = 100
 @pytest.mark.hint("for inputs, targets in batches: model(inputs), and no other call of the model.")
 def test_calls(student: Student) -> None:
     """The model is called once for each batch, in order, on that batch alone."""
-    _, batches, report = accumulated(student)
-    inputs = [inputs for inputs, _ in batches]
+    call = accumulated(student)
+    inputs = [inputs for inputs, _ in call.batches]
     what = "the list of the inputs of the model's calls for batches of 3, 1 and 4 rows"
-    assert_close(logged(report, "calls"), inputs, what=what)
+    assert_close(logged(call.report, "calls"), inputs, what=what)
 
 
 @pytest.mark.points(6)
@@ -48,8 +65,7 @@ def test_calls(student: Student) -> None:
 @pytest.mark.hint("loss.backward() inside the loop, and no tensor with a graph kept after it.")
 def test_one_graph(student: Student) -> None:
     """Each batch has its backward pass before the next forward pass: one graph at a time."""
-    _, _, report = accumulated(student)
-    check_passes(report, 3)
+    check_passes(accumulated(student).report, 3)
 
 
 @pytest.mark.points(2)
@@ -59,7 +75,7 @@ def test_one_graph(student: Student) -> None:
 @pytest.mark.hint("loss.item() is a number; the loss itself keeps what its graph needs.")
 def test_keeps_no_graph(student: Student) -> None:
     """After its backward pass nothing of a batch's graph stays in memory."""
-    _, _, report = accumulated(student)
+    report = accumulated(student).report
     what = "the list of how many tensors graphs keep when each forward pass begins"
     assert_equal(logged(report, "kept"), [0, 0, 0], what=what)
 
@@ -70,9 +86,10 @@ def test_keeps_no_graph(student: Student) -> None:
 @pytest.mark.hint("A batch counts by its share of all rows: loss * (len(inputs) / rows).")
 def test_gradients(student: Student) -> None:
     """The gradient is that of the mean loss over all rows of all batches."""
-    weights, batches, report = accumulated(student)
+    call = accumulated(student)
     what = "the dict of gradients for batches of 3, 1 and 4 rows"
-    assert_close(entry(report, "gradients"), gradients_of(weights, batches), what=what)
+    right = gradients_of(call.weights, call.batches)
+    assert_close(entry(call.report, "gradients"), right, what=what)
 
 
 @pytest.mark.points(3)
@@ -80,10 +97,10 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.hint("total += loss.item() of the weighed losses; a float has no graph.")
 def test_loss(student: Student) -> None:
     """The result is the mean loss over all rows, a float."""
-    weights, batches, report = accumulated(student)
+    call = accumulated(student)
     what = "the loss for batches of 3, 1 and 4 rows"
-    right = mean_loss(weights, batches).item()
-    assert_close(entry(report, "value"), right, what=what, rtol=1e-6)
+    right = mean_loss(call.weights, call.batches).item()
+    assert_close(entry(call.report, "value"), right, what=what, rtol=LOSS_RTOL)
 
 
 @pytest.mark.points(3)
@@ -93,14 +110,18 @@ def test_adds(student: Student) -> None:
     """The gradient is added to .grad; frozen and unused parameters keep theirs."""
     weights, batches = new_weights(), new_batches((3, 1))
     new = gradients_of(weights, batches)
-    new[FROZEN] = torch.zeros(4).double()
     old = {name: torch.randn_like(weights[name]) for name in SHAPES}
-    added = {name: old[name] + new[name] for name in SHAPES}
-    for before, after in ((old, added), ({}, {**new, FROZEN: None})):
+    both = {name: old[name] + new[name] for name in SHAPES}
+    # What .grad is before the call, and what it should be after it.
+    cases: list[tuple[Weights, dict[str, Any]]] = [
+        (old, {**both, FROZEN: old[FROZEN], "unused": None}),
+        ({}, {**new, FROZEN: None, "unused": None}),
+    ]
+    for before, after in cases:
         model = student.made("partial_model", weights, before)
         gradients = entry(student.run("accumulated", model, batches), "gradients")
         what = f"the dict of .grad of a model that had {len(before)} gradients before"
-        assert_close(gradients, {"unused": None, **after}, what=what)
+        assert_close(gradients, after, what=what)
 
 
 @pytest.mark.points(2)
@@ -125,9 +146,9 @@ def test_steps(student: Student) -> None:
     for steps in (GROUP, 1):
         weights, batches = new_weights(), new_batches(ROWS)
         report = trained(student, weights, batches, steps)
-        after, _ = epoch_of(weights, batches, steps)
+        right = epoch_of(weights, batches, steps).weights
         what = f"the dict of weights after an epoch of 8 batches with accumulation_steps={steps}"
-        assert_close(entry(report, "weights"), after, what=what)
+        assert_close(entry(report, "weights"), right, what=what)
 
 
 @pytest.mark.points(4)
@@ -140,9 +161,9 @@ def test_clipping(student: Student) -> None:
     norms = sorted(norm_of(gradients_of(weights, group)) for group in groups(batches, GROUP))
     max_norm = (norms[0] + norms[1]) / 2
     report = trained(student, weights, batches, GROUP, max_norm)
-    after, _ = epoch_of(weights, batches, GROUP, max_norm)
+    right = epoch_of(weights, batches, GROUP, max_norm).weights
     what = f"the dict of weights after an epoch with max_norm={max_norm:.6g}"
-    assert_close(entry(report, "weights"), after, what=what)
+    assert_close(entry(report, "weights"), right, what=what)
 
 
 @pytest.mark.points(4)
@@ -151,10 +172,10 @@ def test_clipping(student: Student) -> None:
 def test_losses(student: Student) -> None:
     """The result is the list of the mean losses over the rows of each group, before its step."""
     weights, batches = new_weights(), new_batches(ROWS)
-    _, losses = epoch_of(weights, batches, GROUP)
-    value = entry(trained(student, weights, batches, GROUP), "value")
+    losses = entry(trained(student, weights, batches, GROUP), "value")
+    right = epoch_of(weights, batches, GROUP).losses
     what = f"the list of the losses of 8 batches with accumulation_steps={GROUP}"
-    assert_close(value, losses, what=what, rtol=1e-6)
+    assert_close(losses, right, what=what, rtol=LOSS_RTOL)
 
 
 @pytest.mark.points(5)
@@ -164,9 +185,9 @@ def test_loader(student: Student) -> None:
     """The loader may be a generator, which lacks a length, and it may be empty."""
     weights, batches = new_weights(), new_batches(ROWS)
     report = trained(student, weights, student.made("generator", batches), GROUP)
-    after, _ = epoch_of(weights, batches, GROUP)
+    right = epoch_of(weights, batches, GROUP).weights
     what = "the dict of weights after an epoch with a generator of batches"
-    assert_close(entry(report, "weights"), after, what=what)
+    assert_close(entry(report, "weights"), right, what=what)
     check_passes(report, len(ROWS))
     report = trained(student, new_weights(), student.made("generator", []), GROUP)
     assert_equal(entry(report, "value"), [], what="the result for a loader without batches")
@@ -190,12 +211,14 @@ def test_mode(student: Student) -> None:
 @pytest.mark.hint("if accumulation_steps < 1: raise ValueError(...) as the first statement.")
 def test_errors(student: Student) -> None:
     """An accumulation_steps below 1 is a ValueError before anything changes; batches never change."""
-    weights = new_weights()
-    model, loss = student.made("model", weights, weights, ["head"]), student.made("loss")
-    call = (model, new_batches((2, 1)), loss, student.made("sgd", model, LR, MOMENTUM))
-    table = {"accumulation_steps": [(*call, 0), (*call, -1)]}
-    laws.check_errors(student, "train_epoch", table, fine=(*call, 1))
+    old_gradients = new_weights()
+    model = student.made("model", new_weights(), old_gradients, ["head"])
+    optimizer = student.made("sgd", model, LR, MOMENTUM)
+    call = (model, new_batches((2, 1)), student.made("loss"), optimizer)
+    bad = {"accumulation_steps": [(*call, 0), (*call, -1)]}
+    laws.check_errors(student, "train_epoch", bad, fine=(*call, 1))
     laws.check_changes_nothing(student, "train_epoch", *call, 0, raises=ValueError)
+    # The batches are argument 1.
     only = ("1.values", "1.grad", "1.requires_grad", "random", "modes", "hooks", "buffers")
     laws.check_changes_nothing(student, "train_epoch", *call, 1, only=only)
 
@@ -204,17 +227,22 @@ def test_errors(student: Student) -> None:
 
 
 def new_weights() -> Weights:
-    """The parameters of the probe's network, and the scale that none of its attributes says."""
+    """The parameters of the probe's network, and its scale, which a student's code cannot read there."""
     weights = {name: torch.randn(shape, dtype=torch.float64) for name, shape in SHAPES.items()}
     return {**weights, "scale": torch.rand((), dtype=torch.float64) + 0.5}
 
 
-def new_batches(rows: Sequence[int], lengths: Sequence[int] = (2,) * len(ROWS)) -> list[Batch]:
-    """Batches of these numbers of rows; the longer their sequences, the fewer targets has a row."""
+def new_batches(rows: Sequence[int], lengths: Sequence[int] | None = None) -> list[Batch]:
+    """Batches of these numbers of rows, which are sequences of these lengths: 2 if there are none.
+
+    The longer the sequences of a batch, the fewer targets each row has, so that only rows can be counted.
+    """
+    lengths = lengths or [2] * len(rows)
     batches = []
-    for i, (n, length) in enumerate(zip(rows, lengths, strict=False)):
+    for i, (n, length) in enumerate(zip(rows, lengths, strict=True)):
         inputs = torch.randn(n, length, 3, dtype=torch.float64)
-        targets = SCALE * (torch.randn(n, 4 - length, 2, dtype=torch.float64) + i)
+        # Later batches have larger targets, so that losses and gradients differ much between batches.
+        targets = TARGET_SCALE * (torch.randn(n, 4 - length, 2, dtype=torch.float64) + i)
         batches.append((inputs, targets))
     return batches
 
@@ -252,8 +280,8 @@ def groups(batches: list[Batch], steps: int) -> list[list[Batch]]:
 
 def epoch_of(
     weights: Weights, batches: list[Batch], steps: int, max_norm: float | None = None
-) -> tuple[Weights, list[float]]:
-    """The weights after an epoch, and the loss of each group before its step."""
+) -> Epoch:
+    """Train on the groups as on batches, with clipping and SGD written out."""
     speeds = {name: torch.zeros_like(weights[name]) for name in SHAPES}
     losses = []
     for group in groups(batches, steps):
@@ -264,19 +292,19 @@ def epoch_of(
             gradients = {name: max_norm / norm * grad for name, grad in gradients.items()}
         speeds = {name: MOMENTUM * speeds[name] + gradients[name] for name in SHAPES}
         weights = {**weights, **{name: weights[name] - LR * speeds[name] for name in SHAPES}}
-    return {name: weights[name] for name in SHAPES}, losses
+    return Epoch({name: weights[name] for name in SHAPES}, losses)
 
 
 # --- calls of the student's functions ------------------------------------------------------------
 
 
-def accumulated(student: Student) -> tuple[Weights, list[Batch], Any]:
-    """Weights, batches of 3, 1 and 4 rows, and what a call of accumulate_gradients gives and leaves."""
+def accumulated(student: Student) -> Accumulated:
+    """A call with batches of 3, 1 and 4 rows; several tests look at it."""
 
-    def ask() -> tuple[Weights, list[Batch], Any]:
+    def ask() -> Accumulated:
         weights, batches = new_weights(), new_batches((3, 1, 4), (1, 2, 3))
         model = student.made("model", weights, {}, [])
-        return weights, batches, student.run("accumulated", model, batches)
+        return Accumulated(weights, batches, student.run("accumulated", model, batches))
 
     return student.once("accumulated", ask)
 
@@ -285,17 +313,21 @@ def trained(
     student: Student,
     weights: Weights,
     loader: list[Batch] | Made,
-    *more: float,
+    steps: int,
+    max_norm: float | None = None,
+    *,
     training: Sequence[str] = (),
 ) -> Any:
-    """What a call of train_epoch gives and leaves."""
+    """What a call of train_epoch gives and leaves; before it, the modules in `training` are in that mode."""
     model = student.made("model", weights, {}, list(training))
-    return student.run("trained", model, loader, student.made("sgd", model, LR, MOMENTUM), *more)
+    optimizer = student.made("sgd", model, LR, MOMENTUM)
+    return student.run("trained", model, loader, optimizer, steps, max_norm)
 
 
 def logged(report: Any, name: str) -> list[Any]:
-    found: list[Any] = entry(report, "log", name, kind=list, default=[])
-    return found
+    """One of the logs of the probe's network, which is empty if the network never ran."""
+    items: list[Any] = entry(report, "log", name, kind=list, default=[])
+    return items
 
 
 def check_passes(report: Any, batches: int) -> None:
