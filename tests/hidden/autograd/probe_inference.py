@@ -132,7 +132,7 @@ def copy_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
         marked = x.clone()
     with torch.inference_mode(inside):
         copy = module.ordinary(marked)
-    # What PyTorch's own class says: a subclass may say what it likes.
+    # What PyTorch's own class says: a subclass may say what it likes. Empty tensors have no memory.
     shared = Tensor.data_ptr(copy) == marked.data_ptr() and x.numel() > 0
     return {
         "values": copy,
@@ -142,10 +142,9 @@ def copy_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
     }
 
 
-def comes_back(module: Any, x: Tensor) -> list[bool]:
-    """Whether ordinary gives back x itself where it is data, a leaf or a result."""
+def comes_back(module: Any, x: Tensor, inside: bool) -> dict[str, bool]:
+    """Whether ordinary, called inside of inference mode or outside, gives back the tensor itself."""
     leaf = x.clone().requires_grad_()
-    tensors = (x, leaf, leaf * 1)
-    with torch.inference_mode():
-        inside = [module.ordinary(tensor) is tensor for tensor in tensors]
-    return [module.ordinary(tensor) is tensor for tensor in tensors] + inside
+    tensors = {"data": x, "a leaf": leaf, "a result": leaf * 1}
+    with torch.inference_mode(inside):
+        return {kind: module.ordinary(tensor) is tensor for kind, tensor in tensors.items()}

@@ -15,17 +15,17 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
-# The probe's Model, which is "", and its parts.
+# The submodules of the probe's Model; "" is the model itself.
 PARTS = ("body", "body.0", "body.1", "body.2", "head")
-NAMES = ("", *PARTS)
-NO_TRAINING = dict.fromkeys(NAMES, False)
-# Of the batches for which the model keeps how it was called.
-ROWS = [4, 3, 2]
-# Grad mode and inference mode under switches of torch's.
+ALL = ("", *PARTS)
+NO_TRAINING = dict.fromkeys(ALL, False)
+SHAPE = (2,)  # of a row of the model's output, where nothing else is said
+ROWS = [4, 3, 2]  # of the batches for which the model keeps how it was called
+# What is on under switches of torch's.
 SWITCHES = {
-    "enable_grad": {"inference mode": False, "grad mode": True},
-    "no_grad": {"inference mode": False, "grad mode": False},
     "inference_mode": {"inference mode": True, "grad mode": False},
+    "no_grad": {"inference mode": False, "grad mode": False},
+    "enable_grad": {"inference mode": False, "grad mode": True},
 }
 
 
@@ -38,7 +38,7 @@ SWITCHES = {
 @pytest.mark.hint("model.eval() sets the mode of every submodule, torch.no_grad() grad mode.")
 def test_inside(student: Student) -> None:
     """Inside the block the model is in evaluation mode, and grad mode is off."""
-    report = student.run("block", made(student, new_state(), NAMES))
+    report = student.run("block", new_model(student, ALL))
     inside = {"model.training": entry(report, "inside", ""), "grad mode": entry(report, "grad")}
     right = {"model.training": False, "grad mode": False}
     assert_equal(inside, right, what="the dict of what is on inside the block")
@@ -51,7 +51,7 @@ def test_inside(student: Student) -> None:
 @pytest.mark.hint("model.eval() sets the mode of the parts, and of their parts, too.")
 def test_inside_parts(student: Student) -> None:
     """Inside the block every submodule of the model is in evaluation mode."""
-    report = student.run("block", made(student, new_state(), NAMES))
+    report = student.run("block", new_model(student, ALL))
     what = "the dict of the submodules' training modes inside the block"
     assert_equal(entry(report, "inside"), NO_TRAINING, what=what)
 
@@ -63,7 +63,7 @@ def test_inside_parts(student: Student) -> None:
 def test_modes_are_set_back(student: Student) -> None:
     """After the block each submodule is in the mode in which it was."""
     for training in (drawn_parts(), ["", *drawn_parts()]):
-        report = student.run("block", made(student, new_state(), training))
+        report = student.run("block", new_model(student, training))
         what = "the dict of the submodules' training modes after the block"
         assert_equal(entry(report, "after"), modes_of(training), what=what)
 
@@ -76,7 +76,7 @@ def test_after_an_exception(student: Student) -> None:
     """An exception of the block is passed on, and the modes are set back."""
     for error in ("ValueError", "KeyboardInterrupt"):
         text = f"the block broke at step {random.randint(100, 999)}"
-        report = student.run("broken_block", made(student, new_state(), NAMES), error, text)
+        report = student.run("broken_block", new_model(student, ALL), error, text)
         what = f"the message of the {error} that comes out of a block that raises it"
         assert_equal(entry(report, "left"), text, what=what)
         what = f"the training mode of the model after a block that raised a {error}"
@@ -90,10 +90,10 @@ def test_after_an_exception(student: Student) -> None:
 @pytest.mark.hint("with no_grad(): restores what was before, set_grad_enabled(True) does not.")
 def test_grad_mode_is_set_back(student: Student) -> None:
     """Grad mode and inference mode are afterwards what they were around the block."""
-    model = made(student, new_state(), NAMES)
-    for around in ("inference_mode", "no_grad", "enable_grad"):
+    model = new_model(student, ALL)
+    for around, right in SWITCHES.items():
         after = student.run("block_under", model, around)
-        assert_equal(after, SWITCHES[around], what=f"what is on after a block under {around}")
+        assert_equal(after, right, what=f"what is on after a block under {around}")
     after = entry(student.run("broken_block", model, "ValueError", "the block broke"), "autograd")
     what = "what is on after a block that raised an exception"
     assert_equal(after, SWITCHES["enable_grad"], what=what)
@@ -106,7 +106,7 @@ def test_grad_mode_is_set_back(student: Student) -> None:
 def test_nested_blocks(student: Student) -> None:
     """Blocks may be nested."""
     training = ["", *drawn_parts()]
-    report = student.run("nested_blocks", made(student, new_state(), training))
+    report = student.run("nested_blocks", new_model(student, training))
     right = {"after inner": NO_TRAINING, "after outer": modes_of(training)}
     what = "the dict of the submodules' training modes after each of two nested blocks"
     assert_equal(report, right, what=what)
@@ -118,7 +118,7 @@ def test_nested_blocks(student: Student) -> None:
 @pytest.mark.hint("requires_grad says what is learned, grad mode whether a graph is built.")
 def test_evaluating_leaves_the_rest(student: Student) -> None:
     """Parameters, buffers and requires_grad are not changed."""
-    model = made(student, new_state(), NAMES)
+    model = new_model(student, ALL)
     laws.check_changes_nothing(student, student.probe("block"), model, call="evaluating")
 
 
@@ -140,7 +140,7 @@ def test_predictions(student: Student) -> None:
 @pytest.mark.hint("evaluating(model) puts every submodule into evaluation mode.")
 def test_predictions_of_a_training_model(student: Student) -> None:
     """The predictions are those of evaluation mode, whatever the mode of each submodule."""
-    for training in (NAMES, ["body.1"]):
+    for training in (ALL, ["body.1"]):
         check_predictions(student, new_state(), rows=[4, 4], training=training)
 
 
@@ -151,8 +151,8 @@ def test_loaders(student: Student) -> None:
     """A loader may be a generator, its batches lists; targets are not used."""
     state, inputs = new_state(), new_inputs([4, 2, 3])
     loader = student.made("generator", [[x, None] for x in inputs])
-    result = student.function("predict")(made(student, state), loader)
-    right = torch.cat([outputs(state, x, [2]) for x in inputs])
+    result = student.function("predict")(new_model(student, state=state), loader)
+    right = torch.cat([outputs(state, x) for x in inputs])
     assert_close(result, right, what="the result of predict for a generator")
 
 
@@ -190,9 +190,9 @@ def test_predictions_are_ordinary(student: Student) -> None:
     """The result has no graph and is not an inference tensor."""
     # One batch: whether the result is that of all is another test.
     state, (x,) = new_state(), new_inputs([random.randint(2, 40)])
-    model = made(student, state, NAMES)
-    result = laws.check_ordinary(student, "predict", model, [(x, torch.zeros(len(x)))])
-    assert_close(result, outputs(state, x, [2]), what="the result of predict")
+    model = new_model(student, ALL, state)
+    result = laws.check_ordinary(student, "predict", model, batches_of([x]))
+    assert_close(result, outputs(state, x), what="the result of predict")
 
 
 @pytest.mark.points(4)
@@ -201,8 +201,8 @@ def test_predictions_are_ordinary(student: Student) -> None:
 @pytest.mark.hint("evaluating(model) sets all modes back, and passes exceptions on.")
 def test_predict_leaves_the_rest(student: Student) -> None:
     """Modes, model and batches are as they were, also where the model or the loader raises."""
-    model = made(student, new_state(), ["", *drawn_parts()])
-    batches = [(x.requires_grad_(), torch.zeros(len(x))) for x in new_inputs([4, 2])]
+    model = new_model(student, ["", *drawn_parts()])
+    batches = batches_of([x.requires_grad_() for x in new_inputs([4, 2])])
     laws.check_changes_nothing(student, "predict", model, batches)
     broken = student.made("broken", model)
     laws.check_changes_nothing(student, "predict", broken, batches, raises=RuntimeError)
@@ -217,7 +217,7 @@ def test_predict_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("if not outputs: raise ValueError(...), before torch.cat.")
 def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError."""
-    laws.check_errors(student, "predict", {"loader": [(made(student, new_state()), [])]})
+    laws.check_errors(student, "predict", {"loader": [(new_model(student), [])]})
 
 
 # --- ordinary ------------------------------------------------------------------------------------
@@ -240,8 +240,11 @@ def test_ordinary_copy(student: Student) -> None:
 @pytest.mark.hint("if not x.is_inference(): return x")
 def test_ordinary_is_itself(student: Student) -> None:
     """An ordinary tensor comes back as the same object, in its graph."""
-    what = "the list of whether x itself comes back, for an x that is data, a leaf and a result"
-    assert_equal(student.run("comes_back", torch.randn(3, 2).t()), [True] * 6, what=what)
+    for inside in (False, True):
+        report = student.run("comes_back", torch.randn(3, 2).t(), inside)
+        right = {"data": True, "a leaf": True, "a result": True}
+        what = f"the dict of whether x itself comes back from ordinary, {called(inside)},"
+        assert_equal(report, right, what=what)
 
 
 @pytest.mark.points(7)
@@ -262,7 +265,7 @@ def drawn_parts() -> list[str]:
 
 def modes_of(training: Sequence[str]) -> dict[str, bool]:
     """The mode of each submodule, where these are in training mode."""
-    return {name: name in training for name in NAMES}
+    return {name: name in training for name in ALL}
 
 
 def new_state(width: int = 2, dtype: torch.dtype = torch.float64) -> State:
@@ -284,17 +287,24 @@ def new_inputs(rows: Sequence[int], dtype: torch.dtype = torch.float64) -> list[
     return [torch.randn(count, 3, dtype=dtype) for count in rows]
 
 
-def made(
-    student: Student, state: State, training: Sequence[str] = (), shape: Sequence[int] = (2,)
+def batches_of(inputs: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """These inputs, each with targets that say nothing."""
+    return [(x, torch.zeros(len(x))) for x in inputs]
+
+
+def new_model(
+    student: Student,
+    training: Sequence[str] = (),
+    state: State | None = None,
+    shape: Sequence[int] = SHAPE,
 ) -> Any:
-    """The probe's Model with outputs of this shape, some parts of it in training mode."""
-    return student.made("model", state, list(training), list(shape))
+    """The probe's Model with these submodules in training mode, and outputs of this shape."""
+    return student.made("model", state or new_state(), list(training), list(shape))
 
 
 def calls_of(student: Student) -> list[Any]:
     """What the model keeps of each of its calls, where predict gets three batches."""
-    batches = [(x, torch.zeros(len(x))) for x in new_inputs(ROWS)]
-    model = made(student, new_state(), NAMES)
+    model, batches = new_model(student, ALL), batches_of(new_inputs(ROWS))
     report = student.once("calls", lambda: student.run("calls", model, batches))
     calls: list[Any] = entry(report, kind=list)
     return calls
@@ -303,7 +313,7 @@ def calls_of(student: Student) -> list[Any]:
 # --- what should come out --------------------------------------------------------------------------
 
 
-def outputs(state: State, x: Tensor, shape: Sequence[int]) -> Tensor:
+def outputs(state: State, x: Tensor, shape: Sequence[int] = SHAPE) -> Tensor:
     """What the probe's Model gives in evaluation mode, doubled by its hook."""
     hidden = F.linear(x, state["body.0.weight"], state["body.0.bias"])
     statistics = state["body.1.running_mean"], state["body.1.running_var"]
@@ -317,20 +327,24 @@ def check_predictions(
     state: State,
     *,
     rows: Sequence[int],
-    shape: Sequence[int] = (2,),
+    shape: Sequence[int] = SHAPE,
     training: Sequence[str] = (),
 ) -> None:
     """predict is right for batches of so many rows."""
     inputs = new_inputs(rows, state["head.bias"].dtype)
-    batches = [(x, torch.zeros(len(x))) for x in inputs]
-    result = student.function("predict")(made(student, state, training, shape), batches)
+    model = new_model(student, training, state, shape)
+    result = student.function("predict")(model, batches_of(inputs))
     right = torch.cat([outputs(state, x, shape) for x in inputs])
     assert_close(result, right, what="the result of predict")
 
 
+def called(inside: bool) -> str:
+    return "called inside of inference_mode" if inside else "called outside of inference_mode"
+
+
 def check_copy(student: Student, x: Tensor, *, inside: bool) -> None:
     """ordinary makes an ordinary copy of an inference tensor like x."""
-    where = f"the result of ordinary, called {'inside' if inside else 'outside'} of inference_mode,"
+    where = f"the result of ordinary, {called(inside)},"
     report = student.run("copy_of", x, inside)
     right = {"is_inference()": False, "requires_grad": False, "shares memory with x": False}
     facts = {name: entry(report, name) for name in right}

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-CALLS: list[list[Any]] = []  # of the model: modes of its parts, autograd, number of the first row
-PASSES: list[int] = []  # over loaders: the number of their first row
+CALLS: list[dict[str, Any]] = []  # of the model: in which modes, and for which batch
+PASSES: list[int] = []  # over loaders: the number of the first row
 
 
 class Loader(list[Any]):
@@ -23,7 +23,8 @@ class Loader(list[Any]):
 
     @property
     def dataset(self) -> list[Any]:
-        return [row for x, y in list.__iter__(self) for row in zip(x, y, strict=True)]
+        batches = super().__iter__()  # this is no pass
+        return [row for x, y in batches for row in zip(x, y, strict=True)]
 
 
 def loader(module: Any, batches: list[Any]) -> Loader:
@@ -37,17 +38,18 @@ def run(train_losses: list[float], val_losses: list[float], steps: int, slope: f
     """What a Scripted gives in these modes for these rows and weights; no attribute says what is written."""
 
     def outputs(modes: list[bool], rows: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
-        CALLS.append([*modes, torch.is_grad_enabled(), int(rows[0, 0])])
+        number, target, begin, extra = rows.unbind(1)
+        autograd = torch.is_grad_enabled()
+        CALLS.append({"training": modes, "autograd": autograd, "first row": int(number[0])})
         step = round(weight.item() / slope)
         epoch = step // steps
         if all(modes):
             losses = torch.full((len(rows),), at(train_losses, step))
         else:
-            losses = rows[:, 3] + at(val_losses, epoch)
+            losses = extra + at(val_losses, epoch)
         total = weight + rate
-        losses = losses + slope * (total.detach() - total)
-        wrong = rows[:, 1] % 3 + 1
-        labels = torch.where(rows[:, 2] <= epoch, rows[:, 1], wrong).long()
+        losses = losses + slope * (total.detach() - total)  # adds 0, with a gradient of -slope
+        labels = torch.where(begin <= epoch, target, target % 3 + 1).long()
         scores = 999.0 * F.one_hot(labels, 4)[:, 1:]
         return torch.cat([losses.unsqueeze(1), scores], dim=1)
 
@@ -62,9 +64,9 @@ def at(losses: list[float], index: int) -> float:
 class Scripted(nn.Module):
     """A model with a training loss for each step, and a validation loss for each epoch and for the start.
 
-    The gradient of both weights is -slope, so that with SGD and a rate of 1 they count the steps. The first
-    output is the loss, the others are scores. Rows are a number, the target, the epoch from which on they are
-    classified rightly, and what is added to their validation loss.
+    The gradient of both weights is -slope, so that with SGD and a rate of 1 they count the steps. Output 0 is
+    the loss, outputs 1 to 3 are the scores of the targets 1 to 3. A row has a number, its target, the epoch
+    from which on it is classified rightly, and what is added to its validation loss.
     """
 
     def __init__(self, run: Run) -> None:
@@ -82,22 +84,27 @@ class Scripted(nn.Module):
         return self.run(modes, rows, self.weight, self.rate)
 
 
+NOT_ASKED_FOR = 99.0  # the loss in a mode for which a test writes none
+
+
 def scripted(
     module: Any,
-    train_losses: list[float],
-    val_losses: list[float],
-    steps: int,
+    train_losses: list[float] | None = None,
+    val_losses: list[float] | None = None,
+    steps: int = 1,
     slope: float = 1.0,
 ) -> Scripted:
-    """A Scripted with a hook that adds 1/4 to its outputs."""
+    """A Scripted of so many steps an epoch, with a hook that adds 1/4 to its outputs."""
+    train_losses = train_losses or [NOT_ASKED_FOR]
+    val_losses = val_losses or [NOT_ASKED_FOR]
     model = Scripted(run(train_losses, val_losses, steps, slope))
     model.register_forward_hook(lambda part, given, outputs: outputs + 0.25)
     return model
 
 
-def used(module: Any, modes: list[bool], *script: Any) -> Scripted:
-    """The same model with its parts in these modes, and with gradients from before."""
-    model = scripted(module, *script)
+def used(module: Any, modes: list[bool], **script: Any) -> Scripted:
+    """The same model with itself and its part in these modes, and with gradients from before."""
+    model = scripted(module, **script)
     for part, training in zip(model.modules(), modes, strict=True):
         part.training = training
     for parameter in model.parameters():
@@ -105,9 +112,9 @@ def used(module: Any, modes: list[bool], *script: Any) -> Scripted:
     return model
 
 
-def frozen(module: Any, modes: list[bool], *script: Any) -> Scripted:
+def frozen(module: Any, modes: list[bool]) -> Scripted:
     """The same model with one weight that does not learn."""
-    model = used(module, modes, *script)
+    model = used(module, modes)
     model.rate.requires_grad_(False)
     return model
 

@@ -19,8 +19,11 @@ MODES: list[list[bool]] = []
 # --- schedules -----------------------------------------------------------------------------------
 
 
-def factors(module: Any, steps: list[int], *arguments: Any) -> list[Any]:
-    return [module.warmup_cosine(step, *arguments) for step in steps]
+# A schedule here is what follows the step, or the optimizer: total_steps, and what is given of the rest.
+
+
+def factors(module: Any, schedule: Any, steps: list[int]) -> list[Any]:
+    return [module.warmup_cosine(step, *schedule) for step in steps]
 
 
 def optimizer(module: Any, bases: list[float]) -> torch.optim.SGD:
@@ -29,41 +32,39 @@ def optimizer(module: Any, bases: list[float]) -> torch.optim.SGD:
     return torch.optim.SGD(groups, lr=0.77, momentum=0.9)
 
 
-def rates(module: Any, bases: list[float], steps: int, *arguments: Any) -> dict[str, Any]:
+def rates(module: Any, schedule: Any, bases: list[float], steps: int) -> dict[str, Any]:
     """The rates of all groups before the first step of the scheduler and after each one."""
     made = optimizer(module, bases)
-    scheduler = module.warmup_cosine_scheduler(made, *arguments)
+    scheduler = module.warmup_cosine_scheduler(made, *schedule)
     return {"is LambdaLR": isinstance(scheduler, LambdaLR), "rates": walk(made, scheduler, steps)}
 
 
 def resumed_from_state_dicts(
-    module: Any, bases: list[float], done: int, steps: int, *arguments: Any
+    module: Any, schedule: Any, bases: list[float], done: int, steps: int
 ) -> list[list[float]]:
     """The rates of a new optimizer and scheduler that load both state dicts after `done` steps."""
-    old = optimizer(module, bases)
-    old_scheduler = module.warmup_cosine_scheduler(old, *arguments)
+    old, new = optimizer(module, bases), optimizer(module, bases)
+    old_scheduler = module.warmup_cosine_scheduler(old, *schedule)
     walk(old, old_scheduler, done)
-    new = optimizer(module, bases)
-    scheduler = module.warmup_cosine_scheduler(new, *arguments)
-    new.load_state_dict(written(old.state_dict()))
-    scheduler.load_state_dict(written(old_scheduler.state_dict()))
-    return walk(new, scheduler, steps)
+    new_scheduler = module.warmup_cosine_scheduler(new, *schedule)
+    new.load_state_dict(read_again(old.state_dict()))
+    new_scheduler.load_state_dict(read_again(old_scheduler.state_dict()))
+    return walk(new, new_scheduler, steps)
 
 
 def resumed_by_last_epoch(
-    module: Any, bases: list[float], done: int, steps: int, *arguments: Any
+    module: Any, schedule: Any, bases: list[float], done: int, steps: int
 ) -> list[list[float]]:
     """The rates of a new scheduler with `last_epoch`, over an optimizer that has loaded its state."""
-    old = optimizer(module, bases)
-    walk(old, module.warmup_cosine_scheduler(old, *arguments), done)
-    new = optimizer(module, bases)
-    new.load_state_dict(written(old.state_dict()))
-    scheduler = module.warmup_cosine_scheduler(new, *arguments, done - 1)
-    return walk(new, scheduler, steps)
+    old, new = optimizer(module, bases), optimizer(module, bases)
+    walk(old, module.warmup_cosine_scheduler(old, *schedule), done)
+    new.load_state_dict(read_again(old.state_dict()))
+    new_scheduler = module.warmup_cosine_scheduler(new, *schedule, last_epoch=done - 1)
+    return walk(new, new_scheduler, steps)
 
 
 def walk(optimizer: Optimizer, scheduler: LambdaLR, steps: int) -> list[list[float]]:
-    """The rates now and after each of these steps."""
+    """Make so many steps of both: the rates before the first one and after each."""
     seen = [rates_of(optimizer)]
     for _ in range(steps):
         optimizer.step()
@@ -76,8 +77,8 @@ def rates_of(optimizer: Optimizer) -> list[float]:
     return [float(group["lr"]) for group in optimizer.param_groups]
 
 
-def written(state: Any) -> Any:
-    """A state dict as it is read again from a file."""
+def read_again(state: Any) -> Any:
+    """Write a state dict to a file, and read it from there."""
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)
@@ -88,7 +89,7 @@ def written(state: Any) -> Any:
 
 
 class Network(nn.Module):
-    """(n, 3) to (n, 2), with a log of the modes in which its parts run."""
+    """(n, 3) to (n, 2), which logs in MODES the modes of its three modules at each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +107,7 @@ def add_a_quarter(network: nn.Module, inputs: Any, outputs: Tensor) -> Tensor:
 def network(
     module: Any, weight: Tensor, bias: Tensor, gradient: float, training: list[str]
 ) -> Network:
-    """A network with this gradient from before, and a hook; the modules named are in train mode."""
+    """A network with this gradient from before and the hook; the modules in `training` are in train mode."""
     made = Network().double()
     made.load_state_dict({"body.0.weight": weight, "body.0.bias": bias})
     made.register_forward_hook(add_a_quarter)

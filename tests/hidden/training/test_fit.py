@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from math import inf, isfinite, nan
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -17,13 +17,14 @@ from grader.judge.student import Student
 LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}  # a sum of losses may be kept in float32
 HOOK = 0.25  # what a hook of the model adds to each loss
 START = 99.0  # the validation loss before the first epoch
-# The batches of fit's loaders. The numbers of their rows go on from the one to the other.
-TRAIN_ROWS, VAL_ROWS = [3, 3], [4, 1]
+# The rows of the batches of fit's loaders, and the numbers of the first ones: all are numbered through.
+TRAIN_ROWS, TRAIN_FIRST = [3, 3], [1, 4]
+VAL_ROWS, VAL_FIRST = [4, 1], [7, 11]
 STEPS = len(TRAIN_ROWS)
 # The epochs from which on the five rows for validation are classified rightly.
 BEGIN = torch.tensor([0, 0, 1, 2, 1])
 UNEVEN = [5, 5, 2]
-CALLS = "the list of the model's calls (modes of both parts, autograd, first row of the batch)"
+CALLS = "the list of the model's calls (its mode and its part's, autograd, first row of the batch)"
 
 
 # --- train_epoch ---------------------------------------------------------------------------------
@@ -35,7 +36,7 @@ CALLS = "the list of the model's calls (modes of both parts, autograd, first row
 def test_trains(student: Student) -> None:
     """Each batch makes one step, with its own gradient and none from before."""
     steps, slope = random.randint(2, 9), new_slope()
-    model = student.made("used", [True, True], [3.0], [3.0], steps, slope)
+    model = student.made("used", [True, True], slope=slope)
     report = train(student, model, new_batches([4] * steps))
     what = f"the weight after an epoch with the gradient -{slope} in each batch and SGD with lr=1"
     assert_close(entry(report, "weight"), steps * slope, what=what)
@@ -47,7 +48,7 @@ def test_trains(student: Student) -> None:
 def test_train_loss(student: Student) -> None:
     """The result is the mean of the batch losses, a float."""
     losses = [random.uniform(2, 9) for _ in range(3)]
-    model = student.made("scripted", losses, [START], 3, new_slope())
+    model = student.made("scripted", losses, slope=new_slope())
     value = entry(train(student, model, new_batches([4] * 3)), "value")
     assert_close(value, fmean(losses) + HOOK, what="the result of an epoch of 3 batches", **LOOSE)
 
@@ -59,10 +60,9 @@ def test_train_loss(student: Student) -> None:
 def test_train_mode(student: Student) -> None:
     """Each call sets training mode, for all parts of the model."""
     for modes in ([False, False], [True, False]):
-        model = student.made("used", modes, [3.0], [START], 2)
+        model = student.made("used", modes)
         report = train(student, model, new_batches([2, 2]))
-        right = [[True, True, True, first] for first in (1, 3)]
-        assert_equal(entry(report, "calls"), right, what=CALLS)
+        assert_equal(entry(report, "calls"), calls_in(True, [1, 3]), what=CALLS)
 
 
 # --- evaluate ------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_loss(student: Student) -> None:
     """The loss is the mean over all samples, whatever the sizes of the batches."""
     level, extra = random.uniform(2, 9), 5 * torch.rand(sum(UNEVEN))
     batches = new_batches(UNEVEN, extra=extra)
-    model = student.made("used", [True, True], [START], [level], 1)
+    model = student.made("used", [True, True], val_losses=[level])
     what = f"the loss over all batches, which have {UNEVEN} rows,"
     right = level + HOOK + extra.mean().item()
     assert_close(pair(evaluated(student, model, batches))[0], right, what=what, **LOOSE)
@@ -90,7 +90,7 @@ def test_accuracy(student: Student) -> None:
     # All of the last batch are right and not all of the others: the batches differ.
     wrong[0] = 1
     wrong[-UNEVEN[-1] :] = 0
-    model = student.made("used", [True, True], [START], [3.0], 1)
+    model = student.made("used", [True, True])
     report = evaluated(student, model, new_batches(UNEVEN, begin=wrong))
     what = f"the accuracy over all batches, which have {UNEVEN} rows,"
     assert_close(pair(report)[1], 1 - wrong.float().mean().item(), what=what, **LOOSE)
@@ -103,10 +103,9 @@ def test_accuracy(student: Student) -> None:
 def test_eval_mode(student: Student) -> None:
     """The model and all of its parts run in evaluation mode, and without autograd."""
     for modes in ([True, True], [False, True]):
-        model = student.made("used", modes, [START], [3.0], 1)
+        model = student.made("used", modes)
         report = evaluated(student, model, new_batches([2, 1]))
-        right = [[False, False, False, first] for first in (1, 3)]
-        assert_equal(entry(report, "calls"), right, what=CALLS)
+        assert_equal(entry(report, "calls"), calls_in(False, [1, 3]), what=CALLS)
 
 
 @pytest.mark.points(2)
@@ -115,7 +114,7 @@ def test_eval_mode(student: Student) -> None:
 @pytest.mark.hint("model.eval(), and with torch.no_grad(): around the loop; nothing else is set.")
 def test_changes_nothing(student: Student) -> None:
     """Nothing but the model's mode is changed, and autograd is on again."""
-    model = student.made("frozen", [True, True], [START], [3.0], 1)
+    model = student.made("frozen", [True, True])
     given = model, student.made("loader", new_batches([2, 1])), student.made("loss")
     laws.check_changes_nothing(student, "evaluate", *given, allow=["mode"])
 
@@ -141,7 +140,7 @@ def test_buffers(student: Student) -> None:
     """The model holds the buffers of that epoch, too."""
     losses = later([5.0, 3.0, 4.0, 3.5])
     report = fitted(student, losses, patience=4)
-    _, best = plan(losses, 4)
+    best = plan(losses, 4).best
     what = f"the buffer that counts training batches, where epoch {best} is the best one"
     assert_close(entry(report, "counter"), best * STEPS, what=what)
 
@@ -204,7 +203,7 @@ def test_history(student: Student) -> None:
     report = fitted(student, val_losses, train_losses, patience=patience)
     told = "Return a dict with the lists train_loss, val_loss and val_acc."
     history = entry(report, "value", kind=dict, told=told)
-    epochs, _ = plan(val_losses, patience)
+    epochs = plan(val_losses, patience).epochs
     means = [fmean(train_losses[i * STEPS : (i + 1) * STEPS]) for i in range(epochs)]
     right = {
         "train_loss": [mean + HOOK for mean in means],
@@ -237,11 +236,10 @@ def test_scheduler(student: Student) -> None:
 def test_calls(student: Student) -> None:
     """Each epoch trains on each training batch once, then evaluates each validation batch once."""
     report = fitted(student, [5.0, 4.0, 3.0])
-    training = [[True, True, True, first] for first in (1, 4)]
-    validation = [[False, False, False, first] for first in (7, 11)]
-    assert_equal(entry(report, "calls"), (training + validation) * 3, what=CALLS)
+    calls = calls_in(True, TRAIN_FIRST) + calls_in(False, VAL_FIRST)
+    assert_equal(entry(report, "calls"), calls * 3, what=CALLS)
     what = "the list of the passes over the loaders (first row), both once an epoch"
-    assert_equal(entry(report, "passes"), [1, 7] * 3, what=what)
+    assert_equal(entry(report, "passes"), [TRAIN_FIRST[0], VAL_FIRST[0]] * 3, what=what)
 
 
 @pytest.mark.points(2)
@@ -250,7 +248,7 @@ def test_calls(student: Student) -> None:
 @pytest.mark.hint("Check epochs and patience before the first epoch.")
 def test_errors(student: Student) -> None:
     """An epochs or patience below 1 is a ValueError that names it, before anything is trained."""
-    model = student.made("scripted", [2.0], [2.0, 1.0], 1)
+    model = student.made("scripted")
     loader = student.made("loader", new_batches([2, 1]))
     given = (model, loader, loader, student.made("loss"), student.made("sgd", model))
     bad: dict[str, Any] = {"epochs": [(*given, 0)], "patience": [(*given, 2, 0)]}
@@ -265,7 +263,7 @@ def test_errors(student: Student) -> None:
 def new_batches(
     rows: list[int], first: int = 1, begin: Tensor | None = None, extra: Tensor | None = None
 ) -> list[tuple[Tensor, Tensor]]:
-    """Batches of so many rows for the probe's model, of which `first` is the number of the first one."""
+    """Batches of so many rows for the probe's model, numbered from `first` on."""
     count = sum(rows)
     numbers = torch.arange(first, first + count)
     targets = torch.arange(count) % 3 + 1
@@ -280,6 +278,12 @@ def new_batches(
 def new_slope() -> float:
     """By how much a step with a rate of 1 moves a weight; its multiples are exact."""
     return random.randint(17, 63) / 16
+
+
+def calls_in(training: bool, first_rows: list[int]) -> list[dict[str, Any]]:
+    """How the model should be called in one mode for batches that begin with these rows."""
+    mode = {"training": [training, training], "autograd": training}
+    return [{**mode, "first row": first} for first in first_rows]
 
 
 def train(student: Student, model: Any, batches: Any) -> Any:
@@ -309,15 +313,15 @@ def fitted(
 ) -> Any:
     """A report of fit with these validation losses, and with a scheduler if there is a factor.
 
-    Its weights count steps.
+    Its `weight` is the number of steps, its `rate` the sum of their rates that the scheduler changes.
     """
     if train_losses is None:
         train_losses = [100.0 - i for i in range(STEPS * len(losses))]
     val_losses = [START, *(loss - HOOK for loss in losses)]
     slope = new_slope()
     model = student.made("scripted", train_losses, val_losses, STEPS, slope)
-    train_loader = student.made("loader", new_batches(TRAIN_ROWS))
-    val_loader = student.made("loader", new_batches(VAL_ROWS, sum(TRAIN_ROWS) + 1, BEGIN))
+    train_loader = student.made("loader", new_batches(TRAIN_ROWS, TRAIN_FIRST[0]))
+    val_loader = student.made("loader", new_batches(VAL_ROWS, VAL_FIRST[0], BEGIN))
     optimizer = student.made("sgd", model)
     if factor is not None:
         options["scheduler"] = student.made("scheduler", optimizer, factor)
@@ -333,8 +337,15 @@ def later(losses: list[float]) -> list[float]:
     return [100.0 - epoch for epoch in range(random.randint(0, 2))] + losses
 
 
-def plan(losses: list[float], patience: int) -> tuple[int, int]:
+class Plan(NamedTuple):
     """How many epochs run, and the number of the one whose weights are kept, from 1."""
+
+    epochs: int
+    best: int
+
+
+def plan(losses: list[float], patience: int) -> Plan:
+    """What fit should do with these validation losses."""
     lowest, best, waited = inf, None, 0
     for epoch, loss in enumerate(losses, 1):
         if isfinite(loss) and loss < lowest:
@@ -343,22 +354,20 @@ def plan(losses: list[float], patience: int) -> tuple[int, int]:
             waited += 1
         if waited == patience:
             break
-    return epoch, best or epoch
+    return Plan(epoch, best or epoch)
 
 
 def check_epochs(report: Any, losses: list[float], patience: int) -> None:
     """The number of epochs that ran is right, by the passes over the training loader."""
-    epochs, _ = plan(losses, patience)
     passes = entry(report, "passes", kind=list)
-    ran = sum(laws.same(first, 1) for first in passes)
+    ran = sum(laws.same(first, TRAIN_FIRST[0]) for first in passes)
     what = f"the number of epochs for the validation losses {losses} and patience={patience}"
-    assert_equal(ran, epochs, what=what)
+    assert_equal(ran, plan(losses, patience).epochs, what=what)
 
 
 def check_kept(report: Any, losses: list[float], patience: int) -> None:
     """The model holds the weights of its best epoch."""
-    _, best = plan(losses, patience)
     epoch = entry(report, "weight", kind=(int, float)) / STEPS
     where = f"for the validation losses {losses} and patience={patience}"
     what = f"the number of the epoch, from 1, of which the model holds the weights {where}"
-    assert_close(epoch, float(best), what=what)
+    assert_close(epoch, float(plan(losses, patience).best), what=what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -16,18 +16,26 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
 
-Setting = tuple[int, int, float]  # total_steps, warmup_steps, min_factor
 Batch = tuple[Tensor, Tensor]
 
 ACCURACY: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}
 FAR = 10**6 + 1
 
-# The training: rates of the groups of weight and bias, epochs of two calls over four batches.
+# The training: rates of the groups of weight and bias, rows of the batches, epochs of two calls.
 RATES, MOMENTUM = [0.08, 0.05], 0.9
 ROWS = (4, 2, 5, 1)
 EPOCHS = [2, 1]
 STEPS = len(ROWS) * sum(EPOCHS)
-STALE = 50.0
+OLD_GRADIENT = 50.0
+HOOK = 0.25  # what a hook of the network adds to its outputs
+
+
+class Schedule(NamedTuple):
+    """The arguments of a schedule, after the step or the optimizer."""
+
+    total_steps: int
+    warmup_steps: int = 0
+    min_factor: float = 0.0
 
 
 # --- warmup_cosine -------------------------------------------------------------------------------
@@ -38,8 +46,8 @@ STALE = 50.0
 @pytest.mark.hint("progress = (step - warmup_steps) / (total_steps - warmup_steps), from 0 to 1.")
 def test_factors(student: Student) -> None:
     """The factor grows up to 1 in the warm-up, and falls from there to min_factor as a cosine does."""
-    for setting in [*new_settings(), (9, 1, near(0.5))]:
-        check_factors(student, setting, range(setting[0]))
+    for schedule in [*new_schedules(), Schedule(9, 1, near(0.5))]:
+        check_factors(student, schedule, range(schedule.total_steps))
 
 
 @pytest.mark.points(4)
@@ -47,8 +55,9 @@ def test_factors(student: Student) -> None:
 @pytest.mark.hint("if step >= total_steps: return min_factor")
 def test_end(student: Student) -> None:
     """From total_steps on the factor is min_factor, however far the step."""
-    for setting in new_settings():
-        check_factors(student, setting, [*range(setting[0], 3 * setting[0]), FAR])
+    for schedule in new_schedules():
+        total = schedule.total_steps
+        check_factors(student, schedule, [*range(total, 3 * total), FAR])
 
 
 @pytest.mark.points(2)
@@ -57,12 +66,15 @@ def test_end(student: Student) -> None:
 def test_edges(student: Student) -> None:
     """A factor is a Python number, also without a warm-up or a cosine, and for a min_factor of 0 or 1."""
     low = near(0.25)
-    for setting in [(6, 0, low), (5, 5, low), (1, 1, low), (6, 2, 1.0), (6, 2, 0.0)]:
-        check_factors(student, setting, range(setting[0] + 1))
-    calls: list[Any] = [(4, 9), (4, 9, 3), (8, 9)]
-    for call in calls:
-        value = student.function("warmup_cosine")(*call)
-        assert_close(value, factor(*call), what=f"warmup_cosine{call}", **ACCURACY)
+    for arguments in [(6, 0, low), (5, 5, low), (1, 1, low), (6, 2, 1.0), (6, 2, 0.0)]:
+        schedule = Schedule(*arguments)
+        check_factors(student, schedule, range(schedule.total_steps + 1))
+    # One by one, and with defaults: check_factors takes a tensor for a number.
+    calls: list[tuple[int, ...]] = [(4, 9), (4, 9, 3), (8, 9)]
+    for step, *given in calls:
+        value = student.function("warmup_cosine")(step, *given)
+        what = f"warmup_cosine{(step, *given)}"
+        assert_close(value, factor(step, Schedule(*given)), what=what, **ACCURACY)
 
 
 @pytest.mark.points(2)
@@ -88,13 +100,13 @@ def test_factor_errors(student: Student) -> None:
 @pytest.mark.hint("LambdaLR(optimizer, function): function(step) is a factor, not a rate.")
 def test_rates(student: Student) -> None:
     """Each group has its own base rate times the factor of the scheduler steps so far."""
-    setting, steps, bases = (11, 3, near(0.2)), 14, new_bases()
-    report = student.run("rates", bases, steps, *setting)
+    schedule, bases, steps = Schedule(11, 3, near(0.2)), new_bases(), 14
+    report = student.run("rates", schedule, bases, steps)
     told = "The result is no torch.optim.lr_scheduler.LambdaLR."
     assert entry(report, "is LambdaLR") is True, told
     assert_close(
         entry(report, "rates"),
-        rates(bases, own_factors(student, setting), 0, steps),
+        right_rates(student, schedule, bases, range(steps + 1)),
         what=f"the list of the rates of groups with the base rates {bases}",
         **ACCURACY,
     )
@@ -104,10 +116,10 @@ def test_rates(student: Student) -> None:
 @pytest.mark.hint("The defaults stand in the signature of the stub.")
 def test_defaults(student: Student) -> None:
     """Without more arguments there is no warm-up, and the rate falls to 0."""
-    bases = new_bases()
+    bases, steps = new_bases(), 8
     assert_close(
-        entry(student.run("rates", bases, 8, 5), "rates"),
-        rates(bases, own_factors(student, (5, 0, 0.0)), 0, 8),
+        entry(student.run("rates", [5], bases, steps), "rates"),
+        right_rates(student, Schedule(5), bases, range(steps + 1)),
         what="the list of the rates with warmup_cosine_scheduler(optimizer, 5)",
         **ACCURACY,
     )
@@ -220,8 +232,12 @@ def near(value: float) -> float:
     return round(value * random.uniform(1, 1.2), 4)
 
 
-def new_settings() -> list[Setting]:
-    return [(11, 3, near(0.2)), (20, 7, near(0.05)), (30, 29, near(0.1))]
+def new_schedules() -> list[Schedule]:
+    return [
+        Schedule(11, 3, near(0.2)),
+        Schedule(20, 7, near(0.05)),
+        Schedule(30, 29, near(0.1)),
+    ]
 
 
 def new_bases() -> list[float]:
@@ -229,59 +245,62 @@ def new_bases() -> list[float]:
     return [near(0.6), near(0.25), near(1.5)]
 
 
-def factor(step: int, total_steps: int, warmup_steps: int = 0, min_factor: float = 0.0) -> float:
+def factor(step: int, schedule: Schedule) -> float:
     """What warmup_cosine should give."""
-    if step < warmup_steps:
-        return (step + 1) / warmup_steps
-    if step >= total_steps:
-        return min_factor
-    progress = (step - warmup_steps) / (total_steps - warmup_steps)
-    return min_factor + (1 - min_factor) * (1 + math.cos(math.pi * progress)) / 2
+    total, warmup, low = schedule
+    if step < warmup:
+        return (step + 1) / warmup
+    if step >= total:
+        return low
+    progress = (step - warmup) / (total - warmup)
+    return low + (1 - low) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def factors_at(student: Student, setting: Setting, steps: Sequence[int]) -> list[Any]:
+def factors_at(student: Student, schedule: Schedule, steps: Sequence[int]) -> list[Any]:
     """The student's factors; that they have to be Python numbers is the affair of test_edges."""
-    found = entry(student.run("factors", list(steps), *setting), kind=list, count=len(steps))
-    for i, value in enumerate(found):
-        if isinstance(value, Tensor) and value.numel() == 1:
-            found[i] = value.item()
-    return list(found)
+    report = student.run("factors", schedule, list(steps))
+    return [
+        value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+        for value in entry(report, kind=list, count=len(steps))
+    ]
 
 
-def check_factors(student: Student, setting: Setting, steps: Sequence[int]) -> None:
-    total, warmup, low = setting
+def check_factors(student: Student, schedule: Schedule, steps: Sequence[int]) -> None:
+    total, warmup, low = schedule
     what = f"the list of the factors at the steps {steps[0]} to {steps[-1]} "
     what += f"with total_steps={total}, warmup_steps={warmup}, min_factor={low}"
-    right = [factor(step, *setting) for step in steps]
-    assert_close(factors_at(student, setting, steps), right, what=what, **ACCURACY)
+    right = [factor(step, schedule) for step in steps]
+    assert_close(factors_at(student, schedule, steps), right, what=what, **ACCURACY)
 
 
-def own_factors(student: Student, setting: Setting) -> list[float]:
+def own_factors(student: Student, schedule: Schedule) -> list[float]:
     """The student's own factors, so that a mistake in them costs no points twice.
 
     Where they are no schedule (not in 0..2, or all alike), the right ones.
     """
-    steps = range(setting[0] + 20)
-    found = factors_at(student, setting, steps)
-    numbers = [float(value) for value in found if isinstance(value, (int, float))]
-    schedule = [value for value in numbers if 0 <= value <= 2]
-    if len(schedule) == len(steps) and len(set(schedule)) > 4:
-        return schedule
-    return [factor(step, *setting) for step in steps]
+    steps = range(schedule.total_steps + 20)
+    found = factors_at(student, schedule, steps)
+    usable = all(isinstance(value, (int, float)) and 0 <= value <= 2 for value in found)
+    if usable and len(set(found)) > 4:
+        return [float(value) for value in found]
+    return [factor(step, schedule) for step in steps]
 
 
-def rates(bases: list[float], factors: list[float], first: int, steps: int) -> list[list[float]]:
-    """The rates of each group at the step `first` and after each of so many steps more."""
-    return [[base * factors[first + i] for base in bases] for i in range(steps + 1)]
+def right_rates(
+    student: Student, schedule: Schedule, bases: list[float], steps: Sequence[int]
+) -> list[list[float]]:
+    """The rates of all groups at each of these steps, by the student's own factors."""
+    factors = own_factors(student, schedule)
+    return [[base * factors[step] for base in bases] for step in steps]
 
 
-def check_resumed(student: Student, way: str) -> None:
-    """A schedule that is resumed in this way, in the warm-up and behind it, goes on with its rates."""
-    bases, setting, steps = new_bases(), new_settings()[0], 8
+def check_resumed(student: Student, probe: str) -> None:
+    """A schedule that this probe resumes, in the warm-up and behind it, goes on with its rates."""
+    bases, schedule, steps = new_bases(), new_schedules()[0], 8
     for done in (2, 6):
         assert_close(
-            student.run(way, bases, done, steps, *setting),
-            rates(bases, own_factors(student, setting), done, steps),
+            student.run(probe, schedule, bases, done, steps),
+            right_rates(student, schedule, bases, range(done, done + steps + 1)),
             what=f"the list of the rates after a resume at step {done}",
             **ACCURACY,
         )
@@ -308,7 +327,7 @@ def training_of(
     student: Student, factors: list[float], start: list[Tensor], training: Sequence[str] = ()
 ) -> tuple[Made, Made, Made]:
     """The probe's network, its optimizer, and a scheduler with these factors."""
-    model = student.made("network", *start, STALE, list(training))
+    model = student.made("network", *start, OLD_GRADIENT, list(training))
     sgd = student.made("sgd", model, RATES, MOMENTUM)
     return model, sgd, student.made("scheduler", sgd, factors)
 
@@ -330,15 +349,15 @@ def parameters_after(
 ) -> list[Tensor]:
     """Weight and bias as they should be after all steps."""
     weight, bias = (tensor.clone().requires_grad_() for tensor in start)
-    speeds = [torch.zeros_like(tensor) for tensor in start]
+    velocities = [torch.zeros_like(tensor) for tensor in start]
     for step in range(STEPS):
         # Each pass of the probe's loader begins one batch later.
         epoch, place = divmod(step, len(batches))
         inputs, targets = batches[(epoch + place) % len(batches)]
-        loss = F.mse_loss(F.linear(inputs, weight, bias) + 0.25, targets)
+        loss = F.mse_loss(F.linear(inputs, weight, bias) + HOOK, targets)
         gradients = torch.autograd.grad(loss, [weight, bias])
         with torch.no_grad():
-            for i, parameter in enumerate((weight, bias)):
-                speeds[i] = MOMENTUM * speeds[i] + gradients[i]
-                parameter.sub_(RATES[i] * factors[step] * speeds[i])
+            for i, parameter in enumerate((weight, bias)):  # as SGD does it
+                velocities[i] = MOMENTUM * velocities[i] + gradients[i]
+                parameter.sub_(RATES[i] * factors[step] * velocities[i])
     return [weight.detach(), bias.detach()]
