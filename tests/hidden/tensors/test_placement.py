@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,8 +16,10 @@ from grader.sandbox.wire.values import Made
 
 # The tensors that a model of the probe holds: the kind of each, by its dotted name.
 Held = dict[str, str]
-FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-OTHER = (torch.int64, torch.uint8, torch.bool, torch.complex64)
+# The dtypes of most batches, and further ones: floating-point ones, and others.
+COMMON_FLOATING, COMMON_OTHER = (torch.float32, torch.float64), (torch.int64,)
+RARE_FLOATING = (torch.float16, torch.bfloat16)
+RARE_OTHER = (torch.uint8, torch.bool, torch.complex64)
 # The kinds of tensors that a model of the probe may hold. .to() moves what is registered ("cache" is a buffer
 # that is not persistent) and leaves behind what is plain.
 REGISTERED = ("parameter", "frozen", "buffer", "cache")
@@ -74,18 +76,24 @@ def test_named_tuples(student: Student) -> None:
     check_moved(student, [student.made("sample", [x], y)], [Sample([on_meta[0]], on_meta[1])])
 
 
-@pytest.mark.points(36)
+@pytest.mark.points(30)
 @pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
 @pytest.mark.hint("Cast only where tensor.is_floating_point(): a label has to stay an integer.")
 def test_dtype(student: Student) -> None:
-    """Floating-point tensors are cast to dtype; integer, bool and complex ones keep theirs."""
-    x, numbers = torch.randn(3), of_every_dtype()
-    for dtype in (torch.float64, torch.bfloat16):
-        floating = {str(old): numbers[str(old)].to(dtype) for old in FLOATING}
-        right = [x.to(dtype), {**numbers, **floating}]
-        cast = student.function("to_device")([x, numbers], "cpu", made_dtype(student, dtype))
-        assert_close(cast, right, what=f"the batch cast to {dtype}")
+    """Floating-point tensors are cast to dtype, in containers, too; integer labels keep theirs."""
+    check_cast(student, COMMON_FLOATING, COMMON_OTHER)
+
+
+@pytest.mark.points(6)
+@pytest.mark.requires("test_dtype")
+@pytest.mark.place("to_device")
+@pytest.mark.hint(
+    "Ask tensor.is_floating_point(), which is False for bool and for complex numbers."
+)
+def test_dtype_of_any_tensor(student: Student) -> None:
+    """float16 and bfloat16 tensors are cast, too; uint8, bool and complex ones keep their dtype."""
+    check_cast(student, RARE_FLOATING, RARE_OTHER)
 
 
 @pytest.mark.requires("test_moves")
@@ -93,7 +101,7 @@ def test_dtype(student: Student) -> None:
 @pytest.mark.hint("Without a dtype only the device changes.")
 def test_no_dtype(student: Student) -> None:
     """Without a dtype, and with None, every dtype is kept."""
-    numbers = of_every_dtype()
+    numbers = numbers_of(COMMON_FLOATING + COMMON_OTHER + RARE_FLOATING + RARE_OTHER)
     to_device = student.function("to_device")
     for moved in (to_device(numbers, "cpu"), to_device(numbers, "cpu", None)):
         assert_close(moved, numbers, what="the batch without a dtype")
@@ -275,10 +283,22 @@ def check_moved(student: Student, batch: Any, right: Any, *, device: Any = "meta
     assert_equal(student.run("moved", batch, device), repr(right), what="the batch on meta")
 
 
-def of_every_dtype() -> dict[str, Tensor]:
+def numbers_of(dtypes: Iterable[torch.dtype]) -> dict[str, Tensor]:
     """A tensor of each dtype, by its name, with values that are drawn."""
     numbers = torch.randint(9, (6,)) / 2
-    return {str(dtype): numbers.to(dtype) for dtype in FLOATING + OTHER}
+    return {str(dtype): numbers.to(dtype) for dtype in dtypes}
+
+
+def check_cast(
+    student: Student, floating: Sequence[torch.dtype], others: Sequence[torch.dtype]
+) -> None:
+    """In a batch of all these dtypes the floating-point tensors are cast, and no other ones."""
+    x, numbers = torch.randn(3), numbers_of([*floating, *others])
+    for dtype in (torch.float64, torch.bfloat16):
+        cast = {str(old): numbers[str(old)].to(dtype) for old in floating}
+        right = [x.to(dtype), {**numbers, **cast}]
+        batch = student.function("to_device")([x, numbers], "cpu", made_dtype(student, dtype))
+        assert_close(batch, right, what=f"the batch cast to {dtype}")
 
 
 def new_model(kinds: Iterable[str]) -> Held:
