@@ -15,9 +15,8 @@ from grader.judge.student import Student
 
 DTYPES = (torch.float64, torch.float32)
 CLASSES = 4
-# Outputs of a model, and whether they look like probabilities, by what they are.
-Outputs = dict[str, tuple[Tensor, bool]]
-
+DEFAULT_IGNORED = -100
+# Logits and targets, by how the logits lie.
 LARGE = {
     "the target's not the least": ([[1e4, 9999.0, 1e4], [-50.0, 9e3, 8.9e3]], [1, 1]),
     "the target's far below": ([[1e4, -1e4, 30.0], [1e4, 9e3, -1e4]], [1, 2]),
@@ -68,17 +67,12 @@ def test_smoothing(student: Student) -> None:
 @pytest.mark.hint("kept = targets != ignore_index, and nothing else of the other rows anywhere.")
 def test_ignored(student: Student) -> None:
     """Rows whose target is ignore_index, which may be a class, add nothing, whatever else is asked."""
-    logits, targets = new_batch()
-    targets[[1, 4]] = -100  # the default
-    check_loss(student, logits, targets)
+    check_loss(student, *new_batch_with(DEFAULT_IGNORED))
     for ignored in (2, 0, 9, -1):
-        logits, targets = new_batch()
-        targets[[1, 4]] = ignored
-        check_loss(student, logits, targets, ignore_index=ignored)
-    options = {"ignore_index": -1, "weight": new_weight(), "label_smoothing": 0.3}
-    check_loss(student, logits, targets, **options)
-    logits, targets = new_batch()
-    check_loss(student, logits, targets, **{**options, "ignore_index": 2})
+        check_loss(student, *new_batch_with(ignored), ignore_index=ignored)
+    options: dict[str, Any] = {"weight": new_weight(), "label_smoothing": 0.3}
+    for ignored in (-1, 2):
+        check_loss(student, *new_batch_with(ignored), ignore_index=ignored, **options)
 
 
 @pytest.mark.points(2)
@@ -88,7 +82,7 @@ def test_ignored(student: Student) -> None:
 def test_nothing_kept(student: Student) -> None:
     """Where no row is kept the loss is NaN: all are ignored, or there is none."""
     for rows in (3, 0):
-        logits, targets = torch.randn(rows, CLASSES), torch.full((rows,), -100)
+        logits, targets = torch.randn(rows, CLASSES), torch.full((rows,), DEFAULT_IGNORED)
         check_loss(student, logits, targets)
 
 
@@ -110,8 +104,9 @@ def test_large_logits(student: Student) -> None:
             logits = torch.tensor(rows, dtype=dtype, requires_grad=True)
             targets = torch.tensor(classes)
             loss = loss_of(student, logits, targets)
-            what = f"the loss of {str(dtype)[6:]} logits, {name},"
+            what = f"the loss of {name_of(dtype)} logits, {name},"
             laws.check_large_inputs(loss, {"logits": logits}, what=what, why=why)
+            # What is right is computed in float64.
             exact = torch.tensor(rows, dtype=torch.float64, requires_grad=True)
             right = F.cross_entropy(exact, targets)
             assert_close(loss.detach(), right.detach().to(dtype), what=what, **tolerances)
@@ -126,10 +121,9 @@ def test_large_logits(student: Student) -> None:
 @pytest.mark.hint("Stay in the graph: no detach, no .item(), no NumPy, no tensor made of numbers.")
 def test_gradients(student: Student) -> None:
     """Gradients reach the logits, and are zero in the ignored rows."""
-    more: dict[str, Any] = {"weight": new_weight(), "ignore_index": 2, "label_smoothing": 0.3}
+    more: dict[str, Any] = {"weight": new_weight(), "label_smoothing": 0.3, "ignore_index": 2}
     for options in ({}, more):
-        logits, targets = new_batch()
-        targets[[0, 5]] = options.get("ignore_index", -100)
+        logits, targets = new_batch_with(options.get("ignore_index", DEFAULT_IGNORED))
         right = functools.partial(F.cross_entropy, target=targets, **options)
         loss = loss_of(student, logits.requires_grad_(), targets, **options)
         laws.check_gradients(loss, {"logits": logits}, right, what="the loss")
@@ -142,17 +136,19 @@ def test_gradients(student: Student) -> None:
 def test_errors(student: Student) -> None:
     """Other targets outside 0..C-1 and a label_smoothing outside [0, 1] are ValueErrors."""
     logits, targets = torch.randn(3, CLASSES), torch.tensor([1, 0, 3])
-    bad_targets = [
-        {"logits": logits, "targets": torch.tensor(bad), "ignore_index": ignored}
-        for bad, ignored in (
-            ([0, -1, 2], -100),
-            ([4, 1, 2], -100),
-            ([0, 1, 1000], -1),
-            ([1, 2, -100], 0),
-        )
-    ]
-    bad_smoothing = [(logits, targets, None, smoothing) for smoothing in (-0.01, 1.01)]
-    bad: dict[str, Any] = {"targets": bad_targets, "label_smoothing": bad_smoothing}
+    targets_and_ignored = (
+        ([0, -1, 2], DEFAULT_IGNORED),
+        ([CLASSES, 1, 2], DEFAULT_IGNORED),
+        ([0, 1, 1000], -1),
+        ([1, 2, DEFAULT_IGNORED], 0),
+    )
+    bad: dict[str, Any] = {
+        "targets": [
+            {"logits": logits, "targets": torch.tensor(wrong), "ignore_index": ignored}
+            for wrong, ignored in targets_and_ignored
+        ],
+        "label_smoothing": [(logits, targets, None, wrong) for wrong in (-0.01, 1.01)],
+    }
     laws.check_errors(student, "cross_entropy", bad, fine=(logits, targets, None, 1.0))
 
 
@@ -161,9 +157,8 @@ def test_errors(student: Student) -> None:
 @pytest.mark.hint("Make new tensors: targets[ignored] = 0 writes into the caller's.")
 def test_changes_nothing(student: Student) -> None:
     """Logits, targets and weights stay as they are."""
-    logits, targets = new_batch()
-    targets[2] = -100
-    laws.check_changes_nothing(student, "cross_entropy", logits, targets, new_weight(), 0.3)
+    batch = new_batch_with(DEFAULT_IGNORED)
+    laws.check_changes_nothing(student, "cross_entropy", *batch, new_weight(), 0.3)
 
 
 @pytest.mark.requires("test_values")
@@ -198,21 +193,23 @@ def test_probabilities(student: Student) -> None:
     """True for outputs of a softmax, False for logits, outputs of a sigmoid, log-probabilities, NaN."""
     logits = 3 * torch.randn(5, CLASSES)
     centered = logits - logits.mean(1, keepdim=True) + 1 / CLASSES
-    outputs: Outputs = {
-        "equal probabilities": (torch.full((3, CLASSES), 1 / CLASSES), True),
-        "outputs of a softmax": (logits.softmax(1), True),
-        "outputs of a softmax over 1000 classes": (torch.randn(2, 1000).softmax(1), True),
-        "outputs of a softmax in float64": (logits.double().softmax(1), True),
-        "probabilities of 0 and 1": (torch.eye(CLASSES), True),
-        "logits": (logits, False),
-        "logits above 0": (logits.abs() + 0.1, False),
-        "logits whose rows sum to 1": (centered, False),
-        "outputs of a sigmoid": (logits.sigmoid(), False),
-        "log-probabilities": (logits.log_softmax(1), False),
-        "zeros": (torch.zeros(3, CLASSES), False),
-        "NaN": (logits * math.nan, False),
+    probabilities = {
+        "equal probabilities": torch.full((3, CLASSES), 1 / CLASSES),
+        "outputs of a softmax": logits.softmax(1),
+        "outputs of a softmax over 1000 classes": torch.randn(2, 1000).softmax(1),
+        "outputs of a softmax in float64": logits.double().softmax(1),
+        "probabilities of 0 and 1": torch.eye(CLASSES),
     }
-    check_looks(student, outputs)
+    others = {
+        "logits": logits,
+        "logits above 0": logits.abs() + 0.1,
+        "logits whose rows sum to 1": centered,
+        "outputs of a sigmoid": logits.sigmoid(),
+        "log-probabilities": logits.log_softmax(1),
+        "zeros": torch.zeros(3, CLASSES),
+        "NaN": logits * math.nan,
+    }
+    check_looks(student, probabilities, others)
 
 
 @pytest.mark.points(4)
@@ -222,22 +219,22 @@ def test_probabilities(student: Student) -> None:
 def test_every_row(student: Student) -> None:
     """Every single row has to be one of probabilities; without rows it is False."""
     good = torch.randn(5, 3).softmax(1)
-    outputs: Outputs = {
-        "outputs of a softmax": (good, True),
-        "no rows": (good[:0], False),
-        "rows that sum to 0.5 and 1.5": (torch.tensor([[0.2, 0.3], [0.7, 0.8]]), False),
-        "columns, not rows, that sum to 1": (torch.randn(5, 3).softmax(0), False),
+    others = {
+        "no rows": good[:0],
+        "rows that sum to 0.5 and 1.5": torch.tensor([[0.2, 0.3], [0.7, 0.8]]),
+        "columns, not rows, that sum to 1": torch.randn(5, 3).softmax(0),
+    }
+    bad_rows = {
+        "a sum of 0.6": [0.2, 0.3, 0.1],
+        "an entry below 0": [0.7, -0.1, 0.4],
+        "a NaN": [0.6, math.nan, 0.4],
     }
     for place in (0, 4):
-        for words, row in {
-            f"probabilities but for row {place}, which sums to 0.6,": [0.2, 0.3, 0.1],
-            f"probabilities but for an entry below 0 in row {place}": [0.7, -0.1, 0.4],
-            f"probabilities but for a NaN in row {place}": [0.6, math.nan, 0.4],
-        }.items():
+        for name, row in bad_rows.items():
             bad = good.clone()
             bad[place] = torch.tensor(row)
-            outputs[words] = (bad, False)
-    check_looks(student, outputs)
+            others[f"probabilities but for {name} in row {place}"] = bad
+    check_looks(student, {"outputs of a softmax": good}, others)
 
 
 @pytest.mark.points(1)
@@ -247,12 +244,10 @@ def test_every_row(student: Student) -> None:
 def test_tolerance(student: Student) -> None:
     """Sums may be off by 1e-4, entries may not be below 0."""
     below = torch.tensor([[0.5, 0.5, -1e-6], [0.2, 0.3, 0.5]])
-    outputs: Outputs = {"probabilities but for one entry, -1e-6,": (below, False)}
-    for off, right in ((8e-5, True), (-8e-5, True), (1.5e-4, False), (-1.5e-4, False)):
-        moved = torch.randn(4, 3).softmax(1)
-        moved[1] *= 1 + off
-        outputs[f"probabilities of which a row sums to {1 + off:.5f}"] = (moved, right)
-    check_looks(student, outputs)
+    what = "probabilities of which a row sums to"
+    near = {f"{what} {total}": with_row_sum(total) for total in (1.00008, 0.99992)}
+    far = {f"{what} {total}": with_row_sum(total) for total in (1.00015, 0.99985)}
+    check_looks(student, near, {"probabilities but for one entry, -1e-6,": below, **far})
 
 
 @pytest.mark.points(1)
@@ -296,6 +291,13 @@ def new_batch(rows: int = 9, classes: int = CLASSES) -> tuple[Tensor, Tensor]:
     return 2 * torch.randn(rows, classes).double(), targets
 
 
+def new_batch_with(ignored: int) -> tuple[Tensor, Tensor]:
+    """A batch in which the targets of two rows are this one, which is to be ignored."""
+    logits, targets = new_batch()
+    targets[[1, 4]] = ignored
+    return logits, targets
+
+
 def new_weight() -> Tensor:
     """A weight for each class; that of class 1, which no test ignores, is 0."""
     weight = 3 * torch.rand(CLASSES).double() + 0.1
@@ -312,21 +314,37 @@ def loss_of(student: Student, logits: Tensor, targets: Tensor, **options: Any) -
     return value
 
 
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def check_loss(student: Student, logits: Tensor, targets: Tensor, **options: Any) -> None:
     """The loss is that of PyTorch's cross_entropy with the same options."""
     value = loss_of(student, logits, targets, **options).detach()
     right = F.cross_entropy(logits, targets, **options)
-    what = f"the loss of {str(logits.dtype)[6:]} logits of shape {tuple(logits.shape)}"
+    what = f"the loss of {name_of(logits.dtype)} logits of shape {tuple(logits.shape)}"
     if options:
         what += f" with {', '.join(options)}"
     assert_close(value, right, what=what)
 
 
-def check_looks(student: Student, outputs: Outputs) -> None:
-    """Ask in a drawn order, so that no list of answers fits."""
-    answers = {}
-    for name in random.sample(list(outputs), len(outputs)):
-        tensor, _ = outputs[name]
-        answers[name] = student.function("looks_like_probabilities")(tensor)
-    for name, (_, right) in outputs.items():
-        assert_equal(answers[name], right, what=f"the answer for {name}")
+def with_row_sum(total: float) -> Tensor:
+    """Probabilities, but for one row that sums to this number."""
+    outputs = torch.randn(4, 3).softmax(1)
+    outputs[1] *= total
+    return outputs
+
+
+def check_looks(
+    student: Student, probabilities: dict[str, Tensor], others: dict[str, Tensor]
+) -> None:
+    """The answer is True for these probabilities, and False for all other outputs; both by what they are.
+
+    The questions come in a drawn order, so that no list of answers fits.
+    """
+    outputs = {**probabilities, **others}
+    looks_like_probabilities = student.function("looks_like_probabilities")
+    order = random.sample(list(outputs), len(outputs))
+    answers = {name: looks_like_probabilities(outputs[name]) for name in order}
+    for name in outputs:
+        assert_equal(answers[name], name in probabilities, what=f"the answer for {name}")
