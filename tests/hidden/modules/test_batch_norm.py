@@ -182,7 +182,7 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.hint("(x - mean).square().mean(dims), not x.square().mean(dims) - mean.square().")
 def test_far_from_zero(student: Student) -> None:
     """Where data lie far from zero the variance keeps its digits, also in running_var."""
-    layer, right = student.module("BatchNorm1d", 3).double(), nn.BatchNorm1d(3).double()
+    layer, right = new_layers(student, ())
     x = standard(randn(256, 3)) + FAR
     assert_close(layer(x), right(x), what=f"the output for x near {FAR:g}", rtol=0.0, atol=0.01)
     after = buffers_after(student, layer, x)["running_var"]
@@ -303,17 +303,21 @@ def parameters_of(module: Any) -> dict[str, Tensor]:
 def new_layers(
     student: Student, names: Sequence[str] = (*AFFINE, *RUNNING), **options: Any
 ) -> tuple[Any, nn.BatchNorm1d]:
-    """A layer of the student's and one of PyTorch's in float64, with the same random numbers under `names`."""
+    """A layer of the student's and one of PyTorch's in float64, with the same random numbers under `names`.
+
+    The rest is as it should begin: whether it does, and whether the layer has all of them, is another test.
+    """
     layer = student.module("BatchNorm1d", 3, **options).double()
     right = nn.BatchNorm1d(3, **options).double()
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
     values = {"weight": randn(3), "bias": randn(3), "running_mean": randn(3)}
     values["running_var"] = torch.rand(3).double() + 0.5
-    for name in names:
-        # That the layer has all of them is another test: what it lacks is here as it begins.
+    state = right.state_dict()
+    for name, value in values.items():
         if name in own and own[name].shape == (3,):
-            own[name].data.copy_(values[name])
-            right.state_dict()[name].copy_(values[name])
+            if name in names:
+                state[name].copy_(value)
+            own[name].data.copy_(state[name])
     return layer, right
 
 
