@@ -11,6 +11,8 @@ from torch import Tensor
 
 Tensors = dict[str, Tensor]
 
+PARAMETERS = "abcd"  # of the losses; their leaf x is none
+
 
 def nodes(module: Any, texts: list[str], values: Tensors) -> list[Any]:
     """What graph_nodes says of the output of each of these expressions."""
@@ -63,7 +65,7 @@ def losses(module: Any, values: Tensors) -> list[Tensor]:
 
 
 def losses_of(leaves: Tensors) -> list[Tensor]:
-    """Three losses that share parts: none reaches d, and x is no parameter."""
+    """Three losses that share parts: none reaches d."""
     hidden = (leaves["x"] @ leaves["a"]).tanh()
     return [
         (hidden * leaves["b"]).sum(),
@@ -77,11 +79,11 @@ def separated(module: Any, values: Tensors, grads: Tensors) -> dict[str, Any]:
     live = leaves_of(values)
     for name, grad in grads.items():
         live[name].grad = grad.clone()
-    parameters = [live[name] for name in "abcd"]
+    parameters = [live[name] for name in PARAMETERS]
     answer = module.separate_gradients(losses_of(live), parameters)
     return {
         "answer": answer,
-        "requires_grad": [gradient.requires_grad for row in answer for gradient in row],
+        "requires_grad": [[gradient.requires_grad for gradient in row] for row in answer],
         "grads": {name: leaf.grad for name, leaf in live.items()},
     }
 
@@ -89,14 +91,14 @@ def separated(module: Any, values: Tensors, grads: Tensors) -> dict[str, Any]:
 def of_a_generator(module: Any, values: Tensors) -> Any:
     """The gradients of the losses for parameters that come from a generator."""
     live = leaves_of(values)
-    return module.separate_gradients(losses_of(live), (live[name] for name in "abcd"))
+    return module.separate_gradients(losses_of(live), (live[name] for name in PARAMETERS))
 
 
 def backward_after_separating(module: Any, values: Tensors) -> Any:
     """The gradient of a after the caller's own backward passes, the last loss first."""
     live = leaves_of(values)
     first, second, third = losses_of(live)
-    module.separate_gradients([first, second, third], [live[name] for name in "abcd"])
+    module.separate_gradients([first, second, third], [live[name] for name in PARAMETERS])
     third.backward(retain_graph=True)
     second.backward(retain_graph=True)
     first.backward()

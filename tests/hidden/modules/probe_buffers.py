@@ -29,10 +29,14 @@ def values_of(layer: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in tensors_of(layer).items()}
 
 
-def places_of(layer: nn.Module) -> dict[str, list[Any]]:
-    """Device, dtype and shape of each tensor."""
+def places_of(layer: nn.Module) -> dict[str, dict[str, Any]]:
+    """Device, dtype and shape of each tensor, which may be on the device meta, without values."""
     return {
-        name: [str(tensor.device), str(tensor.dtype), list(tensor.shape)]
+        name: {
+            "device": str(tensor.device),
+            "dtype": str(tensor.dtype),
+            "shape": list(tensor.shape),
+        }
         for name, tensor in tensors_of(layer).items()
     }
 
@@ -44,12 +48,12 @@ def new(module: Any, features: int) -> dict[str, Any]:
     return {"values": values_of(layer), "learned": learned}
 
 
-def held(module: Any, x: Tensor) -> list[dict[str, str]]:
+def held(module: Any, x: Tensor) -> dict[str, dict[str, str]]:
     """How a layer holds its tensors, before a batch and after it."""
     layer = module.RunningCenter(x.shape[-1])
     before = kinds_of(layer)
     layer(x)
-    return [before, kinds_of(layer)]
+    return {"before": before, "after": kinds_of(layer)}
 
 
 def trained(module: Any, batches: list[Tensor]) -> dict[str, list[Any]]:
@@ -65,39 +69,43 @@ def trained(module: Any, batches: list[Tensor]) -> dict[str, list[Any]]:
 
 def resumed(module: Any, batches: list[Tensor]) -> dict[str, Any]:
     """A layer goes on with the last batch from the state of another one."""
-    layer = module.RunningCenter(batches[0].shape[-1])
+    first, second = (module.RunningCenter(batches[0].shape[-1]) for _ in range(2))
     for x in batches[:-1]:
-        layer(x)
-    other = module.RunningCenter(batches[0].shape[-1])
-    other.load_state_dict(layer.state_dict())
-    return continued(layer, other, batches[-1])
+        first(x)
+    second.load_state_dict(first.state_dict())
+    return both_go_on(first, second, batches[-1])
 
 
 def copied(module: Any, batches: list[Tensor]) -> dict[str, Any]:
     """A deep copy of a layer goes on with the last batch."""
-    layer = module.RunningCenter(batches[0].shape[-1])
+    first = module.RunningCenter(batches[0].shape[-1])
     for x in batches[:-1]:
-        layer(x)
-    return continued(layer, copy.deepcopy(layer), batches[-1])
+        first(x)
+    return both_go_on(first, copy.deepcopy(first), batches[-1])
 
 
-def continued(layer: nn.Module, other: nn.Module, x: Tensor) -> dict[str, Any]:
-    """The other layer after another batch, the layer before and after that, and then after the same batch."""
-    before = values_of(layer)
-    other(x)
-    after = values_of(layer)
-    layer(x)
-    return {"other": values_of(other), "before": before, "after": after, "same": values_of(layer)}
+def both_go_on(first: nn.Module, second: nn.Module, x: Tensor) -> dict[str, Any]:
+    """What each layer holds after this batch, which the second one gets first, and the other around that."""
+    before = values_of(first)
+    second(x)
+    meanwhile = values_of(first)
+    first(x)
+    return {
+        "second": values_of(second),
+        "first": values_of(first),
+        "first before": before,
+        "first meanwhile": meanwhile,
+    }
 
 
-def doubled(module: Any, x: Tensor) -> dict[str, list[Any]]:
+def doubled(module: Any, x: Tensor) -> dict[str, dict[str, Any]]:
     """Where a layer's tensors are after double() and a batch in float64."""
     layer = module.RunningCenter(x.shape[-1]).double()
     layer(x.double())
     return places_of(layer)
 
 
-def moved(module: Any, x: Tensor) -> dict[str, list[Any]]:
+def moved(module: Any, x: Tensor) -> dict[str, dict[str, Any]]:
     """Where a layer's tensors are after a batch and to("meta")."""
     layer = module.RunningCenter(x.shape[-1])
     layer(x)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, fields, laws
 from grader.judge.student import Student
 
 STATISTICS = ("batch_mean", "num_samples", "running_mean")
@@ -20,7 +20,8 @@ KINDS = {
     "num_samples": "buffer",
     "batch_mean": "non-persistent buffer",
 }
-LOOSE: Any = {"rtol": 1e-5, "atol": 1e-5}
+LOOSE: Any = {"rtol": 1e-5, "atol": 1e-5}  # a mean may be updated in float32
+FEATURES = 5
 # The ways in which the probe's modules hold tensors.
 PLAIN = ["tensor", "tensor that requires grad", "integer tensor"]
 WAYS = [
@@ -46,7 +47,7 @@ PARTS = ["encoder", "decoder", "block", "norm", "head"]
 )
 def test_kinds_of_state(student: Student) -> None:
     """scale is a parameter; the others are buffers, of which batch_mean is not saved."""
-    before, after = entry(student.run("held", torch.randn(4, 5)), kind=list, count=2)
+    before, after = fields(student.run("held", torch.randn(4, FEATURES)), "before", "after")
     what = "the dict from the tensors of a layer to their kinds"
     assert_equal(before, KINDS, what=what, ordered=False)
     assert_equal(after, KINDS, what=f"{what}, after a batch,", ordered=False)
@@ -59,8 +60,8 @@ def test_kinds_of_state(student: Student) -> None:
 )
 def test_start(student: Student) -> None:
     """A new layer has a scale of ones, means of zeros, and 0 samples."""
-    laws.check_filled(student, "RunningCenter", 5)
-    laws.check_changes_nothing(student, "RunningCenter", 5)
+    laws.check_filled(student, "RunningCenter", FEATURES)
+    laws.check_changes_nothing(student, "RunningCenter", FEATURES)
     features = random.randint(2, 40)
     report = student.run("new", features)
     values = {name: entry(report, "values", name) for name in KINDS}
@@ -111,11 +112,13 @@ def test_going_on(student: Student) -> None:
     for probe, who in [("resumed", "a layer with a loaded state"), ("copied", "a deep copy")]:
         report = student.run(probe, new_batches())
         for name in STATISTICS:
-            other, same = entry(report, "other", name), entry(report, "same", name)
-            assert_close(other, same, what=f"{name} of {who} after another batch", **LOOSE)
-            before, after = entry(report, "before", name), entry(report, "after", name)
+            # The first layer, which did not stop, is what the second one has to be.
+            second, first = entry(report, "second", name), entry(report, "first", name)
+            assert_close(second, first, what=f"{name} of {who} after another batch", **LOOSE)
+            before = entry(report, "first before", name)
+            meanwhile = entry(report, "first meanwhile", name)
             what = f"{name} of the first layer after a batch for {who}"
-            assert_equal(after, before, what=what)
+            assert_equal(meanwhile, before, what=what)
 
 
 @pytest.mark.points(4)
@@ -127,7 +130,7 @@ def test_training_result(student: Student) -> None:
     for i, x in enumerate(batches):
         # The layer's own: whether it is right is another test.
         mean = entry(report, "values", i, "running_mean")
-        mean = assert_tensor(mean, shape=(5,), what=f"running_mean after batch {i + 1}")
+        mean = assert_tensor(mean, shape=(FEATURES,), what=f"running_mean after batch {i + 1}")
         result = entry(report, "results", i)
         assert_close(result, x - mean, what=f"the result for batch {i + 1}", **LOOSE)
 
@@ -138,7 +141,7 @@ def test_training_result(student: Student) -> None:
 def test_result(student: Student) -> None:
     """In evaluation mode the result is (x - running_mean) * scale."""
     layer, state = loaded(student)
-    x = torch.randn(2, 3, 5) * 3
+    x = torch.randn(2, 3, FEATURES) * 3
     right = (x - state["running_mean"]) * state["scale"]
     assert_close(layer.eval()(x), right, what="the result in evaluation mode", **LOOSE)
 
@@ -151,7 +154,7 @@ def test_evaluation_updates_nothing(student: Student) -> None:
     """In evaluation mode nothing is updated."""
     layer, _ = loaded(student)
     call = "forward in evaluation mode"
-    x = torch.randn(3, 5)
+    x = torch.randn(3, FEATURES)
     laws.check_changes_nothing(student, layer.eval(), x, call=call, only=("module.buffers",))
 
 
@@ -161,8 +164,8 @@ def test_evaluation_updates_nothing(student: Student) -> None:
 @pytest.mark.hint("The mean of no rows is NaN: update only if there are rows.")
 def test_no_rows(student: Student) -> None:
     """An x without rows updates nothing, and gives a result of its shape."""
-    x = torch.zeros(0, 5)
-    for layer in (student.module("RunningCenter", 5), loaded(student)[0]):
+    x = torch.zeros(0, FEATURES)
+    for layer in (student.module("RunningCenter", FEATURES), loaded(student)[0]):
         result = laws.check_changes_nothing(student, layer, x, call="forward for an x without rows")
         assert_tensor(result, shape=x.shape, what="the result for an x without rows")
 
@@ -175,7 +178,7 @@ def test_statistics_are_constants(student: Student) -> None:
     _, report = trained(student)
     graph = entry(report, "graph", kind=list)
     assert_equal(graph, [], what="the list of the statistics that require a gradient")
-    x = torch.randn(4, 5, requires_grad=True)
+    x = torch.randn(4, FEATURES, requires_grad=True)
     layer, state = loaded(student)
     laws.check_gradients(layer(x), {"x": x}, lambda x: x * state["scale"])
     x.grad = None
@@ -197,8 +200,8 @@ def test_state_follows(student: Student) -> None:
         ("moved", "meta", "torch.float32", "a batch and to('meta')"),
     ]:
         places = entry(student.run(probe, x), kind=dict)
-        right = {name: [device, dtype, [features]] for name in KINDS}
-        right["num_samples"] = [device, "torch.int64", []]
+        right = {name: {"device": device, "dtype": dtype, "shape": [features]} for name in KINDS}
+        right["num_samples"] = {"device": device, "dtype": "torch.int64", "shape": []}
         # Which tensors a layer holds is another test; none of those it has stays behind.
         own = {name: place for name, place in places.items() if name in KINDS}
         what = f"the dict of device, dtype and shape of a layer's tensors after {after}"
@@ -212,13 +215,13 @@ def test_state_follows(student: Student) -> None:
 def test_forward_leaves_the_rest(student: Student) -> None:
     """x may have any strides, in float32 and float64; it, scale and the mode stay as they were."""
     layer, _ = loaded(student)
-    x = torch.randn(3, 5, requires_grad=True)
+    x = torch.randn(3, FEATURES, requires_grad=True)
     laws.check_changes_nothing(student, layer, x, call="forward", allow=("module.buffers",))
-    for layout, x in laws.layouts_of(torch.randn(3, 2, 5)).items():
+    for layout, x in laws.layouts_of(torch.randn(3, 2, FEATURES)).items():
         what = f"the result for x {layout} in memory"
         assert_close(layer(x), layer(x.contiguous()), what=what)
-    result = layer.double()(torch.randn(4, 5).double())
-    assert_tensor(result, shape=(4, 5), dtype=torch.float64, what="the result in float64")
+    result = layer.double()(torch.randn(4, FEATURES).double())
+    assert_tensor(result, shape=(4, FEATURES), dtype=torch.float64, what="the result in float64")
 
 
 # --- state_kinds and forgotten_tensors -----------------------------------------------------------
@@ -254,6 +257,7 @@ def test_forgotten(student: Student) -> None:
     told = "forgotten_tensors has to return a list of names."
     names = [str(name) for name in entry(names, kind=(list, tuple), told=told)]
     what = "the sorted list of the forgotten tensors"
+    # As text: the message about lists of different lengths shows the lengths alone.
     assert_equal(" ".join(sorted(names)), " ".join(sorted(right)), what=what)
 
 
@@ -262,7 +266,7 @@ def test_forgotten(student: Student) -> None:
 
 def new_batches() -> list[Tensor]:
     """Batches of different sizes, with one row and with several dimensions among them."""
-    shapes = [(random.randint(2, 9), 5), (5,), (3, 2, 5), (1, 5)]
+    shapes = [(random.randint(2, 9), FEATURES), (FEATURES,), (3, 2, FEATURES), (1, FEATURES)]
     return [torch.randn(shape) * 3 + 2 for shape in shapes]
 
 
@@ -280,7 +284,7 @@ def check_statistic(student: Student, name: str) -> None:
     """One statistic after each batch is right."""
     batches, report = trained(student)
     values = entry(report, "values", kind=list, count=len(batches))
-    rows = [batch.reshape(-1, 5) for batch in batches]
+    rows = [batch.reshape(-1, FEATURES) for batch in batches]
     for i, value in enumerate(values):
         so_far = torch.cat(rows[: i + 1])
         right = {
@@ -292,38 +296,36 @@ def check_statistic(student: Student, name: str) -> None:
 
 
 def loaded(student: Student) -> tuple[Any, dict[str, Tensor]]:
-    """A layer of 5 features that has seen 6 rows, and its state."""
-    layer = student.module("RunningCenter", 5)
+    """A layer that has seen 6 rows, and the values by which its result is made."""
+    layer = student.module("RunningCenter", FEATURES)
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-    assert_tensor(own.get("scale"), shape=(5,), what="the layer's scale")
+    assert_tensor(own.get("scale"), shape=(FEATURES,), what="the layer's scale")
     # What a layer lacks is another test: here it is as in a new one.
-    state = {"scale": torch.ones(5), "running_mean": torch.zeros(5)}
-    values = {name: torch.randn(5) for name in ("scale", "running_mean", "batch_mean")}
+    state = {"scale": torch.ones(FEATURES), "running_mean": torch.zeros(FEATURES)}
+    values = {name: torch.randn(FEATURES) for name in ("scale", "running_mean", "batch_mean")}
     values["num_samples"] = torch.tensor(6)
     for name, value in values.items():
         if name in own and own[name].shape == value.shape:
             own[name].data.copy_(value)
             state[name] = value
-    if "num_samples" not in state:
-        state["num_samples"] = torch.tensor(0)
     return layer, state
 
 
 def new_parts() -> dict[str, dict[str, str]]:
-    """For a module, and for one inside of another, how tensors of drawn names are held.
+    """For the probe's `holding`: how a module, "", and one deep inside of it hold tensors of drawn names.
 
-    Each name stands in both, for two ways. A plain tensor has a name that begins with an underscore.
+    Both have the same names, each held in another way, so that names have to be told apart by their dots.
     """
     names = random.sample(WORDS, len(WAYS))
     outer = dict(zip(names, WAYS, strict=True))
     inner = dict(zip(names[1:] + names[:1], WAYS, strict=True))
-    outer["_cache"] = "tensor"
+    outer["_cache"] = "tensor"  # counts, though its name begins with an underscore
     path = ".".join(random.sample(PARTS, 2))
     return {"": outer, path: inner}
 
 
 def dotted(parts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """All of them by their dotted names."""
+    """The way in which each tensor is held, by its dotted name."""
     return {
         f"{path}.{name}".lstrip("."): way
         for path, tensors in parts.items()
