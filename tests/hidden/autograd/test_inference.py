@@ -130,7 +130,7 @@ def test_evaluating_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("torch.cat of model(inputs) for inputs, _ in loader.")
 def test_predictions(student: Student) -> None:
     """The result is all outputs in order, concatenated along dimension 0, of the model's dtype."""
-    check_predictions(student, new_state(2, torch.float32), rows=[4, 4, 1])
+    check_predictions(student, new_state(2, torch.float64), rows=[4, 4, 1])
     check_predictions(student, new_state(1), rows=[2, 3], shape=[])
     check_predictions(student, new_state(2), rows=[1, 2, 3], shape=[2, 1])
 
@@ -268,7 +268,7 @@ def modes_of(training: Sequence[str]) -> dict[str, bool]:
     return {name: name in training for name in ALL}
 
 
-def new_state(width: int = 2, dtype: torch.dtype = torch.float64) -> State:
+def new_state(width: int = 2, dtype: torch.dtype = torch.float32) -> State:
     """A state of the probe's Model with so many outputs."""
     return {
         "body.0.weight": torch.randn(4, 3, dtype=dtype),
@@ -283,7 +283,7 @@ def new_state(width: int = 2, dtype: torch.dtype = torch.float64) -> State:
     }
 
 
-def new_inputs(rows: Sequence[int], dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def new_inputs(rows: Sequence[int], dtype: torch.dtype = torch.float32) -> list[Tensor]:
     return [torch.randn(count, 3, dtype=dtype) for count in rows]
 
 
