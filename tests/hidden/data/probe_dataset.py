@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-# The global seed under which make_loaders splits, and split_indices for the suite.
-STATE = 1000
+# Under this global seed make_loaders splits, and split_indices for the suite.
+GLOBAL_SEED = 1000
 
 
 def laid_out(array: Any, layout: str) -> Any:
@@ -19,7 +19,7 @@ def laid_out(array: Any, layout: str) -> Any:
         return np.repeat(array, 2, axis=0)[::2]
     if layout == "beside other columns":
         return np.concatenate([array, array], axis=1)[:, : array.shape[1]]
-    return np.asfortranarray(array)
+    return np.asfortranarray(array)  # transposed
 
 
 def as_tuple(result: Any) -> Any:
@@ -38,7 +38,7 @@ def length(module: Any, X: Any, y: Any) -> Any:
 
 def split(module: Any, *arguments: int) -> Any:
     """The split that make_loaders should make, also where it depends on the global random state."""
-    torch.manual_seed(STATE)
+    torch.manual_seed(GLOBAL_SEED)
     return module.split_indices(*arguments)
 
 
@@ -51,21 +51,22 @@ def standardized(module: Any, arrays: list[Any], layout: str) -> dict[str, Any]:
 
 
 def passes(
-    module: Any, X: Any, y: Any, arguments: list[int], plan: list[int], noise: int
+    module: Any, X: Any, y: Any, sizes_and_seed: list[int], order: list[str], global_seed: int
 ) -> list[Any]:
-    """The batches of passes over the loaders with these numbers, in this order.
+    """The batches of passes over the loaders "train", "val" and "test" in this order.
 
-    Before each pass the global random states are set anew, from `noise` on.
+    Before each pass the global random states are set anew, by `global_seed`, the number after it, and so on.
     """
-    torch.manual_seed(STATE)
-    made = list(module.make_loaders(X, y, *arguments))
-    for loader in made:
+    torch.manual_seed(GLOBAL_SEED)
+    made = module.make_loaders(X, y, *sizes_and_seed)
+    loaders = dict(zip(("train", "val", "test"), made, strict=True))
+    for loader in loaders.values():
         if getattr(loader, "num_workers", 0):  # They are free, but the sandbox is one process.
             loader.num_workers = loader.timeout = 0
     batches = []
-    for seed, number in enumerate(plan, noise):
+    for seed, name in enumerate(order, global_seed):
         torch.manual_seed(seed)
         np.random.seed(seed)
         random.seed(seed)
-        batches.append(list(made[number]))
+        batches.append(list(loaders[name]))
     return batches

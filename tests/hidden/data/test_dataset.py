@@ -15,11 +15,12 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 LAYOUTS = ("sliced", "beside other columns", "transposed")
-# Of the tables for make_loaders: 23 rows to train on, so that the last batch of five is short.
-ROWS, SIZE, VAL, TEST, SEED = 40, 5, 11, 6, 3
+# The table for make_loaders and its parts: the last training batch would be short.
+ROWS, VAL, TEST = 40, 11, 6
 TRAIN = ROWS - VAL - TEST
-SPLITS = 60
-EPOCHS = 8
+SIZE, SEED = 5, 3
+# In so many splits and epochs each row comes somewhere, if it is drawn at random.
+SPLITS, EPOCHS = 60, 8
 # The relative error that standardize may have in float32.
 LOOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 
@@ -188,7 +189,7 @@ def test_arrays_are_left_alone(student: Student) -> None:
 def test_training(student: Student) -> None:
     """Training batches have batch_size rows of the training part, shuffled anew in every epoch."""
     part = split(student, VAL, TEST)[0]
-    epochs = rows_of_passes(student, [0] * EPOCHS, SIZE)
+    epochs = rows_of_passes(student, ["train"] * EPOCHS)
     laws.check_epochs(epochs, part, batch_size=SIZE, shuffled=True, drop_last=True)
     batches = {tuple(sorted(batch)) for epoch in epochs for batch in epoch}
     told = "The same rows are together in every epoch: shuffle the rows, not the batches."
@@ -204,13 +205,14 @@ def test_evaluation(student: Student) -> None:
     """Validation and test loaders yield every row of their part once, in the same order in each pass."""
     for val, test in ((VAL, TEST), (3, 0), (0, 0)):
         parts = split(student, val, test)
-        passes = rows_of_passes(student, [1, 2, 0, 1, 2], SIZE, val, test)
-        first, others, _, again, others_again = map(flattened, passes)
+        order = ["val", "test", "train", "val", "test"]
+        passes = rows_of_passes(student, order, val=val, test=test)
+        val_rows, test_rows, _, val_again, test_again = map(flattened, passes)
         what = "the sorted list of the rows that the {} loader yields"
-        assert_equal(sorted(first), parts[1], what=what.format("validation"))
-        assert_equal(sorted(others), parts[2], what=what.format("test"))
+        assert_equal(sorted(val_rows), parts[1], what=what.format("validation"))
+        assert_equal(sorted(test_rows), parts[2], what=what.format("test"))
         told = "An evaluation loader yields another order in each pass: do not shuffle."
-        assert (first, others) == (again, others_again), told
+        assert (val_again, test_again) == (val_rows, test_rows), told
 
 
 @pytest.mark.points(10)
@@ -221,14 +223,15 @@ def test_inputs(student: Student) -> None:
     train = split(student, VAL, TEST)[0]
     X = new_table(ROWS) * 3 + np.arange(ROWS)[:, None] ** 2 / 100
     y = new_classes().astype("int32")
-    table = torch.from_numpy(standardized(X[train], X)[1]).float()
+    _, table = map(torch.from_numpy, standardized(X[train], X))
     found, right = [], []
-    passes = student.run("passes", X, y, [SIZE, VAL, TEST, SEED], [0, 1, 2], 0)
+    order = ["train", "val", "test"]
+    passes = student.run("passes", X, y, [SIZE, VAL, TEST, SEED], order, 0)
     for batches in entry(passes, kind=list):
         for inputs, targets in pairs_of(batches):
             assert_tensor(targets, dtype=torch.int64, what="the targets of a batch")
             found.append(inputs)
-            right.append(table[row_numbers(targets, y)])
+            right.append(table[row_numbers(targets, y)].float())
     assert_close(found, right, what="the list of the inputs of the three loaders", **LOOSE)
 
 
@@ -238,18 +241,19 @@ def test_inputs(student: Student) -> None:
 @pytest.mark.hint("A generator for the training loader alone: torch.Generator().manual_seed(seed).")
 def test_loader_seed(student: Student) -> None:
     """The seed decides the training batches, whatever other loaders and random states do."""
-    first, again = (rows_of_passes(student, [0, 0, 0], SIZE) for _ in range(2))
+    three_epochs = ["train"] * 3
+    first, again = (rows_of_passes(student, three_epochs) for _ in range(2))
     told = "Two calls with the same arguments give other training batches: the seed has to decide."
     assert again == first, told
     told = "The global random state decides the training batches: use a generator of your own."
-    for noise in (1, 2):
-        assert rows_of_passes(student, [0, 0, 0], SIZE, noise=noise) == first, told
+    for global_seed in (1, 2):
+        assert rows_of_passes(student, three_epochs, global_seed=global_seed) == first, told
     told = "A pass over another loader changes the training batches: share no generator."
-    mixed = rows_of_passes(student, [0, 1, 0, 2, 0], SIZE)
+    mixed = rows_of_passes(student, ["train", "val", "train", "test", "train"])
     assert mixed[::2] == first, told
     # Where all rows are training rows, only the order of the batches tells.
-    one = rows_of_passes(student, [0], SIZE, val=0, test=0)
-    other = rows_of_passes(student, [0], SIZE, val=0, test=0, seed=SEED + 1)
+    one = rows_of_passes(student, ["train"], val=0, test=0)
+    other = rows_of_passes(student, ["train"], val=0, test=0, seed=SEED + 1)
     assert one != other, "Another seed gives the same training batches."
 
 
@@ -325,16 +329,16 @@ def split(student: Student, val: int, test: int) -> list[list[int]]:
 
 def rows_of_passes(
     student: Student,
-    plan: list[int],
-    size: int,
+    order: list[str],
     val: int = VAL,
     test: int = TEST,
     seed: int = SEED,
-    noise: int = 0,
+    global_seed: int = 0,
 ) -> list[list[list[int]]]:
-    """The numbers of the rows in each batch of the probe's passes over the loaders with these numbers."""
-    X, y, arguments = new_table(ROWS), new_classes(), [size, val, test, seed]
-    passes = entry(student.run("passes", X, y, arguments, plan, noise), kind=list, count=len(plan))
+    """The numbers of the rows in each batch of the probe's passes over loaders in this order."""
+    X, y = new_table(ROWS), new_classes()
+    report = student.run("passes", X, y, [SIZE, val, test, seed], order, global_seed)
+    passes = entry(report, kind=list, count=len(order))
     return [[row_numbers(targets, y) for _, targets in pairs_of(batches)] for batches in passes]
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+# Modules are made as by a function of this probe: the first argument is the student's module.
+
 
 class Counting(nn.Module):
     """x times one more than the calls so far."""
@@ -33,7 +35,7 @@ class Centered(nn.Module):
 
 
 def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Sequential:
-    """(n, 3) to (n, 4), with two norms of PyTorch's; these parts in training mode; stale gradients."""
+    """(n, 3) to (n, 4), with two norms of PyTorch's; parts in `training` train; gradients from before."""
     made = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4)).double()
     made.load_state_dict(state)
     for name, part in made.named_modules():

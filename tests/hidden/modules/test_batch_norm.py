@@ -13,15 +13,18 @@ from torch import Tensor, nn
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
 from grader.judge.student import Student
 
-randn = functools.partial(torch.randn, dtype=torch.float64)
+randn64 = functools.partial(torch.randn, dtype=torch.float64)
 AFFINE, RUNNING = ("weight", "bias"), ("running_mean", "running_var")
 BUFFERS = (*RUNNING, "num_batches_tracked")
-# In as many rows it makes no difference whether the variance is divided by m or by m - 1.
+# In so many rows it makes no difference, within LOOSE, whether the variance is divided by m or by m - 1.
 MANY = 2000
 LOOSE: Any = {"rtol": 2e-3, "atol": 2e-3}
+LOOSE_SUMS: Any = {"rtol": 1e-3, "atol": 1e-2}  # of gradients, which are sums over MANY rows
+STATISTICS: Any = {"rtol": 1e-5, "atol": 1e-6}  # of running statistics
 # Where the variance is small, eps shows.
 SPREAD = torch.tensor([2.0, 2.0, 0.02]).double()
 FAR = 1e8
+FAR_DIGITS: Any = {"rtol": 0.0, "atol": 0.01}  # a variance from squares is off by about 1 there
 # The parts of the network that are in training mode; its norms are "0" and "3".
 ALL = ["", "0", "1", "2", "3"]
 # So far are the rows of one batch from the others.
@@ -43,6 +46,7 @@ def test_state(student: Student) -> None:
     what = "the parameters of a new BatchNorm1d(3)"
     assert_equal(parameters_of(layer), parameters_of(right), what=what, ordered=False)
     buffers = dict(layer.named_buffers())
+    # Buffers that are not saved are free.
     own = {name: buffers[name] for name in BUFFERS if name in buffers}
     what = "the buffers of a new BatchNorm1d(3)"
     assert_equal(own, dict(right.named_buffers()), what=what, ordered=False)
@@ -60,8 +64,8 @@ def test_state(student: Student) -> None:
 @pytest.mark.hint("(x - mean) / sqrt(var + eps), with mean and var of each column of x.")
 def test_training(student: Student) -> None:
     """In training mode each feature of (N, C) is normalized by the mean and variance of the batch."""
-    layer, right = new_layers(student, RUNNING)
-    x = randn(MANY, 3) * torch.tensor([2.0, 1.0, 3.0]) + 4 * randn(3)
+    layer, right = new_layers(student, random=RUNNING)
+    x = randn64(MANY, 3) * torch.tensor([2.0, 1.0, 3.0]) + 4 * randn64(3)
     assert_close(layer(x), right(x), what="the output in training mode for an x (N, C)", **LOOSE)
 
 
@@ -70,8 +74,8 @@ def test_training(student: Student) -> None:
 @pytest.mark.hint("For (N, C, L) there is one mean and one variance for each of the C features.")
 def test_three_dimensions(student: Student) -> None:
     """For x of shape (N, C, L) the statistics of each feature are taken over N and L."""
-    layer, right = new_layers(student, RUNNING)
-    x = standard(randn(50, 3, 40)) + 4 * randn(3, 1)
+    layer, right = new_layers(student, random=RUNNING)
+    x = standard(randn64(50, 3, 40)) + 4 * randn64(3, 1)
     assert_close(layer(x), right(x), what="the output in training mode for an x (N, C, L)", **LOOSE)
 
 
@@ -80,8 +84,8 @@ def test_three_dimensions(student: Student) -> None:
 @pytest.mark.hint("var(correction=0), or the mean of the squared deviations.")
 def test_biased_variance(student: Student) -> None:
     """In training mode x is normalized with the biased variance of the batch."""
-    layer, right = new_layers(student, RUNNING)
-    x = standard(randn(5, 3)) + 1
+    layer, right = new_layers(student, random=RUNNING)
+    x = standard(randn64(5, 3)) + 1
     what = "the output in training mode for a batch of 5 rows"
     assert_close(layer(x), right(x), what=what, **LOOSE)
 
@@ -92,8 +96,8 @@ def test_biased_variance(student: Student) -> None:
 def test_eps(student: Student) -> None:
     """eps stands inside the root, and is 1e-5 unless another one is asked for."""
     for options in ({"eps": 0.5}, {}):
-        layer, right = new_layers(student, RUNNING, **options)
-        x = randn(MANY, 3) * SPREAD + 1
+        layer, right = new_layers(student, random=RUNNING, **options)
+        x = randn64(MANY, 3) * SPREAD + 1
         what = f"the output in training mode for eps = {right.eps:g}"
         assert_close(layer(x), right(x), what=what, **LOOSE)
 
@@ -103,8 +107,8 @@ def test_eps(student: Student) -> None:
 @pytest.mark.hint("Multiply the normalized x by weight, and add bias.")
 def test_affine(student: Student) -> None:
     """The normalized x is scaled by weight and shifted by bias, and gradients reach both."""
-    layer, right = new_layers(student, AFFINE)
-    x = standard(randn(MANY, 3)) + 1
+    layer, right = new_layers(student, random=AFFINE)
+    x = standard(randn64(MANY, 3)) + 1
     output, expected = layer(x), right(x)
     what = "the output in training mode of a layer with other weights"
     assert_close(output, expected, what=what, **LOOSE)
@@ -113,7 +117,7 @@ def test_affine(student: Student) -> None:
     own = dict(layer.named_parameters())
     gradients = {name: entry(own, name).grad for name in AFFINE}
     wanted = {name: parameter.grad for name, parameter in right.named_parameters()}
-    assert_close(gradients, wanted, what="the dict of the gradients", rtol=1e-3, atol=1e-2)
+    assert_close(gradients, wanted, what="the dict of the gradients", **LOOSE_SUMS)
 
 
 @pytest.mark.points(9)
@@ -122,12 +126,12 @@ def test_affine(student: Student) -> None:
 def test_running_statistics(student: Student) -> None:
     """In training mode the running statistics move towards the batch's, with the unbiased variance."""
     for shape in ((2, 3), (4, 3, 2)):
-        layer, right = new_layers(student, RUNNING, momentum=0.3)
-        x = randn(shape) * 2 + 1
+        layer, right = new_layers(student, random=RUNNING, momentum=0.3)
+        x = randn64(shape) * 2 + 1
         right(x)
         what = f"the dict of buffers after a pass in training mode for x of shape {shape}"
         after = buffers_after(student, layer, x)
-        assert_close(after, dict(right.named_buffers()), what=what, rtol=1e-5, atol=1e-6)
+        assert_close(after, dict(right.named_buffers()), what=what, **STATISTICS)
     xs, right = list(torch.randn(3, 4, 3)), nn.BatchNorm1d(3)
     for x in xs:
         right(x)
@@ -150,7 +154,7 @@ def test_evaluation(student: Student) -> None:
     """In evaluation mode the running statistics are used, and nothing is updated."""
     for shape in ((4, 3, 2), (1, 3), (0, 3)):
         layer, right = new_layers(student)
-        x = randn(shape) * 2 + 1
+        x = randn64(shape) * 2 + 1
         call = "forward in evaluation mode"
         output = laws.check_changes_nothing(student, layer.eval(), x, call=call)
         what = f"the output in evaluation mode for x of shape {shape}"
@@ -166,13 +170,15 @@ def test_evaluation(student: Student) -> None:
 def test_gradients(student: Student) -> None:
     """Gradients reach x, weight and bias, in training mode through the batch's statistics, too."""
     for training in (True, False):
-        layer, right = new_layers(student, RUNNING)
-        x = (standard(randn(5, 3)) + 1).requires_grad_()
-        own = {n: p for n, p in layer.named_parameters() if n in ("weight", "bias")}
+        layer, right = new_layers(student, random=RUNNING)
+        x = (standard(randn64(5, 3)) + 1).requires_grad_()
+        own = {name: p for name, p in layer.named_parameters() if name in AFFINE}
         right.train(training)
 
-        def formula(x: Tensor, *tensors: Tensor) -> Any:
-            return torch.func.functional_call(right, dict(zip(own, tensors, strict=True)), (x,))
+        def formula(x: Tensor, *parameters: Tensor) -> Any:
+            """What PyTorch's layer gives with these parameters."""
+            values = dict(zip(own, parameters, strict=True))
+            return torch.func.functional_call(right, values, (x,))
 
         laws.check_gradients(layer.train(training)(x), {"x": x, **own}, formula)
 
@@ -182,12 +188,12 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.hint("(x - mean).square().mean(dims), not x.square().mean(dims) - mean.square().")
 def test_far_from_zero(student: Student) -> None:
     """Where data lie far from zero the variance keeps its digits, also in running_var."""
-    layer, right = new_layers(student, ())
-    x = standard(randn(256, 3)) + FAR
-    assert_close(layer(x), right(x), what=f"the output for x near {FAR:g}", rtol=0.0, atol=0.01)
+    layer, right = new_layers(student, random=())
+    x = standard(randn64(256, 3)) + FAR
+    assert_close(layer(x), right(x), what=f"the output for x near {FAR:g}", **FAR_DIGITS)
     after = buffers_after(student, layer, x)["running_var"]
     what = f"running_var after an x near {FAR:g}"
-    assert_close(after, right.running_var, what=what, rtol=0.0, atol=0.01)
+    assert_close(after, right.running_var, what=what, **FAR_DIGITS)
 
 
 @pytest.mark.points(2)
@@ -199,10 +205,10 @@ def test_any_x(student: Student) -> None:
     x = torch.randn(4, 3, 4, requires_grad=True)
     laws.check_changes_nothing(student, layer, x, call="forward", allow=["buffers"])
     assert_tensor(layer(x), shape=x.shape, dtype=torch.float32)
-    layer, right = new_layers(student, RUNNING)
-    for layout, x in laws.layouts_of(randn(4, 3, 4)).items():
+    layer, right = new_layers(student, random=RUNNING)
+    for layout, x in laws.layouts_of(randn64(4, 3, 4)).items():
         assert_close(layer(x), layer(x.contiguous()), what=f"the output for x {layout} in memory")
-    x = randn(5, 3)
+    x = randn64(5, 3)
     laws.check_float64(layer(x), right(x))
 
 
@@ -216,13 +222,13 @@ def test_errors(student: Student) -> None:
     cases = [(shape, "training") for shape in wrong + too_few]
     cases += [(shape, "evaluation") for shape in wrong]
     for shape, mode in cases:
-        seen = laws.observe(student, layer.train(mode == "training"), randn(shape))
+        seen = laws.observe(student, layer.train(mode == "training"), randn64(shape))
         call = f"BatchNorm1d(3) in {mode} mode, for x of shape {shape},"
         with must_raise(ValueError, mentions="x", call=call):
             seen.checked()
         changed = [change.words for change in seen.changes()]
         assert_equal(changed, [], what=f"the list of what {call} changed before it raised")
-    laws.observe(student, layer.train(), randn(1, 3, 2)).checked()  # one row, but two values
+    laws.observe(student, layer.train(), randn64(1, 3, 2)).checked()  # one row, but two values
 
 
 @pytest.mark.requires("test_training")
@@ -243,17 +249,17 @@ def test_by_hand(student: Student) -> None:
 @pytest.mark.hint("(module(x) - torch.cat([module(batch) for ...])).abs().max().item()")
 def test_gap(student: Student) -> None:
     """The gap is the largest absolute difference, in the modes in which the module's parts are."""
-    # The largest difference is negative, and first in the middle batch, then in the last one, which is shorter.
-    for rows in (slice(3, 6), slice(6, 8)):
+    middle, last = slice(3, 6), slice(6, 8)  # of batches of 3 rows
+    for batch_far_off in (middle, last):
         x = torch.randn(8, 3)
-        x[rows] += SHIFT
+        x[batch_far_off] += SHIFT  # the largest difference is negative
         gap = student.function("batching_gap")(student.made("Centered"), x, 3)
         parts = torch.cat([centered(batch) for batch in x.split(3)])
         right = (centered(x) - parts).abs().max().item()
         assert_close(gap, right, what="the gap of a module that subtracts the mean of its batch")
     gap = student.function("batching_gap")(student.made("Centered"), x, 9)
     assert_close(gap, 0.0, what="the gap of 8 rows in batches of 9")
-    state, x = new_network_state(), randn(6, 3)
+    state, x = new_network_state(), randn64(6, 3)
     for training in (ALL, ["3"]):
         gap = student.function("batching_gap")(student.made("network", state, training), x, 2)
         right = network_gap(state, x, 2, training)
@@ -276,11 +282,11 @@ def test_gap_starts_anew(student: Student) -> None:
 def test_gap_leaves_the_module(student: Student) -> None:
     """Afterwards the module is as it was, also when it raises, and its error passes through."""
     check = functools.partial(laws.check_changes_nothing, student, "batching_gap", told=STATE)
-    check(student.made("network", new_network_state(), ["", "0"]), randn(6, 3), 2)
+    check(student.made("network", new_network_state(), ["", "0"]), randn64(6, 3), 2)
     # For the last batch, of one row, a norm in training mode raises.
     module = student.made("network", new_network_state(), ALL)
     call = "batching_gap with a module that raises"
-    check(module, randn(5, 3), 2, raises=ValueError, call=call)
+    check(module, randn64(5, 3), 2, raises=ValueError, call=call)
 
 
 @pytest.mark.points(2)
@@ -301,34 +307,35 @@ def parameters_of(module: Any) -> dict[str, Tensor]:
 
 
 def new_layers(
-    student: Student, names: Sequence[str] = (*AFFINE, *RUNNING), **options: Any
+    student: Student, *, random: Sequence[str] = (*AFFINE, *RUNNING), **options: Any
 ) -> tuple[Any, nn.BatchNorm1d]:
-    """A layer of the student's and one of PyTorch's in float64, with the same random numbers under `names`.
+    """A layer of the student's and one of PyTorch's in float64, with the same random numbers in `random`.
 
     The rest is as it should begin: whether it does, and whether the layer has all of them, is another test.
     """
     layer = student.module("BatchNorm1d", 3, **options).double()
     right = nn.BatchNorm1d(3, **options).double()
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-    values = {"weight": randn(3), "bias": randn(3), "running_mean": randn(3)}
+    values = {"weight": randn64(3), "bias": randn64(3), "running_mean": randn64(3)}
     values["running_var"] = torch.rand(3).double() + 0.5
     state = right.state_dict()
     for name, value in values.items():
         if name in own and own[name].shape == (3,):
-            if name in names:
+            if name in random:
                 state[name].copy_(value)
             own[name].data.copy_(state[name])
     return layer, right
 
 
 def standard(x: Tensor) -> Tensor:
-    """The same with mean 0 and variance 1 for each feature, so that other slips do not show."""
+    """x with mean 0 and variance 1 for each feature, so that other slips do not show."""
     dims = [0, *range(2, x.dim())]
     deviations = x - x.mean(dims, keepdim=True)
     return deviations / deviations.square().mean(dims, keepdim=True).sqrt()
 
 
 def buffers_after(student: Student, layer: Any, x: Tensor) -> dict[str, Any]:
+    """The buffers after a pass over x."""
     after = laws.observe(student, layer, x).checked().after("module", "buffers")
     return {name: entry(after, name, "values") for name in BUFFERS}
 
@@ -344,7 +351,7 @@ def new_network_state() -> dict[str, Tensor]:
         if name.endswith("running_var"):
             tensor.copy_(torch.rand(tensor.shape) + 0.5)
         elif tensor.dim():
-            tensor.copy_(randn(tensor.shape))
+            tensor.copy_(randn64(tensor.shape))
     return state
 
 
