@@ -120,13 +120,11 @@ class Leavings:
         self._before = set(self._files())
 
     def found(self) -> list[str]:
-        """The leavings, in words; an ending process has a moment to be gone."""
+        """The leavings, in words; an ending process and its folder have a moment to be gone."""
         end = time.monotonic() + _GRACE_SECONDS
-        while (left := self._processes()) and time.monotonic() < end:
+        while (words := self._words()) and time.monotonic() < end:
             time.sleep(0.02)
-        words = [f"{len(left)} processes"] if left else []
-        words += [f"the file {path}" for path in self._files() if path not in self._before]
-        return words + self._shared_memory()
+        return words
 
     def remove(self) -> None:
         """Kill and remove it."""
@@ -139,6 +137,12 @@ class Leavings:
                 with contextlib.suppress(OSError):
                     path.unlink()
         _remove_shared_memory(self._key)
+
+    def _words(self) -> list[str]:
+        left = self._processes()
+        words = [f"{len(left)} processes"] if left else []
+        words += [f"the file {path}" for path in self._files() if path not in self._before]
+        return words + self._shared_memory()
 
     def _processes(self) -> set[int]:
         return descendants() - self._known
