@@ -23,7 +23,7 @@ from grader.audit.catalogue import Proof
 
 LATE_SECONDS = 2.0
 _PR_SET_CHILD_SUBREAPER = 36
-_GRACE_SECONDS = 1.0
+_GRACE_SECONDS = 3.0
 # Where every system lets programs share files.
 _SHARED = ("tmp", "var/tmp", "dev/shm", "dev/mqueue")
 
