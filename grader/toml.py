@@ -179,8 +179,8 @@ def read_course_file(file: Path, kind: type[T], page: str) -> T:
 def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
     """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern or an enum."""
     reason = mistake.reason.rstrip(".")
-    if reason.startswith("Invalid enum value"):
-        reason += f", not one of {', '.join(map(str, _choices(kind, mistake.path)))}"
+    if reason.startswith("Invalid enum value") and (choices := _choices(kind, mistake.path)):
+        reason += f", not one of {', '.join(map(str, choices))}"
     for pattern, words in _PATTERNS.items():
         reason = reason.replace(f"`str` matching regex {pattern!r}", words)
     if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:
@@ -191,17 +191,25 @@ def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
 
 
 def _choices(kind: type, path: str) -> list[Any]:
-    """The values of the enum at a decoder's path from a struct."""
-    node: Any = msgspec.inspect.type_info(kind)
+    """The values of the enum at a decoder's path through structs and lists; empty where it leads elsewhere."""
+    types = [msgspec.inspect.type_info(kind)]
     for key, _ in _parts(path):
-        node = next(field.type for field in node.fields if field.encode_name == key)
-        # What a list has, and what may be there besides None.
-        node = getattr(node, "item_type", node)
-        if isinstance(node, msgspec.inspect.UnionType):
-            node = next(t for t in node.types if not isinstance(t, msgspec.inspect.NoneType))
-    if isinstance(node, msgspec.inspect.EnumType):
-        return [member.value for member in node.cls]
-    return list(node.values)
+        structs = [t for t in types if isinstance(t, msgspec.inspect.StructType)]
+        fields = [field for struct in structs for field in struct.fields]
+        types = [t for f in fields if f.encode_name == key for t in _alternatives(f.type)]
+    enums = [t for t in types if isinstance(t, msgspec.inspect.EnumType)]
+    literals = [t for t in types if isinstance(t, msgspec.inspect.LiteralType)]
+    values = [member.value for enum in enums for member in enum.cls]
+    return values + [value for literal in literals for value in literal.values]
+
+
+def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
+    """The types that a value, or an item of a list, may have."""
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return [t for part in kind.types for t in _alternatives(part)]
+    if isinstance(kind, msgspec.inspect.CollectionType):
+        return _alternatives(kind.item_type)
+    return [kind]
 
 
 def _id_of(text: str, table: str, number: int) -> str:

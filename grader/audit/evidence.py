@@ -23,7 +23,9 @@ from grader.audit.catalogue import Proof
 
 LATE_SECONDS = 2.0
 _PR_SET_CHILD_SUBREAPER = 36
-_GRACE_SECONDS = 3.0
+_GRACE_SECONDS = 1.0
+# The fork server removes the folder of a sandbox after its end.
+_FOLDER_SECONDS = 5.0
 # Where every system lets programs share files.
 _SHARED = ("tmp", "var/tmp", "dev/shm", "dev/mqueue")
 
@@ -120,11 +122,16 @@ class Leavings:
         self._before = set(self._files())
 
     def found(self) -> list[str]:
-        """The leavings, in words; an ending process and its folder have a moment to be gone."""
+        """The leavings, in words; ending processes have a moment to be gone, and then their folders."""
         end = time.monotonic() + _GRACE_SECONDS
-        while (words := self._words()) and time.monotonic() < end:
+        while (left := self._processes()) and time.monotonic() < end:
             time.sleep(0.02)
-        return words
+        end = time.monotonic() + _FOLDER_SECONDS
+        while not self._before.issuperset(self._in_scratch()) and time.monotonic() < end:
+            time.sleep(0.02)
+        words = [f"{len(left)} processes"] if left else []
+        words += [f"the file {path}" for path in self._files() if path not in self._before]
+        return words + self._shared_memory()
 
     def remove(self) -> None:
         """Kill and remove it."""
@@ -138,25 +145,23 @@ class Leavings:
                     path.unlink()
         _remove_shared_memory(self._key)
 
-    def _words(self) -> list[str]:
-        left = self._processes()
-        words = [f"{len(left)} processes"] if left else []
-        words += [f"the file {path}" for path in self._files() if path not in self._before]
-        return words + self._shared_memory()
-
     def _processes(self) -> set[int]:
         return descendants() - self._known
 
     def _files(self) -> list[Path]:
-        """Files under the attack's mark, and all that lies in the sandboxes' own folders."""
+        """Files under the attack's mark, and all that lies in the folders of sandboxes."""
         files = [
             path for folder in _folders() for path in _listed(folder) if self._mark in path.name
         ]
         for root in self._roots():
-            files += _listed(root / self._scratch.relative_to("/"))
             for folder in _SHARED:
                 files += [path for path in _listed(root / folder) if self._mark in path.name]
-        return files
+        return files + self._in_scratch()
+
+    def _in_scratch(self) -> list[Path]:
+        """All that lies in the sandboxes' own folders."""
+        inside = self._scratch.relative_to("/")
+        return [path for root in self._roots() for path in _listed(root / inside)]
 
     def _roots(self) -> Iterator[Path]:
         """The file systems of the fork servers and sandboxes, as far as we may look into them."""

@@ -99,18 +99,20 @@ class ForkServer:
     def run(self) -> None:
         """Serve until the last judge hangs up."""
         while self._controls:
-            # With something still to do, only look whether a judge waits.
             crowd = self._forks >= _A_CLASS and not self._collapsed
-            patience = _REAP_SECONDS if self._ending else None
-            ready, _, _ = select.select(
-                self._controls, [], [], 0 if self._pending or crowd else patience
-            )
+            # With something still to do, only look whether a judge waits.
+            patience: float | None = 0 if self._pending or crowd else None
+            if self._ending:
+                patience = _REAP_SECONDS
+            ready, _, _ = select.select(self._controls, [], [], patience)
             for control in ready:
                 self._receive(control)
             self._reap(os.WNOHANG)
-            if not ready and self._pending:
+            if ready or self._ending:
+                continue
+            if self._pending:
                 self._load(self._pending.popleft())
-            elif not ready and crowd:
+            elif crowd:
                 self._collapsed = True
                 collapse()
         self._reap()

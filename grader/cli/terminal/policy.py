@@ -244,8 +244,8 @@ def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]
     for entry in entries:
         about = [result for result in entry.result.exercises if exercise in ("", result.name)]
         is_open = any(result.status is Status.UNJUDGED for result in about)
-        total = (entry.result.score, entry.result.max_score)
-        points[entry.student.id] = Points(*(sum_of(about) if exercise else total), is_open)
+        score, worth = sum_of(about) if exercise else (entry.result.score, entry.result.max_score)
+        points[entry.student.id] = Points(score, worth, is_open)
     return points
 
 

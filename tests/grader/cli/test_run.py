@@ -372,6 +372,9 @@ def test_the_course_says_what_students_read_of_hidden_tests(grade: Grade, clone:
         "Invalid enum value 'all', not one of nothing, title, mistake, everything (`disclose`)"
         in told
     )
+    manifest.write_text(text.replace("[[exercise]]", '[[exercise]]\nneeds = ["gpu!"]', 1))
+    told = grade("run", cwd=clone).stderr
+    assert "Invalid enum value 'gpu!', not one of loopback, processes (`needs[0]`" in told
 
 
 # --- exit codes -----------------------------------------------------------------------------------

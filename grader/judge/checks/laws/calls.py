@@ -314,11 +314,12 @@ def check_errors(
     fine: Sequence[Any] | Mapping[str, Any] | None = None,
     call: str = "",
 ) -> None:
-    """Bad arguments are a ValueError that names the argument: from its name to those that are refused.
+    """Bad arguments are a ValueError that names the argument.
 
-    Arguments are a sequence, or a dict of keywords; `fine` are some that are not refused. A name within an
-    identifier of the message counts, in any case of letters. Of several words for one argument ("eps or
-    epsilon") any will do. Where the target is a probe, `call` is the student's function, for messages.
+    `table` has what is to be refused, by the name of the argument that is bad: arguments are a sequence, or
+    a dict of keywords; `fine` are some that are not refused. A name within an identifier of the message
+    counts, in any case of letters. Of several words for one argument ("eps or epsilon") any will do. Where
+    the target is a probe, `call` is the student's function, for messages.
 
         check_errors(student, "exponential_lrs", {"steps": [(1e-6, 10.0, 1)], "lr_min": [(0.0, 1.0, 5)]})
     """

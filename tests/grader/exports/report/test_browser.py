@@ -331,6 +331,13 @@ def test_the_policy_of_a_page_refuses_what_is_not_ours(browser: Chrome, report: 
     assert any("Content Security Policy" in entry["message"] for entry in severe(browser))
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_two_elements_have_the_same_id(view: Chrome, report: Path, page: str) -> None:
+    load(view, report, page)
+    ids = view.execute_script("return [...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids)), ids
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_finds_nothing_that_shuts_a_reader_out(
