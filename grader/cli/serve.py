@@ -17,6 +17,7 @@ from grader.cli.border import Command
 from grader.errors import GraderError
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, queue
+from grader.gradebook.corrections_file import writing
 from grader.gradebook.queue import Role, back_up
 from grader.results import StudentInfo
 from grader.student.server import checked_address
@@ -100,7 +101,7 @@ def serve(
     if backup is not None:
         if backup.exists():
             raise click.UsageError(f"{backup} is there already: name a new file.")
-        with Gradebook.open(results):
+        with Gradebook.open(results), writing(backup):
             back_up(results, backup)
         click.echo(f"The gradebook as it is now: {backup}")
         return

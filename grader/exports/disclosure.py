@@ -68,6 +68,11 @@ def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Resu
     return replace(result, exercises=exercises, duration_seconds=seconds)
 
 
+def may_be_timed(visibility: Visibility, level: Disclosure) -> bool:
+    """Return whether students may learn when a test of this suite ended, and so how long it took."""
+    return level is Disclosure.EVERYTHING or visibility is Visibility.PUBLIC
+
+
 def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
     """The exercise as its student may read it at this level; public tests alone stay as they are."""
     if exercise.status is Status.UNJUDGED:

@@ -54,7 +54,9 @@ class Keeper:
         it, or nothing can be written there.
         """
         with writing(folder):
-            (folder / "results").mkdir(parents=True, exist_ok=True)
+            # Only for whoever grades; a folder that is there keeps its mode.
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / "results").mkdir(mode=0o700, exist_ok=True)
         with only_writer(folder), opened(folder / FILE, create=True) as store:
             yield cls(folder, store)
 

@@ -11,6 +11,7 @@ import contextlib
 import enum
 import hashlib
 import hmac
+import os
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterator
@@ -29,7 +30,7 @@ CREATE TABLE IF NOT EXISTS submissions (
     student TEXT NOT NULL REFERENCES students (id),
     attempt INTEGER NOT NULL REFERENCES attempts (id),
     retry_key TEXT NOT NULL,                   -- a client that tries again sends the same one
-    accepted_at REAL NOT NULL,                 -- seconds since 1970, never less than before
+    accepted_at REAL NOT NULL,                 -- seconds since 1970, as the clock said
     UNIQUE (student, retry_key)
 );
 CREATE INDEX IF NOT EXISTS submissions_by_attempt ON submissions (attempt);
@@ -59,6 +60,8 @@ CREATE TABLE IF NOT EXISTS tokens (
 ) WITHOUT ROWID;
 """
 _PAUSED = "serve paused"
+_CLOCK = "serve clock"
+_MOST_CHANGES = 10
 # One's own jobs in order, and of all students' first ones that of whom had no turn for the longest time.
 _IN_ORDER = """
 SELECT attempt, exercise, student, priority, faults FROM (
@@ -160,7 +163,11 @@ def reading(folder: Path) -> Iterator[Gradebook]:
 
 
 def back_up(folder: Path, target: Path) -> None:
-    """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup)."""
+    """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup).
+
+    Only its owner can read the copy. Raises FileExistsError, or another OSError.
+    """
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
     with (
         contextlib.closing(sqlite3.connect(folder / FILE)) as source,
         contextlib.closing(sqlite3.connect(target)) as copy,
@@ -212,24 +219,27 @@ def _handed(store: Store, which: str, *values: Any) -> list[Handed]:
 
 def last_time(store: Store) -> float:
     """When the last submission was accepted; 0 before the first one."""
-    (time,) = _column(store, "SELECT coalesce(max(accepted_at), 0.0) FROM submissions")
-    return float(time)
+    return next((handed.accepted_at for handed in newest(store, 1)), 0.0)
 
 
-def times_of(store: Store, student: str, exercise: str, since: float) -> list[float]:
-    """When a student handed in an exercise since then, oldest first."""
+def times_of(store: Store, student: str, exercise: str, since: float, until: float) -> list[float]:
+    """When a student handed in an exercise between two moments, oldest first."""
     return _column(
         store,
         "SELECT accepted_at FROM submissions JOIN jobs USING (attempt)"
-        " WHERE student = ? AND exercise = ? AND accepted_at > ? ORDER BY accepted_at",
-        *(student, exercise, since),
+        " WHERE student = ? AND exercise = ? AND accepted_at > ? AND accepted_at <= ?"
+        " ORDER BY accepted_at",
+        *(student, exercise, since, until),
     )
 
 
-def accepted_since(store: Store, since: float) -> list[float]:
-    """When submissions of the class were accepted since then, oldest first."""
-    query = "SELECT accepted_at FROM submissions WHERE accepted_at > ? ORDER BY accepted_at"
-    return _column(store, query, since)
+def accepted_between(store: Store, since: float, until: float) -> list[float]:
+    """When submissions of the class were accepted between two moments, oldest first."""
+    query = (
+        "SELECT accepted_at FROM submissions WHERE accepted_at > ? AND accepted_at <= ?"
+        " ORDER BY accepted_at"
+    )
+    return _column(store, query, since, until)
 
 
 def _column(store: Store, query: str, *values: Any) -> list[Any]:
@@ -371,6 +381,23 @@ def pause(store: Store, *, paused: bool) -> None:
     store.set_facts({_PAUSED: "yes" if paused else ""})
 
 
+class ClockChange(msgspec.Struct, frozen=True):
+    """The clock was set `seconds` ahead, or back where they are negative; noticed at this time of its own."""
+
+    noticed_at: str
+    seconds: float
+
+
+def clock_changes(store: Store) -> tuple[ClockChange, ...]:
+    """The last changes of the clock that a server noticed, oldest first."""
+    return store.json_fact(_CLOCK, tuple[ClockChange, ...]) or ()
+
+
+def keep_clock_change(store: Store, change: ClockChange) -> None:
+    """Keep that the clock was set, for staff to see."""
+    store.set_facts({_CLOCK: (*clock_changes(store), change)[-_MOST_CHANGES:]})
+
+
 # --- tokens ---------------------------------------------------------------------------------------
 
 
@@ -387,7 +414,7 @@ def token_table(folder: Path) -> Iterator[Store]:
 
     What is changed within is on the disk together when this ends, or nothing of it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with opened(folder / FILE, create=True) as store:
         store.connection.executescript(_TABLES)
         with store.transaction():

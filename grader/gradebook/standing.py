@@ -107,6 +107,9 @@ def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
     files = []
     for attempt, source in work.sources(exercise):
         since = first.setdefault(source, attempt)
+        # The clock of a server may have been ahead when the file first came in.
+        if attempt.submitted_at and attempt.submitted_at < since.submitted_at:
+            since = first[source] = attempt
         judged = _judged(work, rules, exercise, work.judged_as(exercise, attempt.id))
         is_stub = source == rules.stubs.get(exercise)
         untouched = is_stub or work.is_untouched(exercise, attempt.id)

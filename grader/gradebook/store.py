@@ -533,29 +533,43 @@ def opened(file: Path, *, create: bool) -> Iterator[Store]:
 
     Raises GraderError if it is no gradebook or damaged, and for whatever SQLite cannot do while it is open.
     """
+    with (
+        explained(file),
+        contextlib.closing(_connected(file, create=create)) as connection,
+    ):
+        connection.execute("PRAGMA busy_timeout = 10000")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        if create and is_new:
+            version = FORMAT_VERSION
+        if create and version == FORMAT_VERSION:
+            _prepare(connection, is_new=is_new)
+        if version != FORMAT_VERSION:
+            raise GraderError(
+                f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
+                "use the grader that wrote it."
+            )
+        # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
+        _check(connection, file)
+        yield Store(connection)
+
+
+@contextlib.contextmanager
+def explained(file: Path) -> Iterator[None]:
+    """Raise GraderError, with what to do, for whatever SQLite cannot do with a gradebook within."""
     try:
-        with contextlib.closing(_connected(file, create=create)) as connection:
-            connection.execute("PRAGMA busy_timeout = 10000")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-            if create and is_new:
-                version = FORMAT_VERSION
-            if create and version == FORMAT_VERSION:
-                _prepare(connection, is_new=is_new)
-            if version != FORMAT_VERSION:
-                raise GraderError(
-                    f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
-                    "use the grader that wrote it."
-                )
-            # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
-            _check(connection, file)
-            yield Store(connection)
+        yield
     except (sqlite3.DatabaseError, DamagedValueError) as error:
         raise _unusable(file, error) from error
 
 
 def _connected(file: Path, *, create: bool) -> sqlite3.Connection:
     """A connection; where nothing can be written (a backup, another's folder), one that writes nothing."""
+    if create:
+        # Points and names are for whoever grades; SQLite gives its own files beside it the same mode.
+        # What goes wrong here SQLite meets, too, and says.
+        with contextlib.suppress(OSError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     if create or os.access(file.parent, os.W_OK) or _has_log(file):
         return sqlite3.connect(file)
     return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)

@@ -13,6 +13,10 @@ from grader.results import Environment, ExerciseResult, Status, StudentInfo
 _result_of = msgspec.json.Decoder(ExerciseResult).decode
 
 
+# The origin of what `grade serve` took in, which counts submissions itself.
+SERVER = "grade serve"
+
+
 class DamagedValueError(ValueError):
     """A value of a gradebook cannot be read; `store.opened` says so with the name of the file."""
 
@@ -126,15 +130,29 @@ def work_of(
     Attempts are in the order of their times, or of their numbers where one has no time. An empty digest
     stands for no file.
     """
-    ordered = sorted(attempts, key=lambda attempt: attempt.number)
-    if all(attempt.submitted_at for attempt in ordered):
-        ordered.sort(key=lambda attempt: attempt.submitted_at)
-    numbered = sorted(ordered, key=lambda attempt: attempt.number)
+    numbered = sorted(attempts, key=lambda attempt: attempt.number)
+    ordered = numbered
+    if all(attempt.submitted_at for attempt in numbered):
+        times = _times(numbered)
+        ordered = sorted(numbered, key=lambda attempt: times[attempt.id])
     in_order = {
         exercise: {a.id: sources[a.id] for a in numbered if sources.get(a.id)}
         for exercise, sources in files.items()
     }
     return Work(student, tuple(ordered), in_order, verdicts, tuple(requests))
+
+
+def _times(numbered: Iterable[Attempt]) -> dict[int, str]:
+    """Return the time by which each attempt is put in order.
+
+    Of two that a server took in, the later one is the newer one, also where its clock was set back.
+    """
+    times, latest = {}, ""
+    for attempt in numbered:
+        times[attempt.id] = attempt.submitted_at
+        if attempt.origin == SERVER:
+            times[attempt.id] = latest = max(latest, attempt.submitted_at)
+    return times
 
 
 class Work(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import secrets
 from collections import Counter
@@ -27,12 +28,15 @@ from grader.serve.hand_in import HandIn
 from grader.serve.http import NO_SUBMISSION, Refusal, answered, body_of, decoded, event, stream
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
+from grader.serve.turns import RefusedHandIns, Turns
 from grader.serve.views import SubmissionAnswer, Views
 
 # So long a stream is silent.
 _SILENT_SECONDS = 15
 _STILL_HERE = b": still here\n\n"
 _MOST_AT_ONCE = 2
+# So many archives are read at a time on a machine with fewer processors.
+_FEWEST_READ = 2
 _RETRY_KEY = re.compile(r"[\x21-\x7e]{8,100}")
 _OPEN = (JobState.WAITING, JobState.RUNNING)
 
@@ -49,6 +53,8 @@ class Api:
     def __init__(self, server: OpenServer) -> None:
         self._server = server
         self._busy: Counter[str] = Counter()
+        self._refused = RefusedHandIns()
+        self._turns = Turns(max(os.cpu_count() or 0, _FEWEST_READ))
 
     # --- students -------------------------------------------------------------------------------
 
@@ -59,8 +65,14 @@ class Api:
         if not _RETRY_KEY.fullmatch(key):
             raise Refusal(400, "An Idempotency-Key has 8 to 100 visible characters.")
         with self._one_of_few(student):
+            self._refused.check(student.id)
             body = await body_of(request, self._server.reader.most_bytes)
-            read = await asyncio.to_thread(self._server.reader.read, student, body)
+            async with self._turns.turn(student.id):
+                try:
+                    read = await asyncio.to_thread(self._server.reader.read, student, body)
+                except Refusal:
+                    self._refused.add(student.id)
+                    raise
         # Once it is asked for it is done, also where the client hangs up in the middle.
         handed = await asyncio.shield(self._accept(student, read, key))
         answer = await self._submission(handed)

@@ -12,6 +12,7 @@ import contextlib
 import datetime
 import logging
 import math
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from grader.gradebook.queue import Handed, Job, JobState
 from grader.gradebook.requests import answer, ask, numbered
 from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey
+from grader.gradebook.work import SERVER
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
 from grader.judge.assignment import GradingOptions, Observations
 from grader.judge.pool import Completed
@@ -44,7 +46,8 @@ _DAY_SECONDS = 86_400.0
 MOST_SUBMISSIONS = 50
 # So often a job that the grader has a fault with is tried.
 _TRIES = 3
-ORIGIN = "grade serve"
+# What is slower than this is a clock that is put right a little at a time.
+_CLOCK_SECONDS = 60.0
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -71,6 +74,8 @@ class Desk:
         self._here, self._torch = environment_of("", ()), version_of("torch")
         self._policy = Policy()
         self._unwritten: set[str] = set()
+        # What the clock said last, and how long the machine had been running.
+        self._read_at = 0.0, 0.0
         # What was found out of a file when it was handed in, which takes longer than to keep it.
         self._known: dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]] = {}
 
@@ -93,6 +98,7 @@ class Desk:
             keeper.write_result(student.id)
         keeper.settled()
         self._policy = self._book.policy
+        self._read_at = queue.last_time(self._store), math.inf
         return again
 
     def _begin(self) -> None:
@@ -115,11 +121,10 @@ class Desk:
             if (earlier := queue.tried_before(store, student.id, retry_key)) is not None:
                 self._refuse_other_files(earlier, handed_in)
                 return earlier
-            self._refuse_too_often(student, handed_in, time.time())
-            # A clock that was set back makes no submission older than the one before it.
-            now = max(time.time(), queue.last_time(store))
+            now = self._clock()
+            self._refuse_too_often(student, handed_in, now)
             found = ClassAttempt(
-                student=student, submitted_at=iso(now), origin=ORIGIN, path=Path(ORIGIN)
+                student=student, submitted_at=iso(now), origin=SERVER, path=Path(SERVER)
             )
             attempt = keeper.register(found, Submission(student.id, handed_in), whole=False)
             handed = queue.add_submission(store, student.id, attempt.id, retry_key, now)
@@ -137,6 +142,19 @@ class Desk:
             self._write_result(student.id)
         return handed
 
+    def _clock(self) -> float:
+        """Read the clock; where it was set meanwhile, staff is told. Within a transaction."""
+        now, running = time.time(), _running_seconds()
+        before, ran_before = self._read_at
+        self._read_at = now, running
+        # Of the time before this server started only a clock that was set back is known.
+        passed = max(running - ran_before, 0.0)
+        seconds = now - before - passed
+        if abs(seconds) > _CLOCK_SECONDS and (seconds < 0 or ran_before < math.inf):
+            log.warning("the clock was set", extra={"seconds": round(seconds)})
+            queue.keep_clock_change(self._store, queue.ClockChange(iso(now), round(seconds)))
+        return now
+
     def _refuse_other_files(self, known: Handed, files: Mapping[str, ExerciseFile]) -> None:
         kept = self._store.files_of(known.attempt)
         before = {name: file.source for name, file in kept.items() if file.source is not None}
@@ -150,9 +168,9 @@ class Desk:
         rules = self._policy.rules
         most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
         for exercise in exercises:
-            times = queue.times_of(self._store, student.id, exercise, now - _DAY_SECONDS)
-            # One from the future was accepted before the clock was set back.
-            if times and 0 <= now - times[-1] < pause:
+            # One from the future was accepted before the clock was set back, and does not count.
+            times = queue.times_of(self._store, student.id, exercise, now - _DAY_SECONDS, now)
+            if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
                 sentence = f"{exercise} was handed in a moment ago; wait {counted(wait, 'second')}."
                 raise Refusal(429, sentence, retry_after=wait)
@@ -203,7 +221,7 @@ class Desk:
         if any(request.exercise == exercise and request.is_open for request in of_student):
             raise Refusal(429, f"Your last request about {exercise} has no answer yet.")
         with _refusing():
-            ask(self._keeper, student, exercise, message, ORIGIN)
+            ask(self._keeper, student, exercise, message, SERVER)
 
     def answer(self, number: int, text: str, author: str) -> None:
         """Answer a regrade request; raises Refusal where there is none, or the answer is empty."""
@@ -319,6 +337,13 @@ def _refusing() -> Iterator[None]:
         yield
     except SubmissionError as error:
         raise Refusal(422, str(error)) from error
+
+
+def _running_seconds() -> float:
+    """How long the machine has been running, which nobody can set; on Linux with the time that it slept."""
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 def iso(seconds: float) -> str:

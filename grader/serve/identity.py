@@ -7,16 +7,17 @@ sign, is tied to a student by the roster.
 
 from __future__ import annotations
 
-import asyncio
-import json
+import logging
+import subprocess
+import sys
 import threading
 import time
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jwt
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,6 +29,8 @@ from grader.serve.http import Refusal
 from grader.serve.threads import BookThread
 from grader.serve.views import Views
 
+log = logging.getLogger("grader.serve")
+
 COOKIE = "lab_bench_token"
 _COOKIE_SECONDS = 180 * 86_400
 _LONGEST_TOKEN = 8192
@@ -36,8 +39,13 @@ ISSUER = "https://token.actions.githubusercontent.com"
 _KEYS = "/.well-known/jwks"
 _FETCH_SECONDS = 10
 _MOST_BYTES = 1 << 20
-# Tokens with made-up keys must not have us ask the issuer each time.
+_FETCH = (
+    "import sys, urllib.request as r;"
+    "sys.stdout.buffer.write(r.urlopen(sys.argv[1], timeout=10).read(int(sys.argv[2])))"
+)
+# Between two questions to the issuer, and after one that it did not answer.
 _PAUSE_SECONDS = 30.0
+_AGAIN_SECONDS = 5.0
 _CLAIMS = ("exp", "iat", "iss", "aud", "repository")
 
 
@@ -96,7 +104,7 @@ class Identity:
         # With two dots it is a signed token of an issuer, and none of this server.
         is_signed = token.count(".") == 2 and len(token) <= _LONGEST_TOKEN
         if self._github is not None and is_signed:
-            name = await asyncio.to_thread(self._github.student, token)
+            name = self._github.student(token)
             return Asker(Role.STUDENT, self._students[name])
         holder = await self._views.answer(lambda views: queue.holder_of(views.store, token))
         if holder is None:
@@ -128,9 +136,13 @@ def keep_signed_in(response: Response, request: Request, token: str) -> None:
 
 def same_origin(request: Request) -> None:
     """Refuse a form that another page sent."""
-    origin = urllib.parse.urlsplit(request.headers.get("origin", ""))
+    elsewhere = Refusal(403, "This was sent from another page than ours.")
+    try:
+        origin = urllib.parse.urlsplit(request.headers.get("origin", ""))
+    except ValueError as error:  # no address at all, such as `http://[`
+        raise elsewhere from error
     if not origin.netloc == request.headers.get("host", "") != "":
-        raise Refusal(403, "This was sent from another page than ours.")
+        raise elsewhere
 
 
 # --- GitHub's word for a workflow ------------------------------------------------------------------
@@ -142,7 +154,7 @@ class GitHub:
     def __init__(
         self, audience: str, students: Iterable[StudentInfo], issuer: str = ISSUER
     ) -> None:
-        """`audience` is the address that workflows name; keys are read from the issuer when they are needed.
+        """`audience` is the address that workflows name.
 
         Raises SubmissionError where two students have one repository, or the issuer's keys would travel
         unprotected.
@@ -154,17 +166,20 @@ class GitHub:
         self._audience, self._issuer = audience, issuer.rstrip("/")
         self._students: dict[str, str] = {}
         for student in students:
-            for name in student.ids.get("repository", "").casefold().split():
+            for name in map(_lower, student.ids.get("repository", "").split()):
                 if self._students.setdefault(name, student.id) != student.id:
                     raise SubmissionError(f"The roster has the repository {name} twice.")
-        self._lock = threading.Lock()
-        self._keys: dict[str, jwt.PyJWK] = {}
-        self._asked_at = float("-inf")
+        self._keys = IssuerKeys(self._issuer + _KEYS)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the issuer's keys are being read."""
+        return self._keys.is_reading
 
     def student(self, token: str) -> str:
-        """The id of the student whose repository the workflow runs in; raises Refusal."""
+        """Return the id of the student whose repository the workflow runs in; raises Refusal."""
         try:
-            key = self._key(str(jwt.get_unverified_header(token).get("kid", "")))
+            key = self._keys.named(str(jwt.get_unverified_header(token).get("kid", "")))
             claims = jwt.decode(
                 token,
                 key,
@@ -174,34 +189,84 @@ class GitHub:
                 leeway=30,
                 options={"require": list(_CLAIMS)},
             )
-        except (jwt.PyJWTError, ValueError, TypeError) as error:
+        # A header that is nested thousands of times.
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise Refusal(401, f"The token of the workflow does not hold: {error}.") from error
-        repository = str(claims["repository"])
-        student = self._students.get(repository.casefold())
+        student = self._students.get(_lower(str(claims["repository"])))
         if student is None:
             raise Refusal(
                 403, "The class list ties this repository to no student: ask your instructor."
             )
         return student
 
-    def _key(self, name: str) -> jwt.PyJWK:
-        """The key of this name; the issuer is asked at most twice a minute. Raises Refusal."""
-        with self._lock:
-            if name not in self._keys and time.monotonic() - self._asked_at > _PAUSE_SECONDS:
-                self._asked_at = time.monotonic()
-                self._keys = self._fetched()
-            if name not in self._keys:
-                raise Refusal(401, "The token of the workflow is signed with no key of its issuer.")
-            return self._keys[name]
 
-    def _fetched(self) -> dict[str, jwt.PyJWK]:
-        """The keys of the issuer now; raises Refusal with a time to try again."""
+def _lower(name: str) -> str:
+    """Return a repository's name as GitHub compares names: only A to Z have small letters."""
+    return name.lower() if name.isascii() else name
+
+
+class IssuerKeys:
+    """The keys of an issuer, read from its address by a thread of their own: no request waits for them.
+
+    Any thread may ask. Keys are read at the start and then for a name that is not known, at most twice
+    a minute: tokens with made-up names must not have us ask the issuer each time.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._known: dict[str, jwt.PyJWK] = {}
+        self._asked_at = float("-inf")
+        self.is_reading = self._is_answered = False
+        self._read_if_due()
+
+    def named(self, name: str) -> jwt.PyJWK:
+        """Return the key of this name; raises Refusal, with a time to try again while keys are read."""
+        if (key := self._known.get(name)) is not None:
+            return key
+        self._read_if_due()
+        if self.is_reading or not self._is_answered:
+            raise Refusal(503, "GitHub's keys are not here yet: try again.", retry_after=5)
+        if (key := self._known.get(name)) is not None:
+            return key
+        raise Refusal(401, "The token of the workflow is signed with no key of its issuer.")
+
+    def _read_if_due(self) -> None:
+        """Have the keys read, unless they are being read or were a moment ago."""
+        with self._lock:
+            if self.is_reading or time.monotonic() - self._asked_at < _PAUSE_SECONDS:
+                return
+            self.is_reading, self._asked_at = True, time.monotonic()
+        threading.Thread(target=self._read, name="keys", daemon=True).start()
+
+    def _read(self) -> None:
+        """Take the keys that the issuer has now; where it gives none, those from before still hold."""
         try:
-            with urllib.request.urlopen(self._issuer + _KEYS, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 (checked)
-                keys = jwt.PyJWKSet.from_dict(json.loads(answer.read(_MOST_BYTES)))
-        except (OSError, ValueError, jwt.PyJWTError) as error:
-            self._asked_at = float("-inf")
-            raise Refusal(
-                503, "GitHub's keys cannot be read now: try again.", retry_after=10
-            ) from error
-        return {key.key_id: key for key in keys.keys if key.key_id is not None}
+            keys = jwt.PyJWKSet.from_dict(_fetched(self._address)).keys
+        except Exception as error:  # noqa: BLE001  # whatever the issuer sent: the server goes on
+            log.warning("the issuer's keys cannot be read", extra={"fault": str(error)[:200]})
+            self._is_answered = False
+            # Sooner than where it answered: workflows wait.
+            self._asked_at = time.monotonic() - _PAUSE_SECONDS + _AGAIN_SECONDS
+        else:
+            self._known = {key.key_id: key for key in keys if key.key_id is not None}
+            self._is_answered = True
+        finally:
+            self.is_reading = False
+
+
+def _fetched(address: str) -> dict[str, Any]:
+    """Return the JSON object at an address.
+
+    A process of its own reads it, since only a process can be ended at any moment: no time-out of a
+    socket bounds an answer that comes byte by byte, or a name that is not resolved.
+    """
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _FETCH, address, str(_MOST_BYTES)],
+        capture_output=True,
+        timeout=_FETCH_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise OSError(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
+    return msgspec.json.decode(done.stdout, type=dict[str, Any])

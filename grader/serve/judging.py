@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from grader.course.manifest import Course
 from grader.course.suite import tests_of
 from grader.errors import GraderError
+from grader.exports.disclosure import may_be_timed
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Task, TaskJudges
 from grader.results import TestResult
@@ -60,8 +61,12 @@ class Judging:
         self._course, self._options, self._desk, self._hub = course, options, desk, hub
         self._ended = ended
         self._judges = completer
-        self._tests = {
-            exercise.id: len(tests_of(course, exercise, options.suites))
+        # How many tests of each exercise its student is told of as they end.
+        self._told = {
+            exercise.id: sum(
+                may_be_timed(test.visibility, course.disclose)
+                for test in tests_of(course, exercise, options.suites)
+            )
             for exercise in course.exercises
         }
         self._changed, self._version = threading.Condition(), 0
@@ -172,15 +177,18 @@ class Judging:
         self._hub.tell(taken.job.attempt, CHANGED)
 
     def _progress(self, taken: Taken) -> Callable[[TestResult], None]:
-        """What is called at the end of each test, for the stream of the submission."""
+        """Return what is called at the end of each test, for the stream of the submission."""
         exercise, ended = taken.job.exercise, 0
 
-        def done(_: TestResult) -> None:
+        def done(test: TestResult) -> None:
             nonlocal ended
+            # Whoever sees when a hidden test ends can measure on which inputs it spends its time.
+            if not may_be_timed(test.visibility, self._course.disclose):
+                return
             ended += 1
-            # The number alone: how a hidden test ended comes with the verdict, as far as students may read it.
+            # Only the number: how a test ended comes with the verdict.
             progress: dict[str, str | int] = {"exercise": exercise, "ended": ended}
-            progress["of"] = self._tests[exercise]
+            progress["of"] = self._told[exercise]
             self._hub.tell(taken.job.attempt, Event("test", progress))
 
         return done

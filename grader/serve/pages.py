@@ -6,6 +6,7 @@ they follow what the server tells (`templates/serve.js`). A form is taken only f
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
 from grader.gradebook.queue import Role
 from grader.gradebook.requests import open_requests
+from grader.gradebook.times import span_words
 from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Status
@@ -96,8 +98,18 @@ class Pages:
             lambda views: (views.queue(alive, fault), views.newest(), views.last_hour())
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
+        jumps = [
+            f"{span_words(datetime.timedelta(seconds=abs(change.seconds)))} "
+            + ("back" if change.seconds < 0 else "ahead")
+            for change in queue.clock
+        ]
         return self._page(
-            "class.html", summary=summary, queue=queue, newest=newest, chart=bars(pieces, ago)
+            "class.html",
+            summary=summary,
+            queue=queue,
+            newest=newest,
+            chart=bars(pieces, ago),
+            jumps=list(zip(jumps, queue.clock, strict=True)),
         )
 
     # --- regrade requests: the form on a student's page, and the queue of staff -------------------

@@ -12,6 +12,7 @@ import msgspec
 from grader.course.manifest import Course
 from grader.gradebook import Keeper, queue
 from grader.gradebook.intake import Questions
+from grader.gradebook.store import FILE, explained
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import TaskJudges
 from grader.results import StudentInfo
@@ -75,7 +76,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
     metrics, hub, questions = Metrics(), Hub(), Questions(course, options)
     with contextlib.ExitStack() as stack:
         desk = stack.enter_context(BookThread("desk", lambda: _desk(settings, questions)))
-        waits_again = desk.ask(Desk.open).result()
+        with explained(results / FILE):
+            waits_again = desk.ask(Desk.open).result()
         views = stack.enter_context(BookThread("reader", lambda: _views(settings)))
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
         judges = _judges(settings, desk)

@@ -20,7 +20,7 @@ from grader.exports.report.overview import ExerciseView, Figures, figures
 from grader.exports.report.tally import Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, queue
-from grader.gradebook.queue import Handed, JobState
+from grader.gradebook.queue import ClockChange, Handed, JobState
 from grader.gradebook.standing import result_of
 from grader.judge.scoring import with_extra_credit
 from grader.results import Entry, Result, StudentInfo, SubmissionInfo
@@ -99,7 +99,10 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The queue and the judges, for staff; waits are those of the last hour, None where nothing ended."""
+    """The queue and the judges, for staff; waits are those of the last hour, None where nothing ended.
+
+    `clock` lists when the clock of the machine was found to be set: submissions keep the times that it told.
+    """
 
     paused: bool
     judges: int
@@ -112,6 +115,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
     median_wait_seconds: float | None
     longest_wait_seconds: float | None
     median_judging_seconds: float | None
+    clock: tuple[ClockChange, ...]
 
 
 class ClassSubmission(msgspec.Struct, frozen=True):
@@ -238,11 +242,12 @@ class Views:
                 )
                 for job, since in queue.running(self.store)
             ),
-            accepted_last_hour=len(queue.accepted_since(self.store, now - HOUR)),
+            accepted_last_hour=len(queue.accepted_between(self.store, now - HOUR, now)),
             judged_last_hour=len(waits),
             median_wait_seconds=_median(waited),
             longest_wait_seconds=round(max(waited), 2) if waited else None,
             median_judging_seconds=_median(judged),
+            clock=queue.clock_changes(self.store),
         )
 
     def newest(self) -> list[ClassSubmission]:
@@ -262,8 +267,8 @@ class Views:
     def last_hour(self) -> list[int]:
         """How many submissions were accepted in each five minutes of the last hour, oldest first."""
         now, pieces = time.time(), [0] * int(HOUR / PIECE)
-        for accepted in queue.accepted_since(self.store, now - HOUR):
-            ago = math.floor(max(now - accepted, 0.0) / PIECE)
+        for accepted in queue.accepted_between(self.store, now - HOUR, now):
+            ago = math.floor((now - accepted) / PIECE)
             pieces[len(pieces) - 1 - min(ago, len(pieces) - 1)] += 1
         return pieces
 

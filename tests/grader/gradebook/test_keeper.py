@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import sqlite3
 
@@ -11,6 +12,7 @@ import pytest
 
 from grader.errors import GraderError
 from grader.gradebook import Keeper
+from grader.gradebook.queue import back_up
 from grader.results import Status, StudentInfo
 
 from .conftest import School
@@ -24,6 +26,17 @@ def test_a_gradebook_is_made_and_goes_on(school: School) -> None:
         school.keep(keeper, school.hand_in(keeper, "ann", b"x = 1\n"), 10)
     with Keeper.open(school.results) as keeper:
         assert [entry.result.score for entry in keeper.book.entries()] == [10]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_what_others_on_the_machine_may_read_of_a_gradebook_is_nothing(school: School) -> None:
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in school.results.iterdir()}
+    back_up(school.results, backup := school.results.with_name("backup.sqlite"))
+    assert school.results.stat().st_mode & 0o777 == modes["results"] == 0o700
+    assert {mode for name, mode in modes.items() if name.startswith("gradebook")} == {0o600}
+    assert backup.stat().st_mode & 0o777 == 0o600
 
 
 def test_one_writes_at_a_time(school: School) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from grader.results import Result
+from grader.serve.turns import MOST_REFUSED
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, in_json, marked, sql
 
 GREETING = {"text/greeting.py": SOLUTION}
@@ -240,10 +241,11 @@ def test_a_cookie_signs_in_pages_and_a_foreign_page_can_send_nothing_with_it(
     behind_tls = here.replace("http:", "https:")
     secure = served.ask("POST", "/sign-in", body=form, headers={"Origin": behind_tls})
     assert "Secure" in secure.headers["set-cookie"]
-    for origin in ("http://evil.example", "null", ""):
+    for origin in ("http://evil.example", "null", "", "http://["):
         headers = {"Cookie": cookie, "Origin": origin}
         assert served.ask("POST", "/api/submissions", "", in_json(GREETING), headers).status == 403
         assert served.ask("POST", "/sign-in", body=form, headers={"Origin": origin}).status == 403
+        assert served.ask("POST", "/sign-out", headers=headers).status == 403
     headers = {"Cookie": cookie, "Origin": here}
     assert served.ask("POST", "/api/submissions", "", in_json(GREETING), headers).status == 202
 
@@ -363,3 +365,12 @@ def test_a_changed_suite_is_judged_again_when_staff_asks_for_it(
     assert answer.json == {"queued": 1}
     assert served.judged("ada", id_)["result"]["score"] == 0
     assert served.ask("POST", "/api/staff/regrade", "staff", b"{}").json == {"queued": 0}
+
+
+def test_what_is_refused_again_and_again_is_not_even_read(serving: Callable[..., Served]) -> None:
+    served = serving().start()
+    statuses = [served.hand_in("eve", {"essay.txt": b"?"}).status for _ in range(MOST_REFUSED)]
+    assert set(statuses) == {422}
+    too_many = served.hand_in("eve", {"essay.txt": b"?"})
+    assert too_many.status == 429 and int(too_many.headers["Retry-After"]) > 0
+    assert served.hand_in("ada", GREETING).status == 202, "it is eve's own limit"

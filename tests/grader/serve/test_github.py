@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import http.server
 import json
 import shutil
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from grader.cli import main
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
+from grader.serve import identity
 from grader.serve.http import Refusal
 from grader.serve.identity import GitHub
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
@@ -88,14 +91,26 @@ def issuer() -> Iterator[Issuer]:
     made.server.server_close()
 
 
+def student_of(github: GitHub, token: str) -> str:
+    """Whose a workflow is, once the issuer's keys are here."""
+    for _ in range(2000):
+        try:
+            return github.student(token)
+        except Refusal as refused:
+            if refused.status_code != 503:
+                raise
+        time.sleep(0.02)
+    raise AssertionError("the keys never came")
+
+
 def test_the_repository_says_whose_workflow_it_is(issuer: Issuer) -> None:
     github = GitHub(AUDIENCE, CLASS, issuer.address)
-    assert github.student(issuer.sign()) == "ada"
-    assert github.student(issuer.sign(repository="ORG/lab2-ada")) == "ada"
-    assert github.student(issuer.sign(repository="org/lab-bob")) == "bob"
+    assert student_of(github, issuer.sign()) == "ada"
+    assert student_of(github, issuer.sign(repository="ORG/lab2-ada")) == "ada"
+    assert student_of(github, issuer.sign(repository="org/lab-bob")) == "bob"
     for stranger in ("org/lab-eve", "other/lab-ada", "", "org/lab-ada/", " org/lab-ada"):
         with pytest.raises(Refusal) as refused:
-            github.student(issuer.sign(repository=stranger))
+            student_of(github, issuer.sign(repository=stranger))
         assert refused.value.status_code == 403
 
 
@@ -118,7 +133,7 @@ def test_the_repository_says_whose_workflow_it_is(issuer: Issuer) -> None:
 def test_a_token_that_is_not_for_us_does_not_hold(issuer: Issuer, claims: dict[str, Any]) -> None:
     github = GitHub(AUDIENCE, CLASS, issuer.address)
     with pytest.raises(Refusal) as refused:
-        github.student(issuer.sign(**claims))
+        student_of(github, issuer.sign(**claims))
     assert refused.value.status_code == 401
 
 
@@ -138,7 +153,7 @@ def test_a_signature_of_another_or_of_none_does_not_hold(issuer: Issuer) -> None
     ]
     for token in forged:
         with pytest.raises(Refusal) as refused:
-            github.student(token)
+            student_of(github, token)
         assert refused.value.status_code == 401
 
 
@@ -147,16 +162,98 @@ def test_made_up_keys_do_not_have_the_issuer_asked_each_time(issuer: Issuer) -> 
     before = issuer.asked
     for number in range(20):
         with pytest.raises(Refusal):
-            github.student(issuer.sign(kid=f"made-up-{number}"))
-    assert github.student(issuer.sign()) == "ada"
+            student_of(github, issuer.sign(kid=f"made-up-{number}"))
+    assert student_of(github, issuer.sign()) == "ada"
     assert issuer.asked == before + 1
 
 
 def test_an_issuer_out_of_reach_is_no_fault_of_the_token() -> None:
     github = GitHub(AUDIENCE, CLASS, "http://127.0.0.1:9")
+    while github.is_reading:
+        time.sleep(0.02)
     with pytest.raises(Refusal) as refused:
         github.student(jwt.encode({}, "k" * 32, headers={"kid": "x"}))
     assert refused.value.status_code == 503
+
+
+class Odd:
+    """An issuer that answers with these bytes, or, without any, one byte at a time and without end."""
+
+    def __init__(self, body: bytes = b"") -> None:
+        self.over, self.asked = threading.Event(), threading.Event()
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.set()
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(body)
+                with contextlib.suppress(OSError):
+                    while not body and not outer.over.wait(0.05):
+                        self.wfile.write(b" ")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.over.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_no_request_waits_for_an_issuer_that_drips(
+    monkeypatch: pytest.MonkeyPatch, issuer: Issuer
+) -> None:
+    monkeypatch.setattr(identity, "_FETCH_SECONDS", 1)
+    with contextlib.closing(Odd()) as odd:
+        github = GitHub(AUDIENCE, CLASS, odd.address)
+        assert odd.asked.wait(60)
+        # Answered while the issuer still sends, and it sends until it is cut off.
+        for number in range(50):
+            with pytest.raises(Refusal) as refused:
+                github.student(issuer.sign(kid=f"made-up-{number}"))
+            assert refused.value.status_code == 503
+        while github.is_reading:
+            time.sleep(0.02)
+        with pytest.raises(Refusal) as refused:
+            github.student(issuer.sign())
+        assert refused.value.status_code == 503
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"[" * 100_000, b"{}", b'{"keys": 5}', b'{"keys": [{"kty": "RSA", "n": 5}]}', b"\xff"],
+    ids=lambda body: repr(body[:20]),
+)
+def test_keys_that_are_none_are_a_fault_of_the_issuer(body: bytes, issuer: Issuer) -> None:
+    with contextlib.closing(Odd(body)) as odd:
+        github = GitHub(AUDIENCE, CLASS, odd.address)
+        while github.is_reading:
+            time.sleep(0.02)
+        with pytest.raises(Refusal) as refused:
+            github.student(issuer.sign())
+        assert refused.value.status_code == 503
+
+
+def test_a_token_whose_header_is_nested_without_end_does_not_hold(issuer: Issuer) -> None:
+    header = base64.urlsafe_b64encode(b'{"kid":' + b"[" * 5000).decode()
+    with pytest.raises(Refusal) as refused:
+        student_of(GitHub(AUDIENCE, CLASS, issuer.address), f"{header}.e30.e30")
+    assert refused.value.status_code == 401
+
+
+def test_names_are_compared_as_github_compares_them(issuer: Issuer) -> None:
+    # The sign of kelvin is a K to Unicode, and no K to GitHub.
+    listed = [StudentInfo(id="kim", ids={"repository": "org/lab-Kim"})]
+    github = GitHub(AUDIENCE, listed, issuer.address)
+    assert student_of(github, issuer.sign(repository="ORG/LAB-KIM")) == "kim"
+    with pytest.raises(Refusal):
+        student_of(github, issuer.sign(repository="org/lab-\N{KELVIN SIGN}im"))
 
 
 def test_a_class_list_that_ties_one_repository_to_two_is_refused() -> None:

@@ -221,6 +221,8 @@ def test_with_a_full_disk_nothing_is_taken_and_what_was_accepted_stays(serving: 
             break
         accepted.append(answer.json["id"])
     assert answer.status == 507 and answer.headers["Retry-After"]
+    (said,) = [line for line in served.log.read_text().splitlines() if '"status": 507, "f' in line]
+    assert len(said) < 500, "the log lies on the same disk"
     assert served.ask("GET", f"/api/submissions/{before}", "ada").json["state"] == "done"
     served.kill()
     served.start()
@@ -231,8 +233,19 @@ def test_with_a_full_disk_nothing_is_taken_and_what_was_accepted_stays(serving: 
     assert served.hand_in("ada", files).status == 202
 
 
-def test_a_clock_that_was_set_back_makes_no_submission_older(serving: Serving) -> None:
-    served = serving(policy='cool_down = "10 minutes"\n').start()
+def test_a_full_disk_at_the_start_is_said_in_a_sentence(serving: Serving) -> None:
+    served = serving()
+    with pytest.raises(AssertionError):
+        served.start(most_file_bytes=1)
+    log = served.log.read_text()
+    assert served.stop() == 3
+    assert "Nothing can be written" in log and "Traceback" not in log, log
+
+
+def test_a_clock_that_was_set_back_costs_nobody_anything_and_staff_is_told(
+    serving: Serving,
+) -> None:
+    served = serving(policy='cool_down = "10 minutes"\nmost_submissions = 1\n').start()
     first = served.hand_in("ada", {"greeting.py": marked(0)}).json["id"]
     served.judged("ada", first)
     assert served.stop() == 0
@@ -245,14 +258,22 @@ def test_a_clock_that_was_set_back_makes_no_submission_older(serving: Serving) -
         )
     connection.close()
     served.start()
+    before = time.time()
     second = served.hand_in("ada", {"greeting.py": STUB})
-    assert second.status == 202, "the pause is over, as far as the clock can tell"
+    assert second.status == 202, "what the future holds is over, as far as the clock can tell"
     served.judged("ada", second.json["id"])
-    times = [time for (time,) in sql(served, "SELECT accepted_at FROM submissions ORDER BY number")]
-    assert times == sorted(times)
+    rows = sql(served, "SELECT accepted_at FROM submissions ORDER BY number")
+    assert rows[0][0] > rows[1][0] >= before, "each has the time that the clock told"
     standing = served.ask("GET", "/api/standing", "ada").json
     counting = {each["name"]: each["score"] for each in standing["exercises"]}
     assert counting["greeting"] == 0, "the newest counts, which is the one handed in last"
+    (change,) = served.ask("GET", "/api/staff/queue", "staff").json["clock"]
+    assert -3600 <= change["seconds"] < -3000
+    page = served.ask("GET", "/class", "staff").body.decode()
+    assert "The clock of this machine was set" in page and " minutes" in page
+    # Told once, and no more while it goes on as clocks do.
+    served.hand_in("bob", {"greeting.py": STUB})
+    assert len(served.ask("GET", "/api/staff/queue", "staff").json["clock"]) == 1
 
 
 def test_the_log_is_json_and_names_no_student_no_token_and_no_code(serving: Serving) -> None:

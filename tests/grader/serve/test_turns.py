@@ -1,0 +1,61 @@
+"""Whose submission is read next, and what was refused too often."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from grader.serve.http import Refusal
+from grader.serve.turns import MOST_REFUSED, RefusedHandIns, Turns
+
+
+def test_the_one_whose_turn_was_longest_ago_is_next() -> None:
+    order: list[str] = []
+
+    async def read(turns: Turns, who: str) -> None:
+        async with turns.turn(who):
+            order.append(who)
+            await asyncio.sleep(0)
+
+    async def everybody() -> None:
+        turns = Turns(1)
+        many = [asyncio.create_task(read(turns, who)) for who in ("eve", "mal") * 3]
+        await asyncio.sleep(0)
+        await asyncio.gather(*many, asyncio.create_task(read(turns, "ada")))
+
+    asyncio.run(everybody())
+    # Who came last was never served, and waits for the one who is being served and the one before.
+    assert order == ["eve", "mal", "ada", "eve", "mal", "eve", "mal"]
+
+
+def test_one_who_hangs_up_keeps_no_place() -> None:
+    async def hung_up() -> None:
+        turns = Turns(1)
+        async with turns.turn("eve"):
+            waiting = asyncio.create_task(turns.turn("mal").__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.sleep(0)
+            given = asyncio.create_task(turns.turn("zoe").__aenter__())
+            await asyncio.sleep(0)
+        # The turn is zoe's, who hangs up before she learns of it.
+        given.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given
+        async with asyncio.timeout(60), turns.turn("ada"):
+            pass
+
+    asyncio.run(hung_up())
+
+
+def test_what_is_refused_counts_against_its_student_alone() -> None:
+    refused = RefusedHandIns()
+    for _ in range(MOST_REFUSED):
+        refused.check("eve")
+        refused.add("eve")
+    with pytest.raises(Refusal, match="20 submissions of yours") as too_many:
+        refused.check("eve")
+    assert too_many.value.status_code == 429
+    assert too_many.value.headers is not None and int(too_many.value.headers["Retry-After"]) > 3000
+    refused.check("ada")
