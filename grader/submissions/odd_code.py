@@ -28,30 +28,51 @@ class Oddity(NamedTuple):
 
 # Modules whose parts are ordinary, except those in _ODD.
 _ORDINARY_MODULES = re.compile(
-    "__future__|abc|argparse|array|base64|bisect|collections|contextlib|copy|csv|dataclasses|datetime|decimal|doctest|"
-    "enum|fractions|functools|hashlib|heapq|io|itertools|json|logging|math|matplotlib|numbers|numpy|operator|os|"
-    "pathlib|platform|pprint|random|re|secrets|shutil|statistics|string|struct|sys|tempfile|textwrap|time|timeit|torch|"
-    "tqdm|types|typing|typing_extensions|uuid|warnings|zlib"
+    "__future__|abc|argparse|array|base64|bisect|calendar|cmath|collections|configparser|contextlib|copy|csv|dataclasses|"
+    "datetime|decimal|difflib|doctest|enum|errno|fnmatch|fractions|functools|glob|graphlib|gzip|hashlib|heapq|html|io|"
+    "itertools|json|keyword|locale|logging|math|matplotlib|numbers|numpy|operator|os|pathlib|platform|pprint|queue|random|"
+    "re|secrets|shutil|stat|statistics|string|struct|sys|tempfile|textwrap|time|timeit|torch|tqdm|types|typing|"
+    "typing_extensions|unicodedata|uuid|warnings|zlib"
 )
 # Modules of which only these parts are ordinary.
 _ORDINARY_PARTS = {
     "doctest": {"testmod"},
     "gc": {"collect", "disable", "enable", "isenabled"},
-    "inspect": {"Parameter", "Signature", "isclass", "isfunction", "signature"},
+    "inspect": {
+        "Parameter",
+        "Signature",
+        "cleandoc",
+        "getdoc",
+        "isabstract",
+        "isclass",
+        "isfunction",
+        "isgenerator",
+        "isgeneratorfunction",
+        "ismethod",
+        "signature",
+    },
     "sys": {
         "argv",
         "byteorder",
         "exit",
         "float_info",
+        "getrecursionlimit",
         "getsizeof",
         "maxsize",
         "platform",
+        "setrecursionlimit",
         "stderr",
         "stdout",
         "version",
         "version_info",
     },
+    # A lock starts nothing; texts of an error hold no frame.
+    "threading": {"Condition", "Event", "Lock", "RLock", "Semaphore"},
     "timeit": {"default_timer"},
+    "traceback": {"format_exc", "format_exception", "format_exception_only", "print_exc"}
+    | {"print_exception"},
+    # What people leave at the end of a file.
+    "unittest": {"TestCase", "main"},
 }
 _WHY = {
     "atexit": "runs code when the process ends",
@@ -73,6 +94,8 @@ _WHY = {
     "subprocess": "starts programs",
     "threading": "runs beside what is judged",
     "timeit": "runs texts",
+    "traceback": "walks through frames",
+    "unittest": "puts things in the place of others",
     "urllib": "opens connections",
     "weakref": "is called when an object goes",
 }
@@ -174,7 +197,6 @@ _BUILTINS = frozenset(
         "__loader__",
         "__spec__",
         "breakpoint",
-        "chr",
         "compile",
         "delattr",
         "eval",
@@ -182,8 +204,12 @@ _BUILTINS = frozenset(
         "globals",
     ]
 )
+# Not all that begins so: `tb_writer` and `co_efficient` are names of people.
 _FRAMES = re.compile(
-    r"(ag|co|cr|gi|tb)_[a-z]+|f_(back|builtins|code|globals|lasti|lineno|locals|trace\w*)"
+    r"(ag|cr|gi)_(await|code|frame|origin|running|suspended|yieldfrom)|tb_(frame|lasti|lineno|next)"
+    r"|co_(argcount|cellvars|code|consts|exceptiontable|filename|firstlineno|flags|freevars|kwonlyargcount|lines|"
+    r"linetable|lnotab|names?|nlocals|positions|posonlyargcount|qualname|stacksize|varnames)"
+    r"|f_(back|builtins|code|globals|lasti|lineno|locals|trace\w*)"
 )
 # The same as texts, of which many begin so.
 _FRAME_TEXTS = re.compile(
@@ -198,6 +224,12 @@ _ORDINARY_DUNDERS = re.compile(
     "qualname|radd|reduce|repr|reversed|rmatmul|rmul|round|rpow|rsub|rtruediv|setattr|setitem|setstate|slots|"
     "str|sub|truediv|version|xor"
     ")__"
+)
+# Methods that a class may define, and call of its base by `super()`; other uses of these names are odd.
+_DEFINED = re.compile(
+    "__(bytes|ceil|class_getitem|complex|copy|deepcopy|del(attr|ete)|dir|divmod|floor|fspath|get|getattribute|"
+    "i(and|floordiv|lshift|matmul|mod|or|pow|rshift|xor)|init_subclass|length_hint|lshift|r(and|divmod|floordiv|lshift|"
+    "mod|or|rshift|truediv|xor)|reduce_ex|rshift|set|set_name|sizeof|trunc|a(enter|exit|iter|next|wait))__"
 )
 _PIECE = re.compile(r"^__[a-z]|[a-z]__$|\.__")
 # A docstring may speak of anything.
@@ -257,6 +289,9 @@ _TAKES_OUT = frozenset(
 # What gives back what it was given together with something else: here only modules are followed, since
 # in `zip(layers, kinds)` a layer is no kind.
 _MIXES = frozenset(["enumerate", "reduce", "sum", "zip"])
+# What a metaclass may define: `__eq__` and the like would let a class of one's own pass for another.
+_METACLASS = frozenset(["__call__", "__init__", "__new__", "__prepare__"])
+_METACLASSES = frozenset(["abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"])
 # Decorators that write into the class that they are given.
 _FILLS_CLASSES = frozenset(["dataclasses.dataclass", "functools.total_ordering"])
 _LONGEST_NAME = 200
@@ -337,6 +372,7 @@ class _Reader:
             if isinstance(node, ast.Import)
             for alias in node.names
         }
+        self._only_modules = self._names_of_modules()
         self._values: dict[str, list[ast.expr]] = {}
         self._meanings: dict[str, set[str]] = {}
         self._learned = False
@@ -349,6 +385,31 @@ class _Reader:
         self._bind()
 
     # --- the meanings of names ---------------------------------------------------------------------
+
+    def _names_of_modules(self) -> set[str]:
+        """The names that `import` binds, and nothing else in the file."""
+        imported = {
+            alias.asname or alias.name.partition(".")[0]
+            for node in self._nodes
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
+        others: set[str] = set()
+        for node in self._nodes:
+            match node:
+                case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                    others.add(name)
+                case (
+                    ast.FunctionDef(name=name)
+                    | ast.AsyncFunctionDef(name=name)
+                    | ast.ClassDef(name=name)
+                    | ast.MatchAs(name=str(name))
+                    | ast.MatchStar(name=str(name))
+                ):
+                    others.add(name)
+                case ast.ImportFrom(names=aliases):
+                    others.update(alias.asname or alias.name for alias in aliases)
+        return imported - others
 
     def _bind(self) -> None:
         """Find the dotted names of imports that each name may mean, in any function."""
@@ -536,6 +597,9 @@ class _Reader:
                 roots = self._paths(value)
                 if "copy" in roots:
                     roots = set().union(*map(self._paths, values))
+                elif isinstance(value, ast.Name) and value.id in self._only_modules:
+                    # `np.copy(x)` is a function of the module, which it does not give back.
+                    roots = set()
             case ast.Call(func=ast.Name() as function) if _CLASS in self._paths(function):
                 roots = {_CLASS}
             case ast.Call(func=ast.Name(id=name)) if name in self._functions:
@@ -602,6 +666,10 @@ class _Reader:
                 for name in names:
                     if _is_odd_attribute(name):
                         yield name, f"uses {name}", node.lineno
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]), attr=name) if (
+                _DEFINED.fullmatch(name)
+            ):
+                pass
             case ast.Attribute(attr=name):
                 if _is_odd_attribute(name) or (name == "_module" and self._catches):
                     yield name, f"uses {name}", node.lineno
@@ -613,7 +681,7 @@ class _Reader:
                     for path in sorted(self._paths(node)):
                         yield from _odd_path(path, node.lineno)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if _is_odd_dunder(name):
+                if _is_odd_dunder(name) and not _DEFINED.fullmatch(name):
                     yield name, f"defines {name}", node.lineno
             case ast.Subscript(value=ast.Attribute(value=owner, attr="__dict__"), slice=key) if (
                 not _is_own(owner) and self._is_made_up(key)
@@ -674,17 +742,62 @@ class _Reader:
     def _of_class(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
             case ast.ClassDef(bases=bases, keywords=keywords):
-                if keywords:
-                    yield "metaclass", "gives a class keywords, such as a metaclass", node.lineno
+                for keyword in keywords:
+                    is_plain = keyword.arg is not None and (
+                        keyword.arg != "metaclass" or self._is_metaclass(keyword.value)
+                    )
+                    if not is_plain:
+                        yield "metaclass", "gives a class a metaclass", node.lineno
+                if any(map(self._is_metaclass, bases)) and not self._is_plain(node):
+                    yield "metaclass", "defines a metaclass", node.lineno
                 for base in bases:
-                    if isinstance(base, ast.Call) or _CLASS in self._paths(base):
-                        yield "type", "builds a class on a computed one", node.lineno
-                    elif "torch.Tensor" in self._paths(base):
-                        yield "torch.Tensor", "builds a class on torch.Tensor", node.lineno
-                    elif isinstance(base, ast.Name) and base.id == "type":
-                        yield "metaclass", "defines a metaclass", node.lineno
+                    if not self._is_metaclass(base):
+                        yield from self._of_base(base)
+            # A class as any other, if its names are written out.
+            case ast.Call(
+                func=ast.Name(id="type"), args=[_, ast.Tuple(elts=bases), ast.Dict(keys=keys)]
+            ) if all(isinstance(key, ast.Constant) for key in keys):
+                for base in bases:
+                    yield from self._of_base(base)
+                for key in keys:
+                    name = str(getattr(key, "value", ""))
+                    if _is_odd_dunder(name) and not _DEFINED.fullmatch(name):
+                        yield name, f"defines {name}", node.lineno
             case ast.Call(func=ast.Name(id="type"), args=[_, _, _, *_]):
                 yield "type", "builds a class by type()", node.lineno
+
+    def _of_base(self, base: ast.expr) -> Iterator[_Finding]:
+        is_written_out = isinstance(base, ast.Name | ast.Attribute | ast.Subscript)
+        if not is_written_out or _CLASS in self._paths(base):
+            yield "type", "builds a class on a computed one", base.lineno
+        elif "torch.Tensor" in self._paths(base):
+            yield "torch.Tensor", "builds a class on torch.Tensor", base.lineno
+
+    def _is_metaclass(self, node: ast.expr, depth: int = 0) -> bool:
+        """Whether this is `type`, a metaclass of Python's own, or one that the file defines on these."""
+        if isinstance(node, ast.Name) and node.id in self._classes and depth < _MOST_ROUNDS:
+            bases = self._classes[node.id].bases
+            return any(self._is_metaclass(base, depth + 1) for base in bases)
+        if isinstance(node, ast.Name) and node.id == "type":
+            return True
+        return not self._paths(node).isdisjoint(_METACLASSES)
+
+    def _is_plain(self, metaclass: ast.ClassDef) -> bool:
+        """Whether a metaclass only says how objects are made, and is used only as one."""
+        if not _METACLASS.issuperset(_dunders_in(metaclass.body)):
+            return False
+        as_metaclass: set[int] = set()
+        for node in self._nodes:
+            match node:
+                case ast.keyword(arg="metaclass", value=used):
+                    as_metaclass.add(id(used))
+                case ast.Call(func=ast.Name(id="super"), args=[used, *_]):
+                    as_metaclass.add(id(used))
+        return all(
+            id(node) in as_metaclass
+            for node in self._nodes
+            if isinstance(node, ast.Name) and node.id == metaclass.name
+        )
 
     def _of_call(self, node: ast.AST) -> Iterator[_Finding]:
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
@@ -751,6 +864,23 @@ class _Reader:
                         yield word, f"names {word!r}", node.lineno
                 if _PIECE.search(_ORDINARY_DUNDERS.sub("", text)):
                     yield text, f"names {text!r}", node.lineno
+
+
+def _dunders_in(body: Iterable[ast.stmt]) -> set[str]:
+    """The names with two underscores that the body of a class may bind."""
+    names: set[str] = set()
+    for node in (node for statement in body for node in ast.walk(statement)):
+        match node:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.Name(id=name, ctx=ast.Store())
+                | ast.alias(name=name, asname=None)
+                | ast.alias(asname=str(name))
+            ):
+                names.add(name)
+    return {name for name in names if _DUNDER.fullmatch(name)}
 
 
 def _outside_functions(tree: ast.Module) -> Iterator[ast.AST]:

@@ -116,7 +116,9 @@ def _type_hint(value: Any, expected: str, what: str) -> str:
     # The name of a function may well have "grad" in it; a gradient is what .grad or "gradient of" says.
     if value is None and expected == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
         return ": does a gradient reach it?"
-    if value is None and not re.match("(the )?entry", what, re.IGNORECASE):
+    # Where a text is due, None is often what another input gives.
+    is_often_none = expected == "a string" or re.match("(the )?entry", what, re.IGNORECASE)
+    if value is None and not is_often_none:
         # A field may be asked for, too; and None may be what another input should give.
         return ": is it returned on every path, or was it never set?"
     if isinstance(value, Opaque):

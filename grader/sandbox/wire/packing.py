@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 # Those that MessagePack has.
 _INTEGERS = (-(2**63), 2**64 - 1)
 _AS_IT_IS = frozenset({type(None), bool, float})
+# What becomes of a number of NumPy's, by the kind of its dtype.
+_PLAIN_KINDS = {"b": bool, "i": int, "u": int, "f": float}
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -114,6 +116,9 @@ class Packing:
             # numpy.float64, enums of strings and other children of the plain types.
             plain: Any = next(t for t in (bool, int, float, str, bytes) if isinstance(value, t))
             return self.pack(plain(value), depth + 1)
+        if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
+            # A number is a number; whether it has to be Python's own, a probe can say.
+            return self.pack(_PLAIN_KINDS[value.dtype.kind](value), depth + 1)
         if isinstance(value, dict):
             return self._pack_dict(dict(value), depth)
         if isinstance(value, list):

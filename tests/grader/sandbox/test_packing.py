@@ -42,6 +42,17 @@ def test_nothing_is_ever_pickled() -> None:
     assert {type(each) for each in (first, second["a"], *third)} == {Opaque}
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    """A student who counts with np.prod has counted."""
+    import numpy as np
+
+    values = [np.int64(3), np.float32(0.5), np.bool_(True), np.uint8(7), np.prod(())]
+    packing = Packing()
+    arrived = read(frame_of(Returned(packing.pack(values)), packing)).value
+    assert arrived == [3, 0.5, True, 7, 1.0]
+    assert [type(value) for value in arrived] == [int, float, bool, int, float]
+
+
 def test_only_the_judge_may_send_strides() -> None:
     """Of an enemy's few bytes they would make a tensor of any size."""
     import torch

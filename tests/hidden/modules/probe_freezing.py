@@ -58,6 +58,11 @@ def tied(module: Any, more: Sequence[Sequence[int]]) -> Network:
     return made
 
 
+def types_of_counts(module: Any, model: nn.Module) -> list[str]:
+    """The names of the types of what count_parameters returns."""
+    return [type(number).__name__ for number in module.count_parameters(model)]
+
+
 def groups(module: Any, model: nn.Module, weight_decay: float) -> list[Any]:
     """The result of parameter_groups, with names in the place of the model's own Parameter objects."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}

@@ -214,6 +214,29 @@ def two_backward_passes(
     return gradients
 
 
+def pass_after_the_block(
+    module: Any, model: nn.Module, names: Sequence[str], x: Tensor, weight: Tensor
+) -> dict[str, Any]:
+    """The gradients at the end of a block and after one more backward pass through its graph.
+
+    And the names of the modules whose outputs still have a hook then.
+    """
+    outputs: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        return lambda _module, _given, output: outputs.update({name: output})
+
+    for name in names:
+        model.get_submodule(name).register_forward_hook(keep(name))
+    with module.capture_gradients(model, names) as gradients:
+        total = (model(x) * weight).sum()
+        total.backward(retain_graph=True)
+    end = {name: gradient.clone() for name, gradient in gradients.items()}
+    (2 * total).backward()
+    hooked = [name for name, output in outputs.items() if output._backward_hooks]
+    return {"end": end, "after": dict(gradients), "hooked": hooked}
+
+
 def under_no_grad(module: Any, model: nn.Module, names: Sequence[str], x: Tensor) -> Any:
     """The gradients after a pass without any."""
     with module.capture_gradients(model, names) as gradients, torch.no_grad():

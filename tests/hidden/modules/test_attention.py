@@ -56,13 +56,14 @@ def test_causal_mask_of_the_last(student: Student) -> None:
 def test_padding_mask(student: Student) -> None:
     """The mask is True at the first `length` positions of each sequence, (batch, 1, 1, size)."""
     size = random.randrange(6, 10)
-    lengths = [0, size, *(random.randrange(size + 1) for _ in range(3))]
-    real = [[position < length for position in range(size)] for length in lengths]
-    assert_equal(
-        student.function("padding_mask")(torch.tensor(lengths), size),
-        torch.tensor(real)[:, None, None, :],
-        what="the mask",
-    )
+    some = [random.randrange(size) for _ in range(3)]
+    for lengths in ([0, size, *some], some):
+        real = [[position < length for position in range(size)] for length in lengths]
+        assert_equal(
+            student.function("padding_mask")(torch.tensor(lengths), size),
+            torch.tensor(real)[:, None, None, :],
+            what=f"the mask for lengths {lengths} and size {size}",
+        )
 
 
 # --- attention -----------------------------------------------------------------------------------

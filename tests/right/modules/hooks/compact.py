@@ -64,7 +64,7 @@ def capture_gradients(model, names):
 
         def hook(module, inputs, output):
             if output.requires_grad:
-                output.register_hook(watch)
+                handles.append(output.register_hook(watch))
 
         return hook
 

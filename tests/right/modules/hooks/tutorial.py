@@ -55,14 +55,18 @@ def capture_activations(model, names):
 
 @contextmanager
 def capture_gradients(model, names):
-    gradients = {}
+    gradients, on_outputs = {}, []
 
     def make_hook(name):
         def hook(module, args, output):
             if output.requires_grad:
-                output.register_hook(lambda gradient: gradients.update({name: gradient}))
+                on_outputs.append(output.register_hook(lambda gradient: gradients.update({name: gradient})))
 
         return hook
 
-    with hooks_on(model, names, make_hook):
-        yield gradients
+    try:
+        with hooks_on(model, names, make_hook):
+            yield gradients
+    finally:
+        for handle in on_outputs:
+            handle.remove()
