@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -92,6 +93,8 @@ def read_toml(text: str, kind: type[T], *, dec_hook: Callable[[type, Any], Any] 
         reason = str(error)
         at = _AT_LINE.search(reason)
         raise TomlMistake(_AT_LINE.sub("", reason), "", int(at["line"]) if at else 0) from error
+    for path, what in _impossible(table):
+        raise TomlMistake(what, path, line_of(text, path))
     return converted(table, kind, text, dec_hook=dec_hook)
 
 
@@ -112,6 +115,21 @@ def converted(
         unknown = _UNKNOWN.fullmatch(reason)
         key = f"{path}.{unknown['key']}" if unknown else path
         raise TomlMistake(reason, path, line_of(text, key)) from error
+
+
+def _impossible(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The paths of values that no key of any file may have, and what is wrong with them."""
+    match value:
+        case dict():
+            for key, item in value.items():
+                yield from _impossible(item, f"{path}.{key}" if path else key)
+        case list():
+            for number, item in enumerate(value):
+                yield from _impossible(item, f"{path}[{number}]")
+        case float() if not math.isfinite(value):
+            yield path, f"Expected a number, got {value}"
+        case datetime.date() if not isinstance(value, datetime.datetime):
+            yield path, f"Expected a time, as {value}T23:59:00, got a date without a time"
 
 
 def line_of(text: str, path: str) -> int:
