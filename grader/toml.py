@@ -44,6 +44,7 @@ _AT_LINE = re.compile(r" \(at line (?P<line>\d+), column \d+\)")
 _AT_TABLE = re.compile(r"(?P<table>exercise|assignment)\[(?P<number>\d+)\]\.?(?P<key>.*)")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<key>.*)`")
+_NO_TIME = "Invalid RFC3339 encoded datetime"
 _PLAIN_WORDS = {
     " | null": "",
     "`datetime`": "a time",
@@ -55,7 +56,7 @@ _PLAIN_WORDS = {
     "`int`": "a whole number",
     "`str`": "a text in quotes",
     "`bool`": "true or false",
-    "Invalid RFC3339 encoded datetime": "this is no time",
+    _NO_TIME: "this is no time",
 }
 
 _HEADER = re.compile(r"\s*(?P<open>\[\[?)(?P<names>[^\]]+)\]")
@@ -199,6 +200,7 @@ def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
     reason = mistake.reason.rstrip(".")
     if reason.startswith("Invalid enum value") and (choices := _choices(kind, mistake.path)):
         reason += f", not one of {', '.join(map(str, choices))}"
+    reason = reason.replace(_NO_TIME, "this is not a time; write it as 2026-10-12T23:59:00")
     for pattern, words in _PATTERNS.items():
         reason = reason.replace(f"`str` matching regex {pattern!r}", words)
     if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:
