@@ -67,11 +67,8 @@ _TIMES = (
 )
 # Rows of platforms that are no students, by the name in them.
 _NO_STUDENT = re.compile(r"Points Possible.*|Student, Test|Test Student|.*_PreviewUser", re.DOTALL)
-# Gradescope lists its staff, too.
-_STAFF = re.compile(
-    r"instructor|teacher|ta|teaching assistant|reader|grader|designer|observer|staff|owner|admin",
-    re.IGNORECASE,
-)
+# Gradescope's list of a course has its staff, too.
+_STAFF = re.compile(r"instructor|ta|reader", re.IGNORECASE)
 _TWO_VALUES = re.compile(r"\S\s*[;|]\s*\S|\S\s+/\s+\S")
 
 
@@ -129,12 +126,12 @@ class ClassList:
 
     def _is_student(self, row: Sequence[str], cells: dict[str, str]) -> bool:
         """Whether a row that is not empty is a student's."""
-        roles = [row[at] for at, title in enumerate(self.titles) if title in ("role", "roles")]
+        roles = [row[at] for at, title in enumerate(self.titles) if title == "role"]
         name = cells.get("name") or f"{cells.get('last', '')}, {cells.get('first', '')}"
         return not (
             _NO_STUDENT.fullmatch(name.strip(" ,"))
             or cells.get("username", "").endswith("_previewuser")
-            or any(_STAFF.fullmatch(role.strip()) for role in roles)
+            or ("sid" in self.titles and any(_STAFF.fullmatch(role.strip()) for role in roles))
         )
 
     def _refuse_torn(self, row: Sequence[str], where: str) -> None:
@@ -448,6 +445,12 @@ def merged(given: ClassList) -> list[StudentInfo]:
         }
         del pairs["section"]
         differing = [kind for kind, (one, two) in pairs.items() if one and two and one != two]
+        if student.id == student.name and not (student.email or set(student.ids) - {"section"}):
+            raise SubmissionError(
+                f"{given.what} has the name {clean(student.id)!r} twice, in {first[student.id]} and {where}, "
+                "and nothing says whether they are one person: give each student an id of their own, in a "
+                "column `id`."
+            )
         if differing:
             values = [f"{kind} ({clean(' and '.join(pairs[kind]))})" for kind in differing]
             raise SubmissionError(

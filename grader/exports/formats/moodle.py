@@ -87,7 +87,10 @@ class _Worksheet:
             (html_feedback(entry), in_comment(f"{entry.result.course.name}: "))
             for entry in (entries if self._comments is not None else ())
         ]
-        maximum = "" if self._maximum is None else self._sheet.rows[0][self._maximum]
+        at = self._maximum
+        maximum = (
+            "" if at is None else next(filter(None, (row[at] for row in self._sheet.rows)), "")
+        )
         notes = grades.scale_note("The maximum grade in Moodle is {}", maximum)
         table = filled_in(out, self._sheet)
         table.kept(self._sheet.header)

@@ -88,7 +88,7 @@ def test_a_due_time_changes_no_digest(folder: Path) -> None:
         (HEAD + WEEK1 + "policy = {late = {per_day = nan}}\n", "line 10: Expected a number, got nan"),
         (HEAD + WEEK1 + "weight = 1e300\n", "line 10: Expected `float` <= 1000000.0"),
         (HEAD + WEEK1.replace("12T23:59:59", "12"), "line 8: Expected a time, as 2026-10-12T23:59:00, got"),
-        (HEAD + WEEK1.replace("2026-10-12T23:59:59", '"12 Oct"'), "line 8: this is not a time; write it as 2026"),
+        (HEAD + WEEK1.replace("2026-10-12T23:59:59", '"12 Oct"'), "line 8: this is not a time; write it as"),
         (HEAD + WEEK1 + "[term.cuts]\nA = inf\n", "Expected a number, got inf (`term.cuts.A`)"),
         (HEAD + WEEK1 + 'replaces = ["week2"]\n', "there is no other assignment 'week2'"),
         (HEAD + WEEK1 + "policy = {due = []}\n", "line 10: write `due` of the assignment itself"),

@@ -225,6 +225,7 @@ def test_rows_that_differ_in_the_section_are_one_student(tmp_path: Path) -> None
             'sep=;\r\nid;name\r\n\r\nada;"A\r\nB"\r\nada;C\r\n',
             "in row 3 (line 4 of the file) and row 4 (line 6 of the file)",
         ),
+        ("name,section\nJo Smith,1\nJo Smith,2\n", "has the name 'Jo Smith' twice, in row 2 and row 3"),
         ("id,email\n\nada,ada@x; ada@y\n", "row 3: 'ada@x; ada@y' is more than one value for `email`"),
         ("id,username\nada,ada | ada2\n", "row 2: 'ada | ada2' is more than one value for `username`"),
         ("id,name,email\nada,A, Ada,a@x\n", '4 cells in row 2, and 3 columns: put a cell with a ","'),
@@ -239,6 +240,11 @@ def test_what_is_wrong_is_told_with_the_row_of_the_file(
     with pytest.raises(SubmissionError) as caught:
         students(tmp_path, text)
     assert told in str(caught.value)
+
+
+def test_a_role_in_a_team_is_no_role_of_staff(tmp_path: Path) -> None:
+    (student,) = students(tmp_path, "id,name,role\nada,Ada A,reader\n")
+    assert student.id == "ada"
 
 
 def test_a_row_with_a_remark_alone_is_passed_over(tmp_path: Path) -> None:
