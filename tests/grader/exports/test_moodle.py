@@ -152,3 +152,10 @@ def test_an_identifier_in_two_rows_is_one_note(tmp_path: Path) -> None:
         f"x: more than one row fits ({where}), so none was filled in.",
         "Nothing was handed in for the row Participant 502 (Alan Turing).",
     ]
+
+
+def test_the_line_ends_of_old_macs_are_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "worksheet.csv"
+    path.write_bytes(GERMAN.replace("\n", "\r").encode())
+    out, _ = written(FORMATS["moodle"], [entry(HALF, student="ada")], template=path)
+    assert moodle_reads(out, "ID", "Bewertung") == {"501": "7,5", "502": "15,00"}
