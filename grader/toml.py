@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +44,7 @@ _AT_LINE = re.compile(r" \(at line (?P<line>\d+), column \d+\)")
 _AT_TABLE = re.compile(r"(?P<table>exercise|assignment)\[(?P<number>\d+)\]\.?(?P<key>.*)")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<key>.*)`")
+_NO_TIME = "Invalid RFC3339 encoded datetime"
 _PLAIN_WORDS = {
     " | null": "",
     "`datetime`": "a time",
@@ -54,7 +56,7 @@ _PLAIN_WORDS = {
     "`int`": "a whole number",
     "`str`": "a text in quotes",
     "`bool`": "true or false",
-    "Invalid RFC3339 encoded datetime": "this is no time",
+    _NO_TIME: "this is no time",
 }
 
 _HEADER = re.compile(r"\s*(?P<open>\[\[?)(?P<names>[^\]]+)\]")
@@ -92,6 +94,8 @@ def read_toml(text: str, kind: type[T], *, dec_hook: Callable[[type, Any], Any] 
         reason = str(error)
         at = _AT_LINE.search(reason)
         raise TomlMistake(_AT_LINE.sub("", reason), "", int(at["line"]) if at else 0) from error
+    for path, what in _impossible(table):
+        raise TomlMistake(what, path, line_of(text, path))
     return converted(table, kind, text, dec_hook=dec_hook)
 
 
@@ -112,6 +116,21 @@ def converted(
         unknown = _UNKNOWN.fullmatch(reason)
         key = f"{path}.{unknown['key']}" if unknown else path
         raise TomlMistake(reason, path, line_of(text, key)) from error
+
+
+def _impossible(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The paths of values that no key of any file may have, and what is wrong with them."""
+    match value:
+        case dict():
+            for key, item in value.items():
+                yield from _impossible(item, f"{path}.{key}" if path else key)
+        case list():
+            for number, item in enumerate(value):
+                yield from _impossible(item, f"{path}[{number}]")
+        case float() if not math.isfinite(value):
+            yield path, f"Expected a number, got {value}"
+        case datetime.date() if not isinstance(value, datetime.datetime):
+            yield path, f"Expected a time, as {value}T23:59:00, got a date without a time"
 
 
 def line_of(text: str, path: str) -> int:
@@ -181,6 +200,7 @@ def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
     reason = mistake.reason.rstrip(".")
     if reason.startswith("Invalid enum value") and (choices := _choices(kind, mistake.path)):
         reason += f", not one of {', '.join(map(str, choices))}"
+    reason = reason.replace(_NO_TIME, "this is not a time; write it as 2026-10-12T23:59:00")
     for pattern, words in _PATTERNS.items():
         reason = reason.replace(f"`str` matching regex {pattern!r}", words)
     if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:

@@ -16,6 +16,7 @@ from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
 from grader.course.manifest import Course, find_course
 from grader.errors import CourseError
+from grader.submissions.times import read_time
 from grader.text import clean, clean_lines
 
 _EXAMPLE = "scaling"
@@ -96,7 +97,7 @@ def _has_course(folder: Path) -> bool:
 @click.option(
     "--weight",
     metavar="NUMBER",
-    type=click.FloatRange(0),
+    type=shared.FiniteRange(0, 1_000_000),
     help="Its share in the total; by default 1.",
 )
 @click.option(
@@ -156,11 +157,9 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
     if text is None:
         return None
     try:
-        return datetime.datetime.fromisoformat(text)
+        return read_time(text)
     except ValueError as error:
-        raise click.UsageError(
-            f"{option}: {text!r} is no time; write it as 2026-10-12T23:59:59."
-        ) from error
+        raise click.UsageError(f"{option}: {error}") from error
 
 
 @click.command(cls=Command)

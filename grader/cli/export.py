@@ -93,7 +93,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "--out-of",
     cls=_FormatOption,
     metavar="POINTS",
-    type=click.FloatRange(0, min_open=True),
+    type=shared.FiniteRange(0, 1_000_000, min_open=True),
     help="scale the total to so many points.",
 )
 @click.option(

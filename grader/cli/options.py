@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -29,6 +30,20 @@ EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds. `nan` lies within all of them, and `inf` is none to count with."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number; a usage error for what is none."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
 
 course_option = click.option(
     "--course",
@@ -137,7 +152,7 @@ json_option = click.option(
 fail_under_option = click.option(
     "--fail-under",
     metavar="PERCENT",
-    type=click.FloatRange(0, 100),
+    type=FiniteRange(0, 100),
     default=100.0,
     help="Exit with 0 from this percentage of the points on; by default 100.",
 )

@@ -34,7 +34,7 @@ from grader.cli.border import Command
 @click.option(
     "--fail-under",
     metavar="PERCENT",
-    type=click.FloatRange(0, 100),
+    type=shared.FiniteRange(0, 100),
     default=0.0,
     help="The check of a push is red below this percentage of the points. By default it is green once "
     "everything was judged.",

@@ -28,7 +28,7 @@ from grader.text import counted
 @click.option(
     "--threshold",
     metavar="PERCENT",
-    type=click.FloatRange(1, 100),
+    type=shared.FiniteRange(1, 100),
     help="Report pairs from this share of common code on.  [default: learned from the class]",
 )
 @click.option(

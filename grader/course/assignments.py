@@ -22,7 +22,7 @@ from grader.toml import Identifier, Text, line_of, read_course_file
 FILE = "assignments.toml"
 # Of a release: the files of the assignments that students were given.
 FOLDER = "assignments"
-_Positive = Annotated[float, msgspec.Meta(gt=0)]
+_Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 _FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 _LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
@@ -40,7 +40,7 @@ class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
     chapters: tuple[Text, ...] = ()
     opens: datetime.datetime | None = None
     due: datetime.datetime | None = None
-    weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    weight: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 1.0
     extra_credit: tuple[Text, ...] = ()
     teams: bool = False
 
@@ -93,7 +93,7 @@ class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     drop_lowest: Annotated[int, msgspec.Meta(ge=0)] = 0
     at_most: _Positive = 100.0
-    cuts: dict[Text, Annotated[float, msgspec.Meta(ge=0)]] = {}
+    cuts: dict[Text, Annotated[float, msgspec.Meta(ge=0, le=1e6)]] = {}
     missing: Annotated[str, msgspec.Meta(pattern=r"^(open|zero)$")] = "open"
     same: tuple[tuple[Text, ...], ...] = ()
     excused: tuple[Excused, ...] = ()

@@ -120,7 +120,7 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     id: Identifier
     chapter: Identifier
     title: Text
-    points: Annotated[float, msgspec.Meta(gt=0)]
+    points: Annotated[float, msgspec.Meta(gt=0, le=1e6)]
     seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)]
     shares: dict[QualifiedName, Annotated[float, msgspec.Meta(gt=0, le=1e6)]] = {}
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 2048

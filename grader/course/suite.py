@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
     for required in test.requires:
         if required not in names:
             raise _error(path, node, f"requires {required!r}, which is no test before it")
-    if not test.points > 0:
+    if not 0 < test.points < math.inf:
         raise _error(path, node, "points are a number above 0")
 
 

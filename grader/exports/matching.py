@@ -15,7 +15,19 @@ import msgspec
 from grader.exports.texts import one_line
 from grader.exports.verdicts import total
 from grader.results import Entry, StudentInfo
+from grader.submissions.sheet import as_number
 from grader.text import number
+
+# Grades are written with two decimals.
+_SAME = 0.005
+
+
+class TemplateRow(msgspec.Struct, frozen=True):
+    """A student's row of a template: what it is matched by, how it is called, and where it is."""
+
+    cells: Mapping[str, str]
+    name: str
+    where: str
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -66,13 +78,14 @@ class Grades:
         self.totals: list[float | None] = []
         self._people: list[Mapping[str, str]] = []
         self._notes: list[str] = []
+        self._replaced: list[str] = []
         self._worth, self._out_of = 0.0, out_of
         for entry in entries:
             self._people.append(identity(entry))
             self.totals.append(total(entry, out_of))
             self._worth = max(self._worth, entry.result.max_score)
 
-    def match(self, rows: Sequence[Mapping[str, str]], keys: Sequence[Key]) -> dict[int, int]:
+    def match(self, rows: Sequence[TemplateRow], keys: Sequence[Key]) -> dict[int, int]:
         """The person of each row that is matched, as numbers; a missing or empty value matches nothing.
 
         By one key a person gets the row with the same value if that row is free, is the only one, is claimed by
@@ -80,17 +93,18 @@ class Grades:
         left to the next key; those who are never matched are in the notes.
 
         Args:
-            rows: the cells of each row, by column.
+            rows: the rows of students.
             keys: from the surest to the weakest.
         """
         row_of: dict[int, int] = {}
         person_of: dict[int, int] = {}
-        ambiguous: set[int] = set()
+        # The rows that fit a person, and other people or rows as well.
+        contested: dict[int, set[int]] = defaultdict(set)
         for place, key in enumerate(keys):
             stronger = [key for key in keys[:place] if not key.alias]
             by_value: dict[str, list[int]] = defaultdict(list)
-            for row, cells in enumerate(rows):
-                by_value[cells.get(key.column, "")].append(row)
+            for row, each in enumerate(rows):
+                by_value[each.cells.get(key.column, "")].append(row)
             claims: dict[int, list[int]] = defaultdict(list)
             for person, values in enumerate(self._people):
                 if person in row_of or not (value := values.get(key.person)):
@@ -98,41 +112,68 @@ class Grades:
                 fitting = [
                     row
                     for row in by_value.get(value, ())
-                    if row not in person_of and not _differ(values, rows[row], stronger)
+                    if row not in person_of and not _differ(values, rows[row].cells, stronger)
                 ]
                 if len(fitting) == 1:
                     claims[fitting[0]].append(person)
                 elif fitting:
-                    ambiguous.add(person)
+                    contested[person] |= {*fitting}
             for row, claimants in claims.items():
                 if len(claimants) == 1:
                     row_of[claimants[0]], person_of[row] = row, claimants[0]
                 else:
-                    ambiguous |= {*claimants}
+                    for person in claimants:
+                        contested[person].add(row)
         left = [person for person in range(len(self._people)) if person not in row_of]
-        missing = [self._people[person]["id"] for person in left if person not in ambiguous]
-        unsure = [self._people[person]["id"] for person in left if person in ambiguous]
-        self._notes = [f"{id_}: is in no row of the template." for id_ in missing]
+        for person in left:
+            if person not in contested:
+                self._notes.append(f"{self._people[person]['id']}: is in no row of the template.")
+        fought_over: set[int] = set()
+        for person in left:
+            if places := sorted(contested.get(person, ())):
+                fought_over |= {*places}
+                words = (
+                    "more than one row fits" if places[1:] else "more than one row or person fits"
+                )
+                where = "; ".join(f"{rows[row].name}, {rows[row].where}" for row in places[:5])
+                self._notes.append(
+                    f"{self._people[person]['id']}: {words} ({where}), so none was filled in."
+                )
         self._notes += [
-            f"{id_}: more than one row or person fits, so none was filled in." for id_ in unsure
+            f"Nothing was handed in for the row {each.name}."
+            for row, each in enumerate(rows)
+            if row not in person_of and row not in fought_over
         ]
         return person_of
 
-    def notes(self, empty_rows: Iterable[str]) -> list[str]:
-        """Notes about the people without a row of their own, and the rows without a person."""
-        return [*self._notes, *[f"Nothing was handed in for the row {row}." for row in empty_rows]]
+    def replaces(self, row: TemplateRow, before: str, after: str) -> None:
+        """Note a grade that a cell has and that the export changes: a person may have written it.
+
+        What an earlier export wrote is not known, so that grades of before a regrading are noted, too.
+        """
+        if before.strip() in ("", "-", after):
+            return
+        one, other = as_number(before), as_number(after)
+        if one is None or other is None or abs(one - other) >= _SAME:
+            self._replaced.append(
+                f"{row.name}: has {one_line(before)} in the template, and gets {after}."
+            )
+
+    def notes(self) -> list[str]:
+        """Notes about replaced grades, people without a row of their own, and rows without a person."""
+        keep = (
+            "Where a person wrote the grade that is replaced, keep it with `grade adjust --points`."
+        )
+        return [*self._replaced, *[keep for _ in self._replaced[:1]], *self._notes]
 
     def scale_note(self, text: str, cell: str) -> list[str]:
         """A note if a column is worth other points than the scores, by the cell of a template that says so.
 
         `text` has room for these points.
         """
-        try:
-            worth = float(cell.strip().replace(",", "."))
-        except ValueError:
-            return []
+        worth = as_number(cell)
         out_of = self._worth if self._out_of is None else self._out_of
-        if not self._worth or worth == out_of:
+        if worth is None or not self._worth or worth == out_of:
             return []
         scale = f"--out-of {number(worth)} scales them."
         return [f"{text.format(number(worth))}, the scores are out of {number(out_of)}: {scale}"]

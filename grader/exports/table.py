@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-import io
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-import msgspec
-
+from grader.errors import SubmissionError
 from grader.exports.files import ExportError
 from grader.exports.texts import one_line
-from grader.submissions.roster import without_separator_line
+from grader.submissions.sheet import Sheet, read_sheet
 
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian input.
 # Which sign parts its cells depends on the country: what follows any of them may begin a cell, too.
 _FORMULA = re.compile(r'(^|[;,|\t\r\n])([ "]*)(?=[=+\-@＝＋－＠])')  # noqa: RUF001  # as typed
 _CONTROLS = ("\t", "\r", "\n")
-_SEPARATORS = (",", ";", "\t")
-_LARGEST_TEMPLATE = 50_000_000
 
 
 class Table:
@@ -63,55 +60,19 @@ def guarded(cell: str) -> str:
     return f"'{safe}" if safe.startswith(_CONTROLS) else safe
 
 
-class Sheet(msgspec.Struct, frozen=True):
-    """A table as another program wrote it: its header, its rows, and how they were written."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    separator: str
-    marked: bool
-
-    def start(self, out: IO[bytes]) -> Table:
-        """A table written in the same way."""
-        if self.marked:
-            out.write("\ufeff".encode())
-        return Table(out, self.separator)
-
-
-def read_sheet(path: Path) -> Sheet:
-    """Read a template; rows are made as long as the header. Raises ExportError if it is no table."""
+def read_template(path: Path) -> Sheet:
+    """Read the file that an export fills in; raises ExportError if it is no table."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST_TEMPLATE + 1)
-    except OSError as error:
-        raise ExportError(f"The template {path} cannot be read: {error.strerror}.") from error
-    if len(raw) > _LARGEST_TEMPLATE:
-        raise ExportError(f"The template {path} is larger than {_LARGEST_TEMPLATE:,} bytes.")
-    try:
-        text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ExportError(
-            f"The template {path} is not in UTF-8: use the file as it was downloaded, or save it as "
-            "'CSV UTF-8'."
-        ) from error
-    text, separator = without_separator_line(text)
-    try:
-        if not separator:
-            # The one that parts the header into the most columns.
-            first = text.partition("\n")[0]
-            columns = {sign: next(csv.reader([first], delimiter=sign), []) for sign in _SEPARATORS}
-            separator = max(_SEPARATORS, key=lambda sign: len(columns[sign]))
-        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
-    except csv.Error as error:
-        raise ExportError(
-            f"The template {path} is no table of comma-separated values: {error}."
-        ) from error
-    header, *rows = [line for line in lines if line] or [[]]
-    if len(header) < 2:
+        sheet = read_sheet(path, f"The template {path}", utf8=True)
+    except SubmissionError as error:
+        raise ExportError(str(error)) from error
+    if len(sheet.header) < 2:
         raise ExportError(f"The template {path} has no header with columns in its first line.")
-    return Sheet(
-        tuple(header),
-        tuple((*row, *[""] * (len(header) - len(row))) for row in rows),
-        separator,
-        raw.startswith(b"\xef\xbb\xbf"),
-    )
+    return sheet
+
+
+def filled_in(out: IO[bytes], sheet: Sheet) -> Table:
+    """A table written in the same way as a template."""
+    if sheet.marked:
+        out.write(codecs.BOM_UTF8)
+    return Table(out, sheet.separator)

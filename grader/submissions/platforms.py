@@ -1,7 +1,7 @@
 """The platforms whose downloads are accepted: a class each, and one table.
 
-A class says how a download is recognized, whose each entry is, and which columns a class list of the platform
-has. What a name does not say is taken by name: a folder, an archive or a file a student.
+A class says how a download is recognized, whose each entry is, and in which columns of a class list
+(`class_list`) its ids are. What a name does not say is taken by name: a folder, an archive or a file a student.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
@@ -94,10 +93,6 @@ class Platform:
     metadata: ClassVar[str] = ""
     columns: ClassVar[Mapping[str, str]] = {}
     numbered: ClassVar[tuple[str, ...]] = ()
-    # A class list whose header has all these columns reads others so, and rows so named are no students.
-    list_header: ClassVar[frozenset[str]] = frozenset()
-    list_columns: ClassVar[Mapping[str, str]] = {}
-    no_student: ClassVar[re.Pattern[str]] = _NO_NAME
     # Whether an item that is not the platform's may still be a student's, by its name.
     mixed: ClassVar[bool] = True
 
@@ -180,10 +175,6 @@ class Canvas(Platform):
         | dict.fromkeys(("sisuserid", "sisid"), "sis_user_id")
         | dict.fromkeys(("sisloginid", "loginid", "login"), "sis_login_id")
     )
-    # The gradebook: its ID is one of Canvas's own, a row has the points, and one a student who is none.
-    list_header = frozenset(("student", "sisloginid"))
-    list_columns = MappingProxyType({"id": "canvas_id"})
-    no_student = re.compile(r"Points Possible.*|Student, Test|Test Student", re.DOTALL)
 
     def entry(self, match: re.Match[str]) -> ItemInfo:
         user, name = match["user"], match["name"] or ""

@@ -1,61 +1,28 @@
-"""The class list: a CSV of any platform becomes students, who are found by any of their names.
+"""The roster: the students of a class list, who are found by any of their names.
 
 The people of a download are matched with it (`settle_ids`), and each gets a unique id.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.submissions.folder import listed_names, written
+from grader.submissions.class_list import OWN_IDS, merged, read_list
+from grader.submissions.folder import listed_names
 from grader.submissions.platforms import PLATFORMS, Item, ItemInfo, Platform
 from grader.text import clean
 
-MAX_BYTES = 50 << 20
-_SEPARATOR_LINE = re.compile(r'\s*"?sep=([,;\t|])"?[ ,;\t]*(?:\r\n?|\n|$)', re.IGNORECASE)
 _ALNUM = re.compile(r"[\W_]+")
-
-# What columns are called, in small letters without spaces and signs.
-_COLUMNS = {
-    "id": "id", "studentid": "id", "key": "id",
-    "name": "name", "fullname": "name", "student": "name", "studentname": "name", "displayname": "name",
-    "firstname": "first", "givenname": "first", "first": "first",
-    "lastname": "last", "surname": "last", "familyname": "last", "last": "last",
-    "email": "email", "emailaddress": "email", "mail": "email",
-    "section": "section", "sections": "section", "group": "section",
-    "team": "team", "teamname": "team", "groupname": "team",
-    "username": "username", "user": "username", "netid": "username",
-    "idnumber": "id_number",
-    "repository": "repository", "githubrepository": "repository",
-    **{column: key for platform in PLATFORMS for column, key in platform.columns.items()},
-}  # fmt: skip
-_OF_PLATFORMS = dict.fromkeys(key for platform in PLATFORMS for key in platform.columns.values())
 _NUMBERED = frozenset(key for platform in PLATFORMS for key in platform.numbered)
-# What people know of themselves; other ids of platforms are numbers.
-_OWN = (
-    "id",
-    "username",
-    "sis_login_id",
-    "github_username",
-    "gradescope_sid",
-    "sis_user_id",
-    "id_number",
-)
-# Which of them is a student's id in the gradebook: the first one that is not empty.
-_KEYS = (*_OWN, "email", *(key for key in sorted(_OF_PLATFORMS) if key not in _OWN), "name")
-_OTHER_IDS = ("section", "team", "username", "id_number", "repository", *_OF_PLATFORMS)
 # In what a folder or file may be named after, in this order.
-_CALLED = (*_OWN, "email", "local_part", "canvas_id", "name")
+_CALLED = (*OWN_IDS, "email", "local_part", "canvas_id", "name")
 
 
 class Roster:
@@ -92,42 +59,14 @@ class Roster:
 
 
 def read_roster(path: Path) -> Roster:
-    """Read a CSV with a header: one's own, Canvas's gradebook, Moodle's worksheet or grades.
+    """Read a class list (`class_list`): one's own, or a platform's.
 
     Raises SubmissionError, with the file and the reason, if there are no students in it.
     """
-    students = [row.student for row in read_list(path, f"The roster {path}")]
+    students = merged(read_list(path, f"The roster {path}"))
     if not students:
         raise SubmissionError(f"The roster {path} has a header and no students.")
     return Roster(students)
-
-
-class ListRow(NamedTuple):
-    """A row of a class list: its cells, by the column's name in small letters without spaces and signs."""
-
-    number: int
-    cells: dict[str, str]
-    student: StudentInfo
-
-
-def read_list(path: Path, what: str) -> list[ListRow]:
-    """The students of a CSV with a header, and the other cells of their rows.
-
-    `what` names the file in errors; raises SubmissionError where it is no list of students.
-    """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SubmissionError(
-                f"{what} is larger than {MAX_BYTES >> 20} MiB: is it a class list?"
-            )
-        data = path.read_bytes()
-        if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-            raise SubmissionError(
-                f"{what} is a workbook or an archive: save the list as CSV, and name that."
-            )
-        return list(_students(what, _rows(_decoded(data))))
-    except (OSError, csv.Error) as error:
-        raise SubmissionError(f"{what} cannot be read: {error}.") from error
 
 
 def _normal(kind: str, value: str) -> str:
@@ -152,67 +91,6 @@ def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
     for turn in range(len(words)):
         if name := _normal("name", "".join(words[turn:] + words[:turn])):
             yield "name", name
-
-
-def _decoded(data: bytes) -> str:
-    """The text of a file as spreadsheets write it."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
-
-
-def without_separator_line(text: str) -> tuple[str, str]:
-    """A table without its first line `sep=;`, which is for Excel, and the separator of that line, if any."""
-    match = _SEPARATOR_LINE.match(text)
-    return (text[match.end() :], match[1]) if match else (text, "")
-
-
-def _rows(text: str) -> Iterator[list[str]]:
-    text, delimiter = without_separator_line(text.replace("\0", "\ufffd"))
-    header = next((line for line in text.splitlines() if line.strip()), "")
-    delimiter = delimiter or max(",;\t", key=header.count)
-    return (
-        row
-        for row in csv.reader(io.StringIO(text), delimiter=delimiter)
-        if any(map(str.strip, row))
-    )
-
-
-def _students(what: str, rows: Iterator[list[str]]) -> Iterator[ListRow]:
-    """The rows of a class list that are students; the first row names the columns."""
-    header = [_ALNUM.sub("", name.casefold()) for name in next(rows, [])]
-    columns = {index: _COLUMNS[name] for index, name in enumerate(header) if name in _COLUMNS}
-    for platform in PLATFORMS:
-        if platform.list_header and platform.list_header <= set(header):
-            own = platform.list_columns
-            columns |= {at: own[name] for at, name in enumerate(header) if name in own}
-    if not set(columns.values()) & set(_KEYS):
-        raise SubmissionError(
-            f"{what} has no column that names a student: give it a header with `id`, "
-            "`name`, `email`, `username` or the like."
-        )
-    for number, row in enumerate(rows, 2):
-        cells: dict[str, str] = {}
-        for index, name in columns.items():
-            if index < len(row) and name not in cells:
-                cells[name] = written(row[index])
-        name = cells.get("name", "")
-        if not any(platform.no_student.fullmatch(name) for platform in PLATFORMS):
-            by_header = dict(zip(header, map(written, row), strict=False))
-            yield ListRow(number, by_header, _student(what, number, cells))
-
-
-def _student(what: str, number: int, cells: dict[str, str]) -> StudentInfo:
-    if not cells.get("name"):
-        cells["name"] = f"{cells.get('first', '')} {cells.get('last', '')}".strip()
-    key = next((cells[name] for name in _KEYS if cells.get(name)), "")
-    if not key:
-        raise SubmissionError(f"{what} has no student in row {number}: give it an id or a name.")
-    ids = {name: cells[name] for name in _OTHER_IDS if cells.get(name)}
-    return StudentInfo(id=key, name=cells["name"], email=cells.get("email", ""), ids=ids)
 
 
 # --- the people of a download ---------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,15 +16,24 @@ import msgspec
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions.attempt import ClassAttempt
+from grader.submissions.class_list import ClassList, MoodleWorksheet, read_list, students_of
 from grader.submissions.folder import listed_names
 from grader.submissions.platforms import Platform
-from grader.submissions.roster import Roster, in_roster, read_list
+from grader.submissions.roster import Roster, in_roster
 from grader.text import clean
 
-# Moodle's worksheet calls it "Last modified (submission)".
-_COLUMNS = ("submittedat", "submitted", "lastmodifiedsubmission", "timestamp", "time", "handedinat")
-# As Moodle writes times in English, with both of its clocks.
-_WRITTEN = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M")
+# As Moodle writes times in English, with both of its clocks, and Gradescope.
+_WRITTEN = (
+    "%A, %d %B %Y, %I:%M %p",
+    "%A, %d %B %Y, %H:%M",
+    "%A, %B %d, %Y, %I:%M %p",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+    "%Y-%m-%d %H:%M:%S %z",
+)
+# As Moodle writes them in languages without names of months: 2026年 10月 12日(月) 13:00.
+_IN_NUMBERS = re.compile(r"(\d{4})\D{1,4}(\d\d?)\D{1,4}(\d\d?)\D{1,9}(\d\d?):(\d\d)")
+_DATES = re.compile(r"\d{4}[-/.]\d\d?[-/.]\d\d?")
 _NONE = ("", "-")
 
 
@@ -70,25 +80,49 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
         with _explained(f"--times {clean(given)!r} is no file, and"):
             return Times(Roster(()), {}, in_utc(given, zone))
     what = f"The list of times {path}"
+    given_list = read_list(path, what)
+    column = given_list.time_column()
+    if column is None:
+        raise SubmissionError(
+            f"{what} has no column with times: name it `submitted_at`.{_advice(given_list)}"
+        )
     students: dict[str, StudentInfo] = {}
     by_id: dict[str, str] = {}
-    for row in read_list(path, what):
-        column = next((name for name in _COLUMNS if name in row.cells), None)
-        if column is None:
-            raise SubmissionError(f"{what} has no column with times: name it `submitted_at`.")
-        students[row.student.id] = row.student
-        if row.cells[column] not in _NONE:
-            with _explained(f"{what}, row {row.number}:"):
-                time = in_utc(row.cells[column], zone)
-            by_id[row.student.id] = max(by_id.get(row.student.id, ""), time)
+    for at, where, student in students_of(given_list):
+        students[student.id] = student
+        cell = given_list.sheet.rows[at][column].strip()
+        if cell in _NONE:
+            continue
+        try:
+            with _explained(f"{what}, {where}:"):
+                time = in_utc(cell, zone)
+        except SubmissionError as error:
+            if not isinstance(given_list, MoodleWorksheet) or _DATES.search(cell):
+                raise
+            title = clean(given_list.sheet.header[column])
+            raise SubmissionError(
+                f"{error} Moodle wrote the column {title!r} in the language of your account: switch it to "
+                "English and download the worksheet again, or add a column `submitted_at`."
+            ) from error
+        by_id[student.id] = max(by_id.get(student.id, ""), time)
     if not by_id:
         raise SubmissionError(f"{what} has no time of anybody.")
     return Times(Roster(students.values()), by_id)
 
 
+def _advice(given: ClassList) -> str:
+    """What to do about a worksheet of Moodle's whose dates are not found by their places."""
+    if not isinstance(given, MoodleWorksheet):
+        return ""
+    return (
+        ' Of a worksheet of Moodle\'s it is "Last modified (submission)", which is found in English, and in '
+        "other languages as the first of two columns with dates."
+    )
+
+
 def in_utc(text: str, zone: datetime.tzinfo | None) -> str:
     """A time as it was written, as ISO 8601 in UTC; raises ValueError with the reason."""
-    time = _read(text.strip())
+    time = read_time(text)
     if time.tzinfo is None:
         if zone is None:
             raise ValueError(
@@ -100,12 +134,33 @@ def in_utc(text: str, zone: datetime.tzinfo | None) -> str:
     return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read(text: str) -> datetime.datetime:
+def read_time(text: str) -> datetime.datetime:
+    """A time as a person or a platform writes it; raises ValueError with what to write instead.
+
+    A date alone is refused: it may mean the first or the last moment of that day.
+    """
+    text = text.strip()
+    day = None
+    with contextlib.suppress(ValueError):
+        day = datetime.date.fromisoformat(text)
+    if day is not None:
+        raise ValueError(
+            f"{clean(text)!r} is a date without a time: write which time of that day is meant, as "
+            f"{day.isoformat()}T23:59:00."
+        )
+    if len(_DATES.findall(text)) > 1:
+        raise ValueError(
+            f"{clean(text)!r} is more than one time: keep one (in a list, several rows of a student may "
+            "have one each, and the last time counts)."
+        )
     with contextlib.suppress(ValueError):
         return datetime.datetime.fromisoformat(text)
     for form in _WRITTEN:
         with contextlib.suppress(ValueError):
             return datetime.datetime.strptime(text, form)
+    if (found := _IN_NUMBERS.fullmatch(text)) is not None:
+        with contextlib.suppress(ValueError):
+            return datetime.datetime(*map(int, found.groups()))  # type: ignore[arg-type]
     raise ValueError(
         f"{clean(text)!r} is not read as a time: write it as 2026-10-12T23:59:00+02:00."
     )

@@ -7,33 +7,33 @@ only the one assignment is written back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import IO
 
 from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.matching import Grades, Key, name_key, person_of
-from grader.exports.table import Sheet, Table, read_sheet
+from grader.exports.matching import Grades, Key, TemplateRow, person_of
+from grader.exports.table import Table, filled_in, read_template
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
 from grader.results import Entry
+from grader.submissions.class_list import CanvasGradebook
+from grader.submissions.sheet import Sheet
 from grader.text import number
 
 _HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _POINTS = "Points Possible"
-_WITH_ID = re.compile(r"(?P<name>.*\S)\s*\((?P<id>\d+)\)\s*")
 # An excused student, and one to whom the assignment was not given: no score may undo that.
 _LEFT_ALONE = ("EX", "N/A")
 _KEYS = (
-    Key("ID", "canvas_id"),
-    Key("SIS User ID", "sis_user_id"),
-    Key("SIS Login ID", "sis_login_id"),
-    Key("SIS Login ID", "username", alias=True),
-    Key("SIS Login ID", "email", alias=True),
-    Key("SIS User ID", "id", alias=True),
-    Key("SIS Login ID", "login", alias=True),
-    Key("Student", "name", alias=True),
+    Key("canvas_id", "canvas_id"),
+    Key("sis_user_id", "sis_user_id"),
+    Key("sis_login_id", "sis_login_id"),
+    Key("sis_login_id", "username", alias=True),
+    Key("sis_login_id", "email", alias=True),
+    Key("sis_user_id", "id", alias=True),
+    Key("sis_login_id", "login", alias=True),
+    Key("name", "name", alias=True),
 )
 
 
@@ -41,7 +41,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     """Fill in the template, or without one write a file from which Canvas makes a new assignment."""
     if options.template is None:
         return _new(entries, out, options)
-    return _Template(read_sheet(options.template), options).fill(entries, out)
+    return _Template(read_template(options.template), options).fill(entries, out)
 
 
 def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
@@ -51,7 +51,9 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     if first is None:
         return ["There is no result to export."]
     worth = first.result.max_score if options.out_of is None else options.out_of
-    table.row([*_HEADER, options.column or first.result.course.name])
+    title = one_line(options.column or first.result.course.name)
+    _refuse_reserved(title)
+    table.row([*_HEADER, title])
     table.kept([f"    {_POINTS}", "", "", "", "", number(worth)])
     for entry in entries:
         whole, student = total(entry, options.out_of), entry.student
@@ -76,89 +78,112 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     return notes
 
 
+def _refuse_reserved(title: str) -> None:
+    """Raise ExportError for the title of a new assignment that Canvas's import passes over or cuts."""
+    advice = f'Name another title, as --column "{_free_title(title)}"'
+    if words := CanvasGradebook.is_passed_over(title):
+        raise ExportError(
+            f'Canvas\'s import passes over every column with "{words}" in its title, and the upload '
+            f"would change nothing. {advice}."
+        )
+    if number_of := CanvasGradebook.title_and_id(title)[1]:
+        raise ExportError(
+            f"Canvas's import reads ({number_of}) at the end of a title as the number of an assignment "
+            f"that is there. {advice}, or fill in the file that Canvas exports, with --template."
+        )
+
+
+def _free_title(title: str) -> str:
+    """A title like this one that Canvas takes as it is."""
+    while words := CanvasGradebook.is_passed_over(title):
+        title = " ".join(title.replace(words, " ").split())
+    name, number_of = CanvasGradebook.title_and_id(title)
+    return f"{name} {number_of}".strip() or "Result"
+
+
 class _Template:
     """Canvas's own file: which column is the assignment, which rows are students."""
 
     def __init__(self, sheet: Sheet, options: Options) -> None:
+        if not CanvasGradebook.has_header(sheet.header):
+            raise ExportError(
+                f"The template {options.template} is not what Canvas exports: its header has to "
+                "begin with Student, ID, and to have a Section. Take it as Canvas exported it."
+            )
         self._sheet, self._options = sheet, options
-        self._section = self._find_section()
+        self._book = CanvasGradebook(f"The template {options.template}", sheet)
         self._assignment = self._find_assignment()
-        self._id = sheet.header.index("ID")
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write the columns up to Section and the assignment; every row is kept, in its order."""
-        rows, mine = self._sheet.rows, self._assignment
-        students = [
-            at for at, row in enumerate(rows) if row[self._id].strip() and _POINTS not in row[0]
+        mine, end = self._assignment, self._book.section + 1
+        students = list(self._book.rows())
+        rows = [
+            TemplateRow(person_of(row.student), one_line(self._called(row.at)), row.where)
+            for row in students
         ]
         grades = Grades(entries, lambda entry: person_of(entry.student), self._options.out_of)
-        matched = grades.match([self._identity(rows[at]) for at in students], _KEYS)
-        person_at = {students[row]: person for row, person in matched.items()}
-        marks = [row[mine] for row in rows if _POINTS in row[0]]
+        matched = grades.match(rows, _KEYS)
+        person_at = {students[row].at: (rows[row], person) for row, person in matched.items()}
+        marks = [row[mine] for row in self._book.points_rows]
         notes = grades.scale_note(
             "The assignment has {} points in Canvas", marks[0] if marks else ""
         )
-        table = self._sheet.start(out)
-        header, end = self._sheet.header, self._section + 1
-        table.kept([*header[:end], header[mine]])
-        for at, row in enumerate(rows):
-            score = row[mine]
+        table = filled_in(out, self._sheet)
+        table.kept([*self._sheet.header[:end], self._sheet.header[mine]])
+        for at, cells in enumerate(self._sheet.rows):
+            score = cells[mine]
             if at in person_at:
-                score = self._score(row, grades.totals[person_at[at]], notes)
-            table.kept([*row[:end], score])
-        empty = [one_line(rows[at][0]) for at in students if at not in person_at]
-        return [*notes, *grades.notes(empty)]
+                row, person = person_at[at]
+                score = self._score(row, score, grades, person, notes)
+            table.kept([*cells[:end], score])
+        return [*notes, *grades.notes()]
 
-    def _score(self, row: tuple[str, ...], whole: float | None, notes: list[str]) -> str:
+    def _called(self, at: int) -> str:
+        """A row's name as Canvas writes it; in two columns, the family name first."""
+        name, *others = self._sheet.rows[at]
+        return name if self._book.titles[0] == "student" else f"{name}, {others[0]}"
+
+    def _score(
+        self, row: TemplateRow, there: str, grades: Grades, person: int, notes: list[str]
+    ) -> str:
         """The cell of a student: the points, or what is there where no score may undo it, with a note."""
-        name, score = one_line(row[0]), row[self._assignment]
+        whole = grades.totals[person]
         if whole is None:
-            notes.append(f"{name}: has no score, because a fault of the grader left it unjudged.")
-        elif score.strip().upper() in _LEFT_ALONE:
-            notes.append(f"{name}: stays {score.strip()}, as Canvas has it.")
-        else:
-            return number(whole)
-        return score
-
-    def _identity(self, row: tuple[str, ...]) -> dict[str, str]:
-        cells = dict(zip(self._sheet.header, (cell.strip() for cell in row), strict=False))
-        name = cells.get("Student") or f"{cells.get('LastName', '')}, {cells.get('FirstName', '')}"
-        login = cells.get("SIS Login ID", "").casefold()
-        return {**cells, "Student": name_key(name), "SIS Login ID": login}
-
-    def _find_section(self) -> int:
-        """The last column about the student; raises ExportError where the file is not Canvas's."""
-        header = self._sheet.header
-        if "ID" not in header[1:3] or "Section" not in header:
-            raise ExportError(
-                f"The template {self._options.template} is not what Canvas exports: its header has to "
-                "begin with Student, ID, and to have a Section. Take it as Canvas exported it."
+            notes.append(
+                f"{row.name}: has no score, because a fault of the grader left it unjudged."
             )
-        return header.index("Section")
+        elif there.strip().upper() in _LEFT_ALONE:
+            notes.append(f"{row.name}: stays {there.strip()}, as Canvas has it.")
+        else:
+            grades.replaces(row, there, number(whole))
+            return number(whole)
+        return there
 
     def _find_assignment(self) -> int:
         """The column to fill in: by its title or its id, or the only one. Raises ExportError."""
-        titles = {at: title for at, title in enumerate(self._sheet.header) if self._is_open(at)}
-        places, wanted = list(titles), self._options.column.strip()
+        titles, wanted = self._book.assignments(), self._options.column.strip()
+        places = list(titles)
         if wanted:
             places = [at for at, title in titles.items() if title.strip() == wanted] or [
-                at
-                for at, title in titles.items()
-                if (parts := _WITH_ID.fullmatch(title))
-                and wanted in (parts["name"].strip(), parts["id"])
+                at for at, title in titles.items() if wanted in CanvasGradebook.title_and_id(title)
             ]
         if len(places) == 1:
+            title = titles[places[0]]
+            if words := CanvasGradebook.is_passed_over(title):
+                raise ExportError(
+                    f'Canvas\'s import passes over {one_line(title)}, for "{words}" in its title: give the '
+                    "assignment another title in Canvas, and export the gradebook again."
+                )
             return places[0]
         which = f"{len(places)} columns fit {wanted!r}" if wanted else "Which column is it"
         names = "; ".join(one_line(title) for title in titles.values()) or "none"
-        raise ExportError(f"{which}: name one with --column. The assignments there are: {names}.")
-
-    def _is_open(self, at: int) -> bool:
-        """Whether it is an assignment, and none of the sums that Canvas computes itself."""
-        if at <= self._section or not _WITH_ID.fullmatch(self._sheet.header[at]):
-            return False
-        marks = [row[at] for row in self._sheet.rows if _POINTS in row[0]]
-        return not any("read only" in mark for mark in marks)
+        how = (
+            "name one by its number with --column"
+            if len(places) > 1 and wanted
+            else "name one with --column"
+        )
+        raise ExportError(f"{which}: {how}. The assignments there are: {names}.")
 
 
 FORMATS = {

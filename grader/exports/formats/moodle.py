@@ -11,21 +11,23 @@ import re
 from collections.abc import Iterable
 from typing import IO
 
+from grader.errors import SubmissionError
 from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, ExportError, Options
 from grader.exports.formats.feedback import html_feedback, in_comment
 from grader.exports.formats.tables import exercise_columns, exercise_points
-from grader.exports.matching import Grades, Key, name_key, person_of
-from grader.exports.table import Sheet, Table, read_sheet
+from grader.exports.matching import Grades, Key, TemplateRow, person_of
+from grader.exports.table import Table, filled_in, read_template
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
-from grader.results import Entry
+from grader.results import Entry, StudentInfo
+from grader.submissions.class_list import MoodleWorksheet
+from grader.submissions.sheet import Sheet
 from grader.text import number
 
 # To Moodle's import an empty cell of a new grade item is a broken number, a dash is no grade.
 _NO_GRADE = "-"
-_IDENTIFIER = re.compile(r".*?(\d+)\s*")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+_NUMBER_AT_END = re.compile(r".*?(\d+)\s*", re.DOTALL)
 # What of a person may stand in a column between the full name and the grade.
 _EXTRAS = ("email", "username", "id", "id_number", "sis_user_id", "sis_login_id")
 
@@ -34,7 +36,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     """Fill in the worksheet, or without one write what the plain grade import maps by hand."""
     if options.template is None:
         return _plain(entries, out, options)
-    return _Worksheet(read_sheet(options.template), options).fill(entries, out)
+    return _Worksheet(read_template(options.template), options).fill(entries, out)
 
 
 def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
@@ -61,7 +63,11 @@ class _Worksheet:
         self._sheet, self._options = sheet, options
         if not sheet.rows:
             raise ExportError(f"The worksheet {options.template} has no rows.")
-        self._identifier = self._find_identifier()
+        try:
+            self._book = MoodleWorksheet(f"The template {options.template}", sheet)
+        except SubmissionError as error:
+            raise ExportError(str(error)) from error
+        self._identifier = self._book.identifier
         self._grade, self._maximum = self._find_grade()
         self._about_the_person = range(self._identifier + 1, self._grade)
         self._comments = self._find_comments() if options.feedback else None
@@ -69,32 +75,42 @@ class _Worksheet:
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write every row with its grade; all else stays, and with it Moodle's dates of change."""
         grades = Grades(entries, self._person, self._options.out_of)
-        rows = self._sheet.rows
-        person_at = grades.match([self._identity(row) for row in rows], self._keys())
+        students = list(self._book.rows())
+        rows = [
+            TemplateRow(self._identity(row.at, row.student), self._name(row.at), row.where)
+            for row in students
+        ]
+        matched = grades.match(rows, self._keys())
+        person_at = {students[row].at: (rows[row], person) for row, person in matched.items()}
         # Of each student, and how feedback of this grader begins.
         feedback = [
             (html_feedback(entry), in_comment(f"{entry.result.course.name}: "))
             for entry in (entries if self._comments is not None else ())
         ]
-        maximum = "" if self._maximum is None else rows[0][self._maximum]
-        notes, empty = grades.scale_note("The maximum grade in Moodle is {}", maximum), []
-        table = self._sheet.start(out)
+        at = self._maximum
+        maximum = (
+            "" if at is None else next(filter(None, (row[at] for row in self._sheet.rows)), "")
+        )
+        notes = grades.scale_note("The maximum grade in Moodle is {}", maximum)
+        table = filled_in(out, self._sheet)
         table.kept(self._sheet.header)
-        for at, row in enumerate(rows):
-            cells = list(row)
-            if at not in person_at:
-                empty.append(self._name(row))
-            elif (whole := grades.totals[person_at[at]]) is not None:
-                # With a comma where the worksheet writes one.
-                cells[self._grade] = number(whole).replace(".", "," if "," in maximum else ".")
-                if feedback and not self._comment(cells, feedback[person_at[at]]):
-                    notes.append(f"{self._name(row)}: has a comment of somebody's, which stays.")
-            else:
-                notes.append(
-                    f"{self._name(row)}: has no grade, because a fault of the grader left it unjudged."
-                )
+        for at, given in enumerate(self._sheet.rows):
+            cells = list(given)
+            if at in person_at:
+                row, person = person_at[at]
+                if (whole := grades.totals[person]) is not None:
+                    # With a comma where the worksheet writes one.
+                    grade = number(whole).replace(".", "," if "," in maximum else ".")
+                    grades.replaces(row, cells[self._grade], grade)
+                    cells[self._grade] = grade
+                    if feedback and not self._comment(cells, feedback[person]):
+                        notes.append(f"{row.name}: has a comment of somebody's, which stays.")
+                else:
+                    notes.append(
+                        f"{row.name}: has no grade, because a fault of the grader left it unjudged."
+                    )
             table.kept(cells)
-        return [*notes, *grades.notes(empty)]
+        return [*notes, *grades.notes()]
 
     def _comment(self, cells: list[str], feedback: tuple[str, str]) -> bool:
         """Write the comment, if none is there but an earlier one of the grader's, which begins alike."""
@@ -108,14 +124,14 @@ class _Worksheet:
 
     def _person(self, entry: Entry) -> dict[str, str]:
         person = {key: text.casefold() for key, text in person_of(entry.student).items()}
-        identifier = _IDENTIFIER.fullmatch(person.get("moodle_identifier", ""))
+        identifier = _NUMBER_AT_END.fullmatch(person.get("moodle_identifier", ""))
         return {**person, "moodle_identifier": identifier[1] if identifier else ""}
 
-    def _identity(self, row: tuple[str, ...]) -> dict[str, str]:
-        identifier = _IDENTIFIER.fullmatch(row[self._identifier])
+    def _identity(self, at: int, student: StudentInfo) -> dict[str, str]:
+        row, identifier = self._sheet.rows[at], student.ids.get("moodle_identifier", "")
         return {
-            "identifier": identifier[1] if identifier else "",
-            "name": name_key(row[self._identifier + 1]),
+            "identifier": identifier.removeprefix("Participant ").strip(),
+            "name": person_of(student)["name"],
             **{str(at): row[at].strip().casefold() for at in self._about_the_person},
         }
 
@@ -125,21 +141,10 @@ class _Worksheet:
         ]
         return [Key("identifier", "moodle_identifier"), *extras, Key("name", "name", alias=True)]
 
-    def _name(self, row: tuple[str, ...]) -> str:
-        return f"{one_line(row[self._identifier])} ({one_line(row[self._identifier + 1])})"
-
-    def _find_identifier(self) -> int:
-        """The column of identifiers: words that end in a number, each another. Raises ExportError."""
-        for at in range(len(self._sheet.header) - 1):
-            cells = [row[at] for row in self._sheet.rows]
-            words = all(
-                _IDENTIFIER.fullmatch(cell) and not cell.strip().isdigit() for cell in cells
-            )
-            if words and len(set(cells)) == len(cells):
-                return at
-        raise ExportError(
-            f"The template {self._options.template} is no offline grading worksheet of Moodle's: no "
-            "column has an identifier such as 'Participant 123'. Take the file as it was downloaded."
+    def _name(self, at: int) -> str:
+        row, name = self._sheet.rows[at], self._book.name
+        return one_line(row[self._identifier]) + (
+            f" ({one_line(row[name])})" if name is not None else ""
         )
 
     def _find_grade(self) -> tuple[int, int | None]:
@@ -150,10 +155,10 @@ class _Worksheet:
             if len(places) != 1:
                 raise ExportError(self._no_grade(f"There is no one column {wanted!r}"))
             after = places[0] + 1
-            return places[0], after if after < len(header) and self._is_maximum(after) else None
-        maxima = [at for at in range(self._identifier + 2, len(header)) if self._is_maximum(at)]
-        # A worksheet with equal grades everywhere: the last one of neighbors is the maximum.
-        maxima = [at for at in maxima if at + 1 not in maxima and self._is_grade(at - 1)]
+            return places[0], after if after < len(header) and self._book.is_maximum(
+                after
+            ) else None
+        maxima = self._book.maxima()
         if len(maxima) != 1:
             raise ExportError(self._no_grade("It cannot be told which column is the grade"))
         return maxima[0] - 1, maxima[0]
@@ -169,16 +174,6 @@ class _Worksheet:
             f"There is no one column {wanted!r} behind the grade in {self._options.template} for "
             f"--feedback. There are: {names}. Moodle writes one where the assignment has the feedback "
             "type 'Feedback comments'."
-        )
-
-    def _is_maximum(self, at: int) -> bool:
-        cells = {row[at].strip() for row in self._sheet.rows}
-        return len(cells) == 1 and bool(_NUMBER.fullmatch(cells.pop()))
-
-    def _is_grade(self, at: int) -> bool:
-        cells = [row[at].strip() for row in self._sheet.rows]
-        return at > self._identifier and all(
-            cell in ("", _NO_GRADE) or _NUMBER.fullmatch(cell) for cell in cells
         )
 
     def _no_grade(self, why: str) -> str:

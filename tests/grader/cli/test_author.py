@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from grader.cli import main
 from grader.course.manifest import load_course
 from tests.grader.cli.conftest import copy_course, modules_of
 
@@ -190,3 +192,19 @@ def test_authors_commands_load_nothing_heavy(clone: Path, arguments: list[str]) 
     loaded = modules_of(clone, *arguments)
     assert "grader.course.manifest" in loaded
     assert loaded.isdisjoint({"torch", "numpy", "pytest", "rich.console", "grader.grading"})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("2026-10-12", "'2026-10-12' is a date without a time: write which time of that day"),
+        ("next week", "'next week' is not read as a time: write it as"),
+    ],
+)
+def test_a_due_time_has_a_time(text: str, told: str, tmp_path: Path) -> None:
+    course = copy_course(tmp_path / "course")
+    given = ["new-assignment", "week1", "text", "--course", str(course), "--due", text]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 2
+    assert told in done.output
+    assert not (course / "exercises" / "assignments.toml").exists()

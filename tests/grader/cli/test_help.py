@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
 import click
 import pytest
@@ -34,6 +35,18 @@ def test_every_command_has_help_and_examples_that_parse(name: str) -> None:
         program, first, *rest = shlex.split(command)
         assert (program, first) == ("grade", name)
         assert parses(main.load(name), rest), line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_number_is_nan_or_infinite(name: str) -> None:
+    command = main.load(name)
+    for option in command.params:
+        # `grade adjust` says itself that points are a number.
+        if isinstance(option.type, click.types.FloatParamType) and name != "adjust":
+            convert: Any = option.type.convert
+            for text in ("nan", "inf", "-inf"):
+                with pytest.raises(click.BadParameter):
+                    convert(text, option, None)
 
 
 def parses(command: click.Command, arguments: list[str]) -> bool:

@@ -198,3 +198,97 @@ def test_without_a_template_every_row_is_a_student(text: str) -> None:
     title, scores, worth = canvas_reads(out)
     assert (title, worth, len(scores)) == ("Lab 9", "15", 2)
     assert "--template" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("title", "told"),
+    [
+        (
+            "Final Score Lab",
+            '"Final Score" in its title, and the upload would change nothing. Name anot',
+        ),
+        ("Week 1 Current Points (2)", '--column "Week 1 2"'),
+        ("Override Status", '--column "Result"'),
+        ("Lab (2)", "reads (2) at the end of a title as the number of an assignment"),
+        ("Lab (2)", '--column "Lab 2"'),
+    ],
+)
+def test_a_title_that_canvas_passes_over_or_cuts_is_refused(title: str, told: str) -> None:
+    with pytest.raises(ExportError) as caught:
+        written(FORMATS["canvas"], [entry()], column=title)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "title", ["Final (Lab)", "final score", "Lab(2)", "Week 2", "Finals Score"]
+)
+def test_other_titles_are_taken(title: str) -> None:
+    out, _ = written(FORMATS["canvas"], [entry()], column=title)
+    assert canvas_reads(out)[0] == title
+
+
+def test_an_assignment_that_canvas_passes_over_is_not_filled_in(tmp_path: Path) -> None:
+    path = tmp_path / "canvas.csv"
+    path.write_text("Student,ID,Section,Final Score Lab (7)\n    Points Possible,,,15\nA,1,S,\n")
+    with pytest.raises(ExportError, match="give the assignment another title in Canvas"):
+        written(FORMATS["canvas"], [entry()], template=path)
+
+
+def test_a_student_in_two_rows_is_one_note(tmp_path: Path) -> None:
+    path = tmp_path / "canvas.csv"
+    path.write_text(
+        'Student,ID,Section,Lab 1 (7)\n    Points Possible,,,15\n"A, Ada",101,S1,\n"A, Ada",101,S2,\n'
+    )
+    out, notes = written(
+        FORMATS["canvas"], [entry(student="x", ids={"canvas_id": "101"})], template=path
+    )
+    assert out.splitlines()[2:] == ['"A, Ada",101,S1,', '"A, Ada",101,S2,']
+    assert notes == [
+        "x: more than one row fits (A, Ada, row 3; A, Ada, row 4), so none was filled in."
+    ]
+
+
+def test_a_grade_that_is_replaced_is_noted(template: Path) -> None:
+    entries = [
+        entry(HALF, student="x1", ids={"canvas_id": "101"}),
+        entry(student="x2", ids={"canvas_id": "102"}),
+    ]
+    _, notes = written(FORMATS["canvas"], entries, template=template, column="Lab 1")
+    assert notes[0] == "Babbage, Charles: has 3 in the template, and gets 15."
+    assert "grade adjust --points" in notes[1]
+    again = template.read_text(encoding="utf-8").replace("A,8,3,", "A,8,15.00,")
+    template.write_text(again, encoding="utf-8")
+    _, notes = written(FORMATS["canvas"], entries, template=template, column="Lab 1")
+    assert not any("in the template" in note for note in notes)
+
+
+def test_the_test_student_is_no_row_without_a_submission(template: Path) -> None:
+    text = template.read_text(encoding="utf-8")
+    template.write_text(f'{text}"Student, Test",199,,{"0a" * 20},S,,,\n', encoding="utf-8")
+    _, notes = written(FORMATS["canvas"], [entry()], template=template, column="Lab 1")
+    assert not any("Student, Test" in note for note in notes)
+
+
+def test_assignments_of_one_title_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "canvas.csv"
+    header = "Student,ID,Section,Lab (7),Lab (8),Final Score (2026)"
+    path.write_bytes(f"{header}\r    Points Possible,,,15,15,(leer)\rA,1,S,,,\r".encode())
+    with pytest.raises(ExportError, match="2 columns fit 'Lab': name one by its number") as caught:
+        written(FORMATS["canvas"], [entry()], template=path, column="Lab")
+    assert str(caught.value).endswith("The assignments there are: Lab (7); Lab (8).")
+    ada = entry(student="x", ids={"canvas_id": "1"})
+    out, _ = written(FORMATS["canvas"], [ada], template=path, column="8")
+    assert out.splitlines() == [
+        "Student,ID,Section,Lab (8)",
+        "    Points Possible,,,15",
+        "A,1,S,15",
+    ]
+
+
+@pytest.mark.parametrize("worth", ["1,234.00", "1.234,00", "1234"])
+def test_points_are_read_with_signs_for_thousands(tmp_path: Path, worth: str) -> None:
+    path = tmp_path / "canvas.csv"
+    path.write_text(f'Student,ID,Section,Lab (7)\n    Points Possible,,,"{worth}"\nA,1,S,\n')
+    ada = entry(student="x", ids={"canvas_id": "1"})
+    _, notes = written(FORMATS["canvas"], [ada], template=path)
+    assert "--out-of 1234 scales them" in notes[0]

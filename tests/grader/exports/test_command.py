@@ -12,9 +12,11 @@ import sys
 import zipfile
 from pathlib import Path
 
+import click
 import msgspec
 import pytest
 
+from grader.cli import main
 from grader.exports import FORMATS
 from grader.exports.files import Options, StudentFormat, written
 from grader.gradebook import Gradebook
@@ -258,3 +260,10 @@ def test_an_option_that_a_format_does_not_read_is_refused(
     assert done.returncode == 2
     assert f"{name} has no use for {option[0]}".encode() in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("points", ["nan", "inf", "-inf", "0", "-5", "15,5"])
+def test_out_of_is_a_number(points: str) -> None:
+    command = main.load("export")
+    with pytest.raises(click.BadParameter, match=r"finite|range"):
+        command.make_context("export", [str(PLAIN), "--format", "csv", "--out-of", points])

@@ -66,7 +66,11 @@ def test_a_german_worksheet_gets_a_comma(tmp_path: Path) -> None:
     entries = [entry(HALF, student="ada"), entry(unjudged(), student="alan")]
     out, notes = written(FORMATS["moodle"], entries, template=sheet(tmp_path, GERMAN))
     assert moodle_reads(out, "ID", "Bewertung") == {"501": "7,5", "502": "15,00"}
-    assert [note.partition(":")[0] for note in notes] == ["Teilnehmer/in502 (Alan Turing)"]
+    assert notes[:2] == [
+        "Teilnehmer/in502 (Alan Turing): has no grade, because a fault of the grader left it unjudged.",
+        "Teilnehmer/in501 (Ada Lovelace): has 15,00 in the template, and gets 7,5.",
+    ]
+    assert len(notes) == 3, "and how to keep it"
 
 
 def test_a_blind_worksheet_and_one_student(tmp_path: Path) -> None:
@@ -121,3 +125,37 @@ def test_the_separator_that_excel_is_told_is_no_header(tmp_path: Path) -> None:
     who = entry(HALF, student="x", ids={"moodle_identifier": "501"})
     out, _ = written(FORMATS["moodle"], [who], template=sheet(tmp_path, text))
     assert out.startswith("ID;") and "Teilnehmer/in501;Ada Lovelace;ada;ada@uni.example;" in out
+
+
+def test_a_grade_that_is_replaced_is_noted(tmp_path: Path) -> None:
+    entries = [
+        entry(student="x", ids={"moodle_identifier": "501"}),
+        entry(student="y", ids={"moodle_identifier": "502"}),
+    ]
+    _, notes = written(FORMATS["moodle"], entries, template=sheet(tmp_path, ENGLISH))
+    assert notes[0] == "Participant 502 (Alan Turing): has 3.00 in the template, and gets 15."
+    assert "grade adjust --points" in notes[1]
+    # The same grade, as the worksheet writes it, is not replaced.
+    _, notes = written(FORMATS["moodle"], entries, template=sheet(tmp_path, GERMAN))
+    assert notes == []
+
+
+def test_an_identifier_in_two_rows_is_one_note(tmp_path: Path) -> None:
+    text = f"{ENGLISH}{ENGLISH.splitlines()[1]}\n"
+    who = entry(student="x", ids={"moodle_identifier": "501"})
+    out, notes = written(FORMATS["moodle"], [who], template=sheet(tmp_path, text))
+    assert "15," not in out.replace("15.00", "").replace("15,00", "")
+    # The comment of the second row has a line break: rows and lines are not the same.
+    ada = "Participant 501 (Ada Lovelace)"
+    where = f"{ada}, row 2; {ada}, row 4 (line 5 of the file)"
+    assert notes == [
+        f"x: more than one row fits ({where}), so none was filled in.",
+        "Nothing was handed in for the row Participant 502 (Alan Turing).",
+    ]
+
+
+def test_the_line_ends_of_old_macs_are_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "worksheet.csv"
+    path.write_bytes(GERMAN.replace("\n", "\r").encode())
+    out, _ = written(FORMATS["moodle"], [entry(HALF, student="ada")], template=path)
+    assert moodle_reads(out, "ID", "Bewertung") == {"501": "7,5", "502": "15,00"}

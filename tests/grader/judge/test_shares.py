@@ -129,12 +129,30 @@ def test_a_test_in_no_share_is_told_with_its_line(
     assert "Give it a pytest.mark.place in one of: Layer, flow, Layer.forward." in str(raised.value)
 
 
+@pytest.mark.parametrize("points", ["0", "-1", "1e999"])
+def test_the_points_of_a_test_are_finite(
+    write_course: Callable[..., Course], tmp_path: Path, points: str
+) -> None:
+    mark = f'@pytest.mark.points({points})\n@pytest.mark.place("flow")\n'
+    suite = f"{SUITE}\n{mark}def test_lost(student):\n    '''Lost'''\n"
+    course = write_course(tmp_path, suite, extra=SHARES)
+    with pytest.raises(CourseError, match="points are a number above 0"):
+        declared(course, course.exercises[0], tuple(Visibility))
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
         ("{ flow = 0 }", "line 17: Expected `float` > 0.0 (`shares[...]` of the exercise 'task')."),
-        ("{ flow = nan }", "> 0.0 (`shares"),
-        ("{ flow = inf }", "<= 1000000.0 (`shares"),
+        (
+            "{ flow = nan }",
+            "line 17: Expected a number, got nan (`shares.flow` of the exercise 'task').",
+        ),
+        (
+            "{ flow = inf }",
+            "line 17: Expected a number, got inf (`shares.flow` of the exercise 'task').",
+        ),
+        ("{ flow = 1e300 }", "<= 1000000.0 (`shares"),
         ("{ flow = 'much' }", "Expected `float`, got `str` (`shares"),
         ("{ 'a flow' = 1 }", "name of a function or class, as forward or GatedLinearUnit.forward"),
     ],

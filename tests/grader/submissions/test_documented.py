@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.submissions import archive, roster
+from grader.submissions import archive, class_list
 from grader.submissions import attempt as found
 from grader.submissions import folder as disk
 from grader.submissions import submission as handed
@@ -21,7 +21,7 @@ SOURCE = "".join(
 )
 
 
-@pytest.mark.parametrize("column", sorted(set(roster._COLUMNS.values()) - {"first", "last"}))
+@pytest.mark.parametrize("column", sorted(set(class_list.COLUMNS.values()) - {"first", "last"}))
 def test_every_column_of_a_roster_is_explained(column: str) -> None:
     assert f"`{column}`" in DOCUMENT
 
@@ -35,7 +35,7 @@ def test_the_order_of_the_ids_is_the_one_of_the_code() -> None:
     sentence = DOCUMENT.partition("The student's id in the gradebook is the first of")[2].partition(
         "that is"
     )[0]
-    assert tuple(re.findall(r"`(\w+)`", sentence)) == roster._KEYS
+    assert tuple(re.findall(r"`(\w+)`", sentence)) == class_list.ID_ORDER
 
 
 def test_every_line_that_is_shown_is_one_of_the_code() -> None:

@@ -90,6 +90,9 @@ def test_of_several_rows_the_last_time_counts_before_the_platform(
         ("2026-10-12 23:59", "2026-10-12T21:59:00Z"),
         ("2026-10-12T23:59:00Z", "2026-10-12T23:59:00Z"),
         ("Monday, 12 October 2026, 23:59", "2026-10-12T21:59:00Z"),
+        ("Monday, October 12, 2026, 11:59 PM", "2026-10-12T21:59:00Z"),
+        ("2026年 10月 12日(月) 23:59", "2026-10-12T21:59:00Z"),
+        ("2026-10-12 13:16:26 -0600", "2026-10-12T19:16:26Z"),
         (" 2026/10/12 23:59:01 ", "2026-10-12T21:59:01Z"),
     ],
 )
@@ -114,6 +117,15 @@ def test_an_instant_is_the_same_in_every_zone(instant: datetime.datetime) -> Non
             "row 2: 'yesterday' is not read as a time: write it as",
         ),
         ("id,submitted_at\nzoe,2026-10-12T23:59\n", "does not say in which time zone"),
+        (
+            "id,submitted_at\n\nzoe,2026-10-12\n",
+            "row 3: '2026-10-12' is a date without a time: write which time of that day is meant, as 2026-10",
+        ),
+        ("id,submitted_at\nzoe,20261012\n", "is a date without a time"),
+        (
+            "id,submitted_at\nzoe,2026-10-12 / 2026-10-13\n",
+            "row 2: '2026-10-12 / 2026-10-13' is more than one time: keep one",
+        ),
         ("submitted_at\n2026-10-12T23:59\n", "has no column that names a student"),
     ],
 )
@@ -126,3 +138,34 @@ def test_a_list_that_says_no_times_is_told(tmp_path: Path, text: str, what: str)
 def test_a_name_that_is_no_file_is_told() -> None:
     with pytest.raises(SubmissionError, match=r"--times 'tiems\.csv' is no file, and 'tiems\.csv'"):
         read_times("tiems.csv")
+
+
+GERMAN = """\
+ID,"Vollständiger Name",Status,Bewertung,Bestwertung,?,Zuletzt geändert (Abgabe),Zuletzt geändert (Bewertung)
+Teilnehmer/in501,Jane Doe,x,,"15,00",Ja,"{}",-
+Teilnehmer/in502,Piet Berg,x,,"15,00",Ja,-,"Dienstag, 13. Oktober 2026, 10:00"
+"""
+
+
+def test_the_times_of_a_worksheet_are_found_by_their_place(tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text(GERMAN.format("2026-10-12 23:59"), encoding="utf-8")
+    times = read_times(str(tmp_path / "times.csv"), WARSAW)
+    assert list(times.by_id.values()) == ["2026-10-12T21:59:00Z"]
+
+
+def test_a_date_in_words_of_another_language_is_told_with_its_column(tmp_path: Path) -> None:
+    text = GERMAN.format("Montag, 12. Oktober 2026, 23:59")
+    (tmp_path / "times.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(SubmissionError) as caught:
+        read_times(str(tmp_path / "times.csv"), WARSAW)
+    assert "row 2: 'Montag, 12. Oktober 2026, 23:59' is not read as a time" in str(caught.value)
+    assert "the column 'Zuletzt geändert (Abgabe)'" in str(caught.value)
+    assert "switch it to English and download the worksheet again" in str(caught.value)
+
+
+def test_a_worksheet_without_the_column_of_the_submission_is_told(tmp_path: Path) -> None:
+    # The only dates are those of the grades.
+    lines = [",".join(line.split(",")[:6]) for line in GERMAN.splitlines()]
+    (tmp_path / "times.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(SubmissionError, match="Last modified"):
+        read_times(str(tmp_path / "times.csv"), WARSAW)
