@@ -14,6 +14,7 @@ from grader.errors import GraderError
 from grader.gradebook.policy import EXAMPLES, Due, Extension, Late, Policy, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
 from grader.results import StudentInfo
+from grader.submissions.roster import is_in_group
 from grader.text import nearest
 from grader.toml import Tables, TomlMistake, converted, explained, read_toml, written
 
@@ -182,7 +183,9 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
     """A sentence about each student, section and team that an extension names and the class lacks."""
     people = list(students)
     ids = [student.id for student in people]
-    known_as = {text: s.id for s in people for text in (s.name, s.email) if text}
+    known_as = {
+        text: s.id for s in people for text in (s.name, s.email, *s.other_ids.values()) if text
+    }
     for number, extension in enumerate(policy.rules.extension, 1):
         for name in filter(None, (extension.student, *extension.students)):
             if name not in ids:
@@ -192,8 +195,8 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
                     f"{nearest(name, ids, also=known_as)}"
                 )
         for kind, name in (("section", extension.section), ("team", extension.team)):
-            names = sorted({s.ids[kind] for s in people if s.ids.get(kind)})
-            if name and name not in names:
+            if name and not any(is_in_group(student, kind, name) for student in people):
+                names = sorted({s.ids[kind] for s in people if s.ids.get(kind)})
                 advice = nearest(name, names) if names else f"A --roster has {kind}s."
                 yield (
                     f"`{kind}` of [[extension]] {number} is {name!r}, and no student here is in it. {advice}"

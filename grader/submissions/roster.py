@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -213,6 +215,55 @@ def _student(what: str, number: int, cells: dict[str, str]) -> StudentInfo:
         raise SubmissionError(f"{what} has no student in row {number}: give it an id or a name.")
     ids = {name: cells[name] for name in _OTHER_IDS if cells.get(name)}
     return StudentInfo(id=key, name=cells["name"], email=cells.get("email", ""), ids=ids)
+
+
+# --- sections and teams ---------------------------------------------------------------------------
+
+# Canvas writes "A and B", in the language of the site, and Gradescope "A, B".
+_BETWEEN = re.compile(
+    r"\s*[,;&]\s*(?:(?:and|und|et|og|och|en|y|e)\s+)?|\s+(?:and|und|et|og|och|en|y|e)\s+"
+)
+_MOST_SECTIONS = 100
+
+
+def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ...]:
+    """The sections of a student: the parts of the roster's cell, unless the cell is one of `whole`.
+
+    >>> sections(StudentInfo(id="ada", ids={"section": "A and B"}))
+    ('A', 'B')
+    """
+    cell = student.ids.get("section", "").strip()
+    if not cell or cell in whole:
+        return (cell,) if cell else ()
+    parts = _BETWEEN.split(cell, _MOST_SECTIONS)
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def whole_sections(students: Iterable[StudentInfo]) -> set[str]:
+    """The cells of a class that are one section each, although they could be split.
+
+    No part of such a cell occurs in another one, as in "Research and Development".
+    """
+    by_cell = {student.ids.get("section", "").strip(): sections(student) for student in students}
+    uses = Counter(part for parts in by_cell.values() for part in parts)
+    return {cell for cell, parts in by_cell.items() if all(uses[part] == 1 for part in parts)}
+
+
+def is_in_group(student: StudentInfo, kind: str, name: str) -> bool:
+    """Whether a student is in a section or team (the `kind`), which may be one of several in the cell.
+
+    A name that holds an "and" itself matches where it is the whole cell, or stands between separators.
+    """
+    cell = student.ids.get(kind, "").strip()
+    if not name or name not in cell:
+        return False
+    if cell == name:
+        return True
+    gaps = [match.span() for match in itertools.islice(_BETWEEN.finditer(cell), _MOST_SECTIONS)]
+    starts = {0, *(end for _, end in gaps)}
+    ends = {len(cell), *(start for start, _ in gaps)}
+    places = (match.start() for match in re.finditer(re.escape(name), cell))
+    return any(at in starts and at + len(name) in ends for at in places)
 
 
 # --- the people of a download ---------------------------------------------------------------------
