@@ -6,6 +6,8 @@ item, where the files lie that matter.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +30,7 @@ from grader.submissions.folder import (
     is_ignored,
     is_junk,
     listed_names,
+    open_regular,
     safe_name,
     written,
 )
@@ -36,7 +39,7 @@ from grader.submissions.ours import kind_of_archive, kind_of_folder, kind_of_nam
 from grader.submissions.platforms import PLATFORMS, Download, Item
 from grader.submissions.roster import Known
 from grader.submissions.submission import requested
-from grader.submissions.zip import Member, check_path
+from grader.submissions.zip import Member, check_path, read_member
 from grader.text import clean
 
 MAX_ITEMS = 300_000
@@ -47,6 +50,8 @@ _MAX_WRAPPERS = 4
 _MAX_PIECES = 100
 _MAX_OTHERS = 3
 _MAX_HIDDEN = 1000
+# An archive in an archive that is larger is not looked into before it is its student's turn.
+_MAX_OURS_BYTES = 1 << 20
 _OF_TOOLS = re.compile(
     r"\.([._#~].*|git(hub|lab|ignore|keep|attributes|modules)?|svn|hg|idea|vscode|vs|v?envs?|ipynb_checkpoints|"
     r".*[_-]cache|cache|trash(es|-\d+)?|spotlight-.*|fseventsd|temporaryitems|documentrevisions-.*|apdisk|tox|nox|"
@@ -227,7 +232,7 @@ def _without_ours(level: _Level, context: Context) -> _Level:
     names += [student.id for list_ in known.lists for student in list_.students]
     students = {safe_name(written(name)) for name in names}
     ours: dict[str, str] = {}
-    for item in level.items:
+    for item in sorted(level.items, key=lambda item: item.name):
         if known.student(without_suffix(item.name)) is None and (kind := _ours(item, students)):
             ours[item.name] = kind
     if not ours:
@@ -240,14 +245,20 @@ def _without_ours(level: _Level, context: Context) -> _Level:
 
 
 def _ours(item: Item, students: Collection[str]) -> str:
-    """What of ours an item is; empty where it is none. Archives in an archive are not looked into."""
+    """What of ours an item is; empty where it is none."""
     place = item.pieces[0].place if item.pieces else None
     if item.kind is EntryKind.FOLDER:
         if isinstance(place, Path):
             return kind_of_folder(place, students)
         return kind_of_names(item.top, students)
-    if isinstance(place, Path) and item.name.lower().endswith(".zip"):
-        return kind_of_archive(place, students)
+    if place is None or item.kind is not EntryKind.FILE or not item.name.lower().endswith(".zip"):
+        return ""
+    with contextlib.suppress(Unreadable):
+        if isinstance(place, Path):
+            with open_regular(place, item.name) as file:
+                return kind_of_archive(file, students)
+        if place.size <= _MAX_OURS_BYTES:
+            return kind_of_archive(io.BytesIO(read_member(place, _MAX_OURS_BYTES)), students)
     return ""
 
 

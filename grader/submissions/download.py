@@ -7,6 +7,7 @@ attempt of every member, the newest of any member the newest of all (`share_in_t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -140,10 +141,13 @@ def likely_matches(download: ClassDownload) -> Iterator[str]:
     }
     near = []
     for stranger in download.strangers:
-        found = {names[text]: None for text in alike(stranger.name or stranger.id, names)}
+        called = stranger.name or stranger.id
+        # Where a prefix is not like a student's name, the rest may be.
+        rests = [called[at.end() :] for at in re.finditer("[-_ ]", called)]
+        found = {names[text] for rest in (called, *rests) for text in alike(rest, names)}
         if len(found) == 1:
-            near.append(f"{stranger.id!r} may be {next(iter(found))!r}")
-    strangers = listed_names([student.id for student in download.strangers])
+            near.append(f"{called!r} may be {next(iter(found))!r}")
+    strangers = listed_names([student.name or student.id for student in download.strangers])
     missing = listed_names([student.id for student in download.missing])
     guess = f" {listed_names(near)}: for you to say." if near else ""
     yield (

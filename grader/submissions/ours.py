@@ -9,8 +9,9 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
-from grader.submissions.archive import looks_like_code, looks_packed
+from grader.submissions.archive import Format, format_of, looks_like_code, looks_packed
 from grader.submissions.folder import (
     EntryKind,
     Unreadable,
@@ -28,13 +29,13 @@ TERM = ("explained.txt", "grades.csv", "index.html")
 PACKAGE = ("run_autograder", "setup.sh")
 REPORT_BEGINS = b"A report of Lab Bench."
 _SQLITE = b"SQLite format 3\0"
-MARKS = frozenset((*GRADEBOOK, *REPORT, *TERM, *PACKAGE))
 # What `grade export` writes a file a student in.
 SUFFIXES = frozenset((".md", ".json", ".xml", ".txt", ".env"))
 _FEEDBACK = re.compile(rb"# .*: (not judged as a whole|[\d.]+ of [\d.]+ points)")
 _OF_STUDENTS = "files for students"
 _MOST_LISTED = 5000
-_MOST_BYTES = 64 << 20
+_MOST_TABLE_BYTES = 1 << 20
+_BEGIN = 4096
 
 
 def kind_of_folder(folder: Path, students: Collection[str] = ()) -> str:
@@ -70,33 +71,32 @@ def kind_of_names(names: Collection[str], students: Collection[str]) -> str:
         return "a report"
     if set(TERM) <= set(names):
         return "the totals of a term"
+    if set(PACKAGE) <= set(names):
+        return "the package of an autograder"
     is_plain = all(map(_may_be_for_a_student, names))
     return _OF_STUDENTS if is_plain and are_for_students(names, students) else ""
 
 
-def kind_of_archive(path: Path, students: Collection[str] = ()) -> str:
-    """What of ours a zip is; one folder around the rest does not matter."""
-    with contextlib.suppress(Unreadable), open_regular(path, path.name) as file:
-        if file.read(4) != b"PK\x03\x04" or path.stat().st_size > _MOST_BYTES:
-            return ""
-        archive = ZipArchive(file, max_entries=_MOST_LISTED, max_table_bytes=1 << 20)
-        files = [member for member in archive.members() if member.kind is EntryKind.FILE]
-        if files and all(member.path.endswith(".md") for member in files):
-            return _OF_STUDENTS if _FEEDBACK.match(MemberReader(files[0]).read(4096)) else ""
-        paths = [member.path.split("/") for member in files]
-        if len({path[0] for path in paths}) == 1:
-            paths = [path[1:] for path in paths]
-        names = {path[0] for path in paths if path}
-        if set(PACKAGE) <= names:
-            return "the package of an autograder"
-        return kind_of_names(names, students)
-    return ""
+def kind_of_archive(file: BinaryIO, students: Collection[str] = ()) -> str:
+    """What of ours an open zip is; one folder around the rest does not matter. Raises Unreadable."""
+    if format_of(file) is not Format.ZIP:
+        return ""
+    archive = ZipArchive(file, max_entries=_MOST_LISTED, max_table_bytes=_MOST_TABLE_BYTES)
+    files = [member for member in archive.members() if member.kind is EntryKind.FILE]
+    if files and all(member.path.endswith(".md") for member in files):
+        return _OF_STUDENTS if _FEEDBACK.match(MemberReader(files[0]).read(_BEGIN)) else ""
+    paths = [member.path.split("/") for member in files]
+    if len({path[0] for path in paths}) == 1:
+        paths = [path[1:] for path in paths]
+    return kind_of_names({path[0] for path in paths if path}, students)
 
 
 def are_for_students(names: Iterable[str], students: Collection[str]) -> bool:
-    """Whether files are named after students of the class, two of them at least."""
-    stems = {name.rpartition(".")[0] for name in names}
-    return len(stems) > 1 and stems <= set(students)
+    """Whether files are named after students of the class; one alone is not text that a student may write."""
+    parts = [name.rpartition(".") for name in names]
+    stems, suffixes = {stem for stem, _, _ in parts}, {suffix for _, _, suffix in parts}
+    is_told = len(stems) > 1 or suffixes <= {"json", "xml", "env"}
+    return bool(stems) and is_told and stems <= set(students)
 
 
 def _may_be_for_a_student(name: str) -> bool:
@@ -115,6 +115,6 @@ def _begins(path: Path, mark: bytes) -> bool:
 def _is_feedback(path: Path) -> bool:
     try:
         with open_regular(path, path.name) as file:
-            return _FEEDBACK.match(file.read(4096)) is not None
+            return _FEEDBACK.match(file.read(_BEGIN)) is not None
     except Unreadable:
         return False

@@ -50,6 +50,12 @@ class Times(msgspec.Struct, frozen=True):
             for listed in self.listed.students:
                 if (student := _same(listed, roster)) is not None:
                     rows.setdefault(student.id, []).append(listed.id)
+        attempts = list(attempts)
+        if roster is None:
+            # The list may have the very ids of the download; a few of them may be other numbers.
+            ids_here = {attempt.student.id for attempt in attempts} & self.by_id.keys()
+            if 2 * len(ids_here) > len(self.by_id):
+                rows = {id_: [id_] for id_ in ids_here}
         timed, found = [], {id_ for ids in rows.values() for id_ in ids}
         for attempt in attempts:
             ids = rows.get(attempt.student.id, [])
