@@ -207,10 +207,10 @@ def refuse_strangers(policy: Policy, students: Iterable[StudentInfo]) -> None:
     One name that is nobody's may be of somebody who left; several are of another kind of ids.
     """
     people = list(students)
-    ids = {student.id for student in people}
+    ids = dict.fromkeys(student.id for student in people)
     extensions = policy.rules.extension
     names = dict.fromkeys(n for e in extensions for n in (e.student, *e.students) if n)
-    if not people or not names or not ids.isdisjoint(names):
+    if not people or not names or not ids.keys().isdisjoint(names):
         return
     known_as = {text: s.id for s in people for text in _texts_of(s)}
     if len(names) > 1 or not known_as.keys().isdisjoint(names):
