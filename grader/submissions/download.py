@@ -35,7 +35,7 @@ from grader.submissions.platforms import (
     copy_number,
     platform_of,
 )
-from grader.submissions.roster import Known, Person, Roster, settle_ids
+from grader.submissions.roster import Known, Person, Roster, parts_of, settle_ids
 from grader.submissions.times import Times
 from grader.text import alike, clean, counted, listed
 
@@ -389,6 +389,16 @@ def _notes(
     if alone:
         notes.append(
             f"In no team: {listed(alone, _MOST_NAMES)}. A column `team` of the --roster says who is in which."
+        )
+    several = [
+        f"{listed([member.id for member in members], _MOST_NAMES)} ({team})"
+        for team, members in teams.items()
+        if any(part != team and part in teams for part in parts_of(team))
+    ]
+    if several:
+        notes.append(
+            f"In several teams at once, and so taken for a team apart: {listed_names(several)}. Write one "
+            "team a student."
         )
     if moved:
         notes.append(

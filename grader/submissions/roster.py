@@ -281,7 +281,12 @@ def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ..
     cell = student.ids.get("section", "").strip()
     if not cell or cell in whole:
         return (cell,) if cell else ()
-    parts = _BETWEEN.split(cell, _MOST_SECTIONS)
+    return parts_of(cell)
+
+
+def parts_of(cell: str) -> tuple[str, ...]:
+    """The names in a cell of sections or teams, each once."""
+    parts = _BETWEEN.split(cell.strip(), _MOST_SECTIONS)
     return tuple(dict.fromkeys(part for part in parts if part))
 
 

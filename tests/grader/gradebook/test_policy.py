@@ -7,6 +7,7 @@ import math
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -327,5 +328,5 @@ def test_an_extension_for_a_section_is_for_those_in_several(
     cell: str, name: str, *, is_for: bool
 ) -> None:
     for kind in ("section", "team"):
-        extension = Extension(**{kind: name})
+        extension = msgspec.convert({kind: name}, Extension)
         assert extension.is_for(StudentInfo(id="ada", ids={kind: cell})) is is_for

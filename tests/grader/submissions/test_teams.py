@@ -181,3 +181,12 @@ def test_a_team_that_nobody_is_in_any_more_keeps_what_it_handed_in(
     found = find_class(laid(tmp_path, lay, "red", "x"), of_teams, former=[ANN])
     moved = msgspec.structs.replace(found, missing=(student("ann", "blue"),))
     assert [name for name, _, _ in shown(share_in_teams(moved))] == ["red", "x"]
+
+
+def test_a_member_of_two_teams_is_told() -> None:
+    both = student("eve", "red, blue")
+    download = ClassDownload("zip", (attempt(ANN, 1), attempt(both, 1)), (), (BOB,))
+    shared = share_in_teams(download)
+    assert shown(shared)[-1] == ("eve", 1, "eve-1.zip")
+    assert any(note.startswith("In several teams at once") for note in shared.notes)
+    assert any("eve (red, blue)" in note for note in shared.notes)
