@@ -89,7 +89,8 @@ def open_download(path: Path, context: Context) -> Download:
         raise SubmissionError(
             f"{path} {problem} If it is the download of a class, unpack it and name its folder."
         ) from problem
-    if _is_submission(context, contents.items):
+    name = real.name if is_folder else without_suffix(real.name)
+    if _is_submission(context, contents.items) or _is_of(context, name, contents):
         raise SubmissionError(
             f"{path} is one submission, not those of a class: use grade run --submission {path}, "
             "or name the folder that holds all of them."
@@ -103,6 +104,14 @@ def _is_submission(context: Context, items: Iterable[Item]) -> bool:
     if any(item.kind is EntryKind.FOLDER and context.known.student(item.name) for item in items):
         return False
     return any(_is_part(context.course, item) for item in items)
+
+
+def _is_of(context: Context, name: str, contents: Download) -> bool:
+    """Whether a folder or archive is called as a student of a class list, and nothing in it as anybody."""
+    if context.known.student(name) is None or any(p.recognizes(contents.items) for p in PLATFORMS):
+        return False
+    names = {name for item in contents.items for name in _names_in(context.course, item)}
+    return shared_affixes(sorted(names), context.known, course=context.course) is None
 
 
 def _is_part(course: Course, item: Item) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grader.course.manifest import Course
+from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions import ClassDownload, Roster, find_class, joined
 
@@ -151,3 +152,15 @@ def test_two_downloads_of_which_one_has_a_single_student(
     found = joined([find_class(path, course, Roster(CLASS)) for path in (monday, late)])
     assert who(found) == ["alice", "alice", "ben"]
     assert found.missing == ()
+
+
+def test_what_is_called_as_a_student_is_that_ones_submission(
+    course: Course, tmp_path: Path, zipped: Pack, lay: Callable[[Path, Files], Path]
+) -> None:
+    files = {"week1/glu.py": b"", "week2/glu.py": b""}
+    (tmp_path / "alice.zip").write_bytes(zipped(files))
+    for path in (lay(tmp_path / "alice", files), tmp_path / "alice.zip"):
+        with pytest.raises(SubmissionError, match="is one submission, not those of a class"):
+            find_class(path, course, Roster(CLASS))
+    class_ = lay(tmp_path / "ben", {"alice/glu.py": b"", "x/glu.py": b""})
+    assert who(find_class(class_, course, Roster(CLASS))) == ["alice", "x"]
