@@ -64,6 +64,14 @@ def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = No
     return f"There are: {', '.join(names[:20])}{more}." if names else "There is none yet."
 
 
+def alike(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that are so like a name that the same person may be meant, the likest first."""
+    from difflib import get_close_matches
+
+    folded = {text.casefold(): text for text in known}
+    return [folded[match] for match in get_close_matches(name.casefold(), folded, n=3, cutoff=0.75)]
+
+
 # For characters that an encoding lacks; others are replaced by the parts that they consist of.
 _PLAIN = {
     "\N{MIDDLE DOT}": "*",

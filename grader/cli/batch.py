@@ -32,7 +32,13 @@ from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
 from grader.gradebook.intake import refuse_two_ids
-from grader.gradebook.policy_file import policy_from, policy_of, read_policy, unknown_students
+from grader.gradebook.policy_file import (
+    policy_from,
+    policy_of,
+    read_policy,
+    refuse_strangers,
+    unknown_students,
+)
 from grader.gradebook.requests import open_requests
 from grader.gradebook.review import Reason
 from grader.grading import grading_options
@@ -40,7 +46,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
 from grader.submissions import find_class, joined, read_roster, read_times
-from grader.submissions.download import share_in_teams
+from grader.submissions.download import likely_matches, share_in_teams
 from grader.text import clean, counted
 
 
@@ -143,15 +149,27 @@ def batch(
         beside = policy_of(course, memory.policy_file)
         policy = read_policy(memory.policy if beside is None else beside)
     times = read_times(given_times, policy.zone) if given_times is not None else None
-    downloads = [find_class(path, course, roster, times) for path in submissions]
+    files = [roster_file, policy_file, results, *([Path(given_times)] if given_times else [])]
+    given = [path for path in files if path is not None]
+    downloads = [
+        find_class(path, course, roster, times, former=memory.students, given=given)
+        for path in submissions
+    ]
     refuse_two_ids(downloads)
     download = joined(downloads)
+    notes: list[str] = []
+    if times is not None:
+        handed_in = [attempt.student for attempt in download.attempts]
+        notes += times.unmatched(download.timed, handed_in)
     if course.assignment is not None and course.assignment.teams:
         download = share_in_teams(download, memory.students)
-    for note in () if options["anonymous"] else download.notes:
+    notes = [*download.notes, *notes, *likely_matches(download)]
+    class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
+    refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
+    for note in () if options["anonymous"] else notes:
         click.echo(note, err=True)
-    if options["anonymous"] and download.notes:
-        left_out = counted(len(download.notes), "note")
+    if options["anonymous"] and notes:
+        left_out = counted(len(notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
     grading = grading_options_of(memory, course, options)
     with (

@@ -18,11 +18,18 @@ from grader.errors import GraderError
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.corrections_file import writing
+from grader.gradebook.intake import refuse_other_roster
+from grader.gradebook.policy_file import (
+    policy_of,
+    read_policy,
+    refuse_strangers,
+    unknown_students,
+)
 from grader.gradebook.queue import Role, back_up
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
-from grader.text import counted
+from grader.text import clean, counted
 
 # What the extra `serve` brings.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
@@ -123,6 +130,13 @@ def serve(
     from grader.serve.identity import GitHub
 
     students = read_roster(roster_file).students
+    refuse_other_roster(memory.students, students, str(results))
+    beside = policy_of(course, memory.policy_file)
+    policy = read_policy(memory.policy if beside is None else beside)
+    people = [*students, *memory.students]
+    refuse_strangers(policy, people)
+    for note in unknown_students(policy, people):
+        click.echo(f"The policy: {clean(note, 1000)}", err=True)
     github = None
     if address is not None:
         github = GitHub(checked_address(address), students, issuer)
@@ -198,11 +212,13 @@ def tokens(
     if (roster_file is None) != (output is None):
         raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
 
+    students = read_roster(roster_file).students if roster_file is not None else ()
+    refuse_other_roster(remembered(results).students, students, str(results))
     with queue.token_table(results) as store:
         now = time.time()
         if roster_file is not None and output is not None:
             have = queue.holders(store, Role.STUDENT)
-            new = [s for s in read_roster(roster_file).students if s.id not in have]
+            new = [s for s in students if s.id not in have]
             made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
             # Within the transaction: tokens that nobody could read would be of no use.
             _write_tokens(output, made, address)

@@ -7,7 +7,7 @@ What is known of their files without a judge is the same for a batch and for a s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -62,6 +62,16 @@ def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
         advice = "grade with a --roster that has both ids."
         _refuse_known(earlier, students, "another of these downloads", advice)
         earlier |= students
+
+
+def refuse_other_roster(
+    registered: Iterable[StudentInfo], roster: Iterable[StudentInfo], where: str
+) -> None:
+    """Raise SubmissionError for a roster that has most of the `registered` students under other ids."""
+    before = {student.id: student for student in registered}
+    students = {student.id: student for student in roster}
+    advice = "use the same --roster as before, or a new folder."
+    _refuse_known(before, students, where, advice)
 
 
 def _refuse_known(

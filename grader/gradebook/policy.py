@@ -30,6 +30,7 @@ from grader.gradebook.times import (
 )
 from grader.judge.scoring import average_of, lessened, rounded
 from grader.results import StudentInfo
+from grader.submissions.roster import is_in_group
 from grader.text import counted, number
 from grader.toml import Text
 
@@ -105,7 +106,7 @@ class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether the student has it."""
         named = student.id in (self.student, *self.students)
         groups = (("section", self.section), ("team", self.team))
-        return named or any(name and student.ids.get(kind) == name for kind, name in groups)
+        return named or any(is_in_group(student, kind, name) for kind, name in groups)
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,7 +14,8 @@ from grader.errors import GraderError
 from grader.gradebook.policy import EXAMPLES, Due, Extension, Late, Policy, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
 from grader.results import StudentInfo
-from grader.text import nearest
+from grader.submissions.roster import is_in_group
+from grader.text import listed, nearest
 from grader.toml import Tables, TomlMistake, converted, explained, read_toml, written
 
 POLICY_FILE = "policy.toml"
@@ -182,7 +183,7 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
     """A sentence about each student, section and team that an extension names and the class lacks."""
     people = list(students)
     ids = [student.id for student in people]
-    known_as = {text: s.id for s in people for text in (s.name, s.email) if text}
+    known_as = {text: s.id for s in people for text in _texts_of(s)}
     for number, extension in enumerate(policy.rules.extension, 1):
         for name in filter(None, (extension.student, *extension.students)):
             if name not in ids:
@@ -192,12 +193,39 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
                     f"{nearest(name, ids, also=known_as)}"
                 )
         for kind, name in (("section", extension.section), ("team", extension.team)):
-            names = sorted({s.ids[kind] for s in people if s.ids.get(kind)})
-            if name and name not in names:
+            if name and not any(is_in_group(student, kind, name) for student in people):
+                names = sorted({s.ids[kind] for s in people if s.ids.get(kind)})
                 advice = nearest(name, names) if names else f"A --roster has {kind}s."
                 yield (
                     f"`{kind}` of [[extension]] {number} is {name!r}, and no student here is in it. {advice}"
                 )
+
+
+def refuse_strangers(policy: Policy, students: Iterable[StudentInfo]) -> None:
+    """Raise PolicyError where extensions name students, and none of them is one of these.
+
+    One name that is nobody's may be of somebody who left; several are of another kind of ids.
+    """
+    people = list(students)
+    ids = dict.fromkeys(student.id for student in people)
+    extensions = policy.rules.extension
+    names = dict.fromkeys(n for e in extensions for n in (e.student, *e.students) if n)
+    if not people or not names or not ids.keys().isdisjoint(names):
+        return
+    known_as = {text: s.id for s in people for text in _texts_of(s)}
+    if len(names) > 1 or not known_as.keys().isdisjoint(names):
+        first = next((name for name in names if name in known_as), next(iter(names)))
+        advice = nearest(first, ids, also=known_as)
+        raise PolicyError(
+            f"The extensions of the policy name nobody of this class, so that nobody would have one. They name "
+            f"{listed(list(names), 5)}, and ids here are {listed(list(ids), 5)}: write these ids, or give the "
+            f"--roster that has the others as `id`. For {first!r}: {advice}"
+        )
+
+
+def _texts_of(student: StudentInfo) -> list[str]:
+    """What a student is called beside the id."""
+    return [text for text in (student.name, student.email, *student.other_ids.values()) if text]
 
 
 def odd_times(policy: Policy) -> list[str]:

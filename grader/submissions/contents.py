@@ -6,13 +6,21 @@ item, where the files lie that matter.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.submissions.archive import MAX_CODE_NAMES, StoredArchive, looks_like_code, looks_packed
+from grader.submissions.archive import (
+    MAX_CODE_NAMES,
+    StoredArchive,
+    looks_like_code,
+    looks_packed,
+)
 from grader.submissions.attempt import AttemptFile, is_named_after
 from grader.submissions.folder import (
     EntryKind,
@@ -21,10 +29,18 @@ from grader.submissions.folder import (
     entry_kind,
     is_ignored,
     is_junk,
+    listed_names,
+    open_regular,
+    safe_name,
+    written,
 )
+from grader.submissions.naming import Affixes, is_work, owner_of, shared_affixes, without_suffix
+from grader.submissions.ours import kind_of_archive, kind_of_folder, kind_of_names
 from grader.submissions.platforms import PLATFORMS, Download, Item
+from grader.submissions.roster import Known
 from grader.submissions.submission import requested
-from grader.submissions.zip import Member, check_path
+from grader.submissions.zip import Member, check_path, read_member
+from grader.text import clean
 
 MAX_ITEMS = 300_000
 # Each costs 10 µs and 0.7 KiB.
@@ -34,6 +50,8 @@ _MAX_WRAPPERS = 4
 _MAX_PIECES = 100
 _MAX_OTHERS = 3
 _MAX_HIDDEN = 1000
+# An archive in an archive that is larger is not looked into before it is its student's turn.
+_MAX_OURS_BYTES = 1 << 20
 _OF_TOOLS = re.compile(
     r"\.([._#~].*|git(hub|lab|ignore|keep|attributes|modules)?|svn|hg|idea|vscode|vs|v?envs?|ipynb_checkpoints|"
     r".*[_-]cache|cache|trash(es|-\d+)?|spotlight-.*|fseventsd|temporaryitems|documentrevisions-.*|apdisk|tox|nox|"
@@ -46,16 +64,33 @@ _METADATA = frozenset(platform.metadata for platform in PLATFORMS if platform.me
 _OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
 
 
-def open_download(path: Path, course: Course) -> Download:
+class Context(NamedTuple):
+    """What is known beside a download: the course, the class, and files that the command was given.
+
+    Such files (a roster, a list of times, the folder of results) are nobody's work.
+    """
+
+    course: Course
+    known: Known = Known()
+    given: frozenset[Path] = frozenset()
+
+
+def open_download(path: Path, context: Context) -> Download:
     """Look at a class's folder or archive; raises SubmissionError if it is no class's."""
     real = path.resolve()
     try:
-        contents = _from_folder(real, course) if real.is_dir() else _from_archive(real, course)
+        is_folder = real.is_dir()
+        if ours := kind_of_folder(real) if is_folder else "":
+            raise SubmissionError(
+                f"{path} is {ours} that `grade` wrote: name the folder with what was handed in."
+            )
+        contents = _from_folder(real, context) if is_folder else _from_archive(real, context)
     except Unreadable as problem:
         raise SubmissionError(
             f"{path} {problem} If it is the download of a class, unpack it and name its folder."
         ) from problem
-    if _is_submission(course, contents.items):
+    name = real.name if is_folder else without_suffix(real.name)
+    if _is_submission(context, contents.items) or _is_of(context, name, contents):
         raise SubmissionError(
             f"{path} is one submission, not those of a class: use grade run --submission {path}, "
             "or name the folder that holds all of them."
@@ -63,9 +98,20 @@ def open_download(path: Path, course: Course) -> Download:
     return contents
 
 
-def _is_submission(course: Course, items: Iterable[Item]) -> bool:
+def _is_submission(context: Context, items: Iterable[Item]) -> bool:
     """Whether these stand at the top of one student's work: exercises, or folders of them."""
-    return any(_is_part(course, item) for item in items)
+    items = list(items)
+    if any(item.kind is EntryKind.FOLDER and context.known.student(item.name) for item in items):
+        return False
+    return any(_is_part(context.course, item) for item in items)
+
+
+def _is_of(context: Context, name: str, contents: Download) -> bool:
+    """Whether a folder or archive is called as a student of a class list, and nothing in it as anybody."""
+    if context.known.student(name) is None or any(p.recognizes(contents.items) for p in PLATFORMS):
+        return False
+    names = {name for item in contents.items for name in _names_in(context.course, item)}
+    return shared_affixes(sorted(names), context.known, course=context.course) is None
 
 
 def _is_part(course: Course, item: Item) -> bool:
@@ -86,25 +132,146 @@ def _is_part(course: Course, item: Item) -> bool:
     )
 
 
-def _is_students(name: str) -> bool:
-    """Whether a folder of this name is surely one student's, not one around all of them."""
-    return any(platform.is_entry(name) for platform in PLATFORMS)
+# --- folders around the rest ----------------------------------------------------------------------
 
 
-def _from_folder(folder: Path, course: Course) -> Download:
-    """The items of a folder, below folders that only wrap them."""
-    items, metadata, hidden = _items_of(folder)
-    for _ in range(_MAX_WRAPPERS):
-        folders = [item for item in items if item.kind is EntryKind.FOLDER]
-        others = [item for item in items if item.name.endswith(".py") or looks_packed(item.name)]
-        if len(folders) != 1 or others or metadata or _is_students(folders[0].name):
+class _Level(NamedTuple):
+    """What lies in one folder of a download, and what was passed over on the way to it."""
+
+    items: Sequence[Item]
+    metadata: Mapping[str, Path | Member]
+    hidden: Sequence[str]
+    strays: int = 0
+    notes: tuple[str, ...] = ()
+
+    def below(self, passed: _Level, folder: Item) -> _Level:
+        """This level of a folder, with what was passed over in the level that the folder lies in."""
+        beside = [item.name for item in passed.items if item is not folder]
+        note = (f"Not looked at: {listed_names(beside)}.",) if beside else ()
+        hidden = [*passed.hidden, *self.hidden]
+        return self._replace(hidden=hidden, notes=(*passed.notes, *note, *self.notes))
+
+
+def _unwrapped(
+    level_at: Callable[[tuple[str, ...]], _Level], context: Context, name: str
+) -> tuple[tuple[str, ...], _Level]:
+    """The folders that only wrap the rest, and what lies below them; `name` is that of the outermost.
+
+    A folder that a class list knows is a student's. Where none does, names decide, and a note says so.
+    """
+    inside: tuple[str, ...] = ()
+    level = _without_ours(level_at(inside), context)
+    while len(inside) < _MAX_WRAPPERS and (folder := _only_folder(level, context)) is not None:
+        place = (*inside, folder.name)
+        below = _without_ours(level_at(place), context)
+        is_students = _is_students(context, folder, below)
+        if is_students is None:
+            is_students = _seems_students(context, folder, below, (name, *inside)[-1])
+            if is_students:
+                note = f"Taken as one student's, for want of others: the folder {clean('/'.join(place), 100)}."
+                level = level._replace(notes=(*level.notes, note))
+        if is_students:
             break
-        inner, inner_metadata, inner_hidden = _items_of(folder / folders[0].name)
-        if _is_submission(course, items) or _is_submission(course, inner):
-            break
-        folder, items, metadata = folder / folders[0].name, inner, inner_metadata
-        hidden += inner_hidden
-    return Download(folder, folder.name, tuple(items), hidden=tuple(hidden), metadata=metadata)
+        inside, level = place, below.below(level, folder)
+    return inside, level
+
+
+def _only_folder(level: _Level, context: Context) -> Item | None:
+    """The folder that may only wrap the rest: there is no other, and nothing else that may be a student's."""
+    folders = [item for item in level.items if item.kind is EntryKind.FOLDER]
+    others = any(item.name.endswith(".py") or looks_packed(item.name) for item in level.items)
+    if len(folders) != 1 or others or level.metadata or _is_submission(context, level.items):
+        return None
+    is_entry = any(platform.is_entry(folders[0].name) for platform in PLATFORMS)
+    return None if is_entry else folders[0]
+
+
+def _is_students(context: Context, folder: Item, below: _Level) -> bool | None:
+    """Whether a folder with this below it is surely one student's, or surely not; None where nothing tells."""
+    folders = [item.name for item in below.items if item.kind is EntryKind.FOLDER]
+    own = {"exercises", *(exercise.chapter for exercise in context.course.exercises)}
+    if _is_submission(context, below.items) or (len(folders) == 1 and folders[0] in own):
+        return True
+    names = [name for item in below.items for name in _names_in(context.course, item)]
+    for list_ in context.known.lists:
+        inner = [name for name in names if list_.called(name) is not None]
+        if list_.called(folder.name) is not None:
+            # Several who are known in a folder of a known name: a class, one of whom is called as the folder.
+            return not (len(inner) > 1 and set(folders) <= set(inner))
+        if inner:
+            return False
+        if list_.team(folder.name) is not None:
+            return True
+        if any(list_.team(name) is not None for name in names):
+            return False
+    for own_names, answer in (([folder.name], True), (names, False)):
+        shared = shared_affixes(own_names, context.known, course=context.course)
+        if shared is not None and shared.affixes != Affixes():
+            return answer
+    return False if any(item.is_clone for item in below.items) else None
+
+
+def _seems_students(context: Context, folder: Item, below: _Level, around: str) -> bool:
+    """Guess it by names: that of the folder, that of the one `around` it, and those of what lies in it."""
+    if any(platform.recognizes(below.items) for platform in PLATFORMS):
+        return False
+    names = {name for item in below.items for name in _names_in(context.course, item)}
+    people = [name for name in names if not is_work(name, context.course)]
+    if is_work(folder.name, context.course) or folder.name == around:
+        # It is better to have one student than none.
+        return not (people if folder.is_clone else names)
+    # One name in it may be that of a part of the work; several are those of a class.
+    return len(people) < 2
+
+
+def _names_in(course: Course, item: Item) -> Iterator[str]:
+    """What an item of a class would be called after its student, if it is of one."""
+    if item.kind is EntryKind.FOLDER:
+        yield item.name
+    elif looks_packed(item.name):
+        yield without_suffix(item.name)
+    elif (owner := owner_of(course, item.name)) is not None:
+        yield owner[0]
+
+
+def _without_ours(level: _Level, context: Context) -> _Level:
+    """The level without what our own commands wrote, of which a note tells."""
+    known = context.known
+    names = [without_suffix(item.name) for item in level.items]
+    names += [student.id for list_ in known.lists for student in list_.students]
+    students = {safe_name(written(name)) for name in names}
+    ours: dict[str, str] = {}
+    for item in sorted(level.items, key=lambda item: item.name):
+        if known.student(without_suffix(item.name)) is None and (kind := _ours(item, students)):
+            ours[item.name] = kind
+    if not ours:
+        return level
+    listed = listed_names([f"{name} ({kind})" for name, kind in ours.items()])
+    return level._replace(
+        items=[item for item in level.items if item.name not in ours],
+        notes=(f"Not looked at, for it was written by `grade`: {listed}.",),
+    )
+
+
+def _ours(item: Item, students: Collection[str]) -> str:
+    """What of ours an item is; empty where it is none."""
+    place = item.pieces[0].place if item.pieces else None
+    if item.kind is EntryKind.FOLDER:
+        if isinstance(place, Path):
+            return kind_of_folder(place, students)
+        return kind_of_names(item.top, students)
+    if place is None or item.kind is not EntryKind.FILE or not item.name.lower().endswith(".zip"):
+        return ""
+    with contextlib.suppress(Unreadable):
+        if isinstance(place, Path):
+            with open_regular(place, item.name) as file:
+                return kind_of_archive(file, students)
+        if place.size <= _MAX_OURS_BYTES:
+            return kind_of_archive(io.BytesIO(read_member(place, _MAX_OURS_BYTES)), students)
+    return ""
+
+
+# --- items ----------------------------------------------------------------------------------------
 
 
 def _may_be_somebodys(name: str, kind: EntryKind) -> bool:
@@ -113,8 +280,25 @@ def _may_be_somebodys(name: str, kind: EntryKind) -> bool:
     return name.startswith(".") and is_work and not _OF_TOOLS.fullmatch(name)
 
 
-def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member], list[str]]:
+def _from_folder(folder: Path, context: Context) -> Download:
+    """The items of a folder, below folders that only wrap them."""
+
+    def level_at(inside: tuple[str, ...]) -> _Level:
+        return _level_of(folder.joinpath(*inside), context)
+
+    inside, level = _unwrapped(level_at, context, folder.name)
+    place = folder.joinpath(*inside)
+    return _download(place, place.name, level)
+
+
+def _download(path: Path, folder: str, level: _Level) -> Download:
+    items, hidden = tuple(level.items), tuple(sorted(level.hidden))
+    return Download(path, folder, items, level.strays, hidden, level.metadata, level.notes)
+
+
+def _level_of(folder: Path, context: Context) -> _Level:
     """The items of one folder, its files of metadata, and the hidden names that may be somebody's."""
+    given = {path.name for path in context.given}
     items: list[Item] = []
     hidden: list[str] = []
     metadata: dict[str, Path | Member] = {}
@@ -126,6 +310,8 @@ def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member], list[
         if len(items) >= MAX_ITEMS:
             raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
         kind, place = entry_kind(entry), Path(entry.path)
+        if entry.name in given and _is_given(place, kind, context):
+            continue
         if entry.name in _METADATA and kind is EntryKind.FILE:
             metadata[entry.name] = place
             continue
@@ -140,51 +326,29 @@ def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member], list[
                 f"What was handed in is a {kind.value}: hand in the file or folder itself."
             )
         items.append(item)
-    return items, metadata, sorted(hidden)
+    return _Level(items, metadata, hidden)
 
 
-def _from_archive(path: Path, course: Course) -> Download:
+def _is_given(place: Path, kind: EntryKind, context: Context) -> bool:
+    """Whether the command was given this file, or is to write into this folder, which is empty."""
+    if place.resolve() not in context.given:
+        return False
+    return kind is EntryKind.FILE or (kind is EntryKind.FOLDER and not any(entries(place)))
+
+
+def _from_archive(path: Path, context: Context) -> Download:
     archive = StoredArchive(path, _MAX_MEMBERS, _MAX_TABLE_BYTES)
-    wrapper = _wrapper(archive.members(), course)
-    collected = _collected(archive, course, wrapper)
-    if wrapper and _is_submission(course, collected.items):
-        collected = _collected(archive, course, wrapper[:-1])
+
+    def level_at(inside: tuple[str, ...]) -> _Level:
+        collected = _Collected(context.course, list(inside))
+        for member in archive.members():
+            collected.add(member)
+        hidden = sorted(collected.hidden)
+        return _Level(collected.items, collected.metadata, hidden, collected.strays)
+
+    inside, level = _unwrapped(level_at, context, path.stem)
     archive.forget()
-    folder = wrapper[-1] if wrapper else path.stem
-    hidden = tuple(sorted(collected.hidden))
-    return Download(path, folder, collected.items, collected.strays, hidden, collected.metadata)
-
-
-def _collected(archive: StoredArchive, course: Course, wrapper: list[str]) -> _Collected:
-    collected = _Collected(course, wrapper)
-    for member in archive.members():
-        collected.add(member)
-    return collected
-
-
-def _wrapper(members: Iterable[Member], course: Course) -> list[str]:
-    """The outer folders that hold all files of an archive and belong to no student."""
-    common: list[str] | None = None
-    for member in members:
-        folders = member.path.split("/")[:-1]
-        if member.kind is EntryKind.FOLDER or any(map(is_junk, member.path.split("/"))):
-            continue
-        if common is None:
-            common = folders
-        while common != folders[: len(common)]:
-            common = common[:-1]
-        if not common:
-            break
-    own = {"exercises", *(exercise.chapter for exercise in course.exercises)}
-    wrapper: list[str] = []
-    for name in (common or [])[:_MAX_WRAPPERS]:
-        if name in own:
-            # What it lies in is one student's.
-            return wrapper[:-1]
-        if _is_students(name):
-            break
-        wrapper.append(name)
-    return wrapper
+    return _download(path, inside[-1] if inside else path.stem, level)
 
 
 class _Collected:
@@ -222,9 +386,10 @@ class _Collected:
             raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
         name, below = parts[depth], parts[depth + 1 :]
         if below or member.kind is EntryKind.FOLDER:
-            self._add_below(
-                self._folders.setdefault(name, Item(name, EntryKind.FOLDER, [])), below, member
-            )
+            item = self._folders.setdefault(name, Item(name, EntryKind.FOLDER, []))
+            if below and len(item.top) < _MAX_PIECES:
+                item.top.add(below[0])
+            self._add_below(item, below, member)
         elif name in _METADATA:
             self.metadata[name] = member
         else:

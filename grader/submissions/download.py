@@ -8,7 +8,7 @@ attempt of every member, the newest of any member the newest of all (`share_in_t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,8 +18,15 @@ from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, ClassAttempt
-from grader.submissions.contents import open_download
+from grader.submissions.contents import Context, open_download
 from grader.submissions.folder import EntryKind, listed_names, written
+from grader.submissions.naming import (
+    DISPUTED,
+    Affixes,
+    owner_of,
+    shared_affixes,
+    without_suffix,
+)
 from grader.submissions.platforms import (
     Download,
     Item,
@@ -28,11 +35,10 @@ from grader.submissions.platforms import (
     copy_number,
     platform_of,
 )
-from grader.submissions.roster import Person, Roster, settle_ids
+from grader.submissions.roster import Known, Person, Roster, parts_of, settle_ids
 from grader.submissions.times import Times
-from grader.text import counted, listed
+from grader.text import alike, clean, counted, listed
 
-_SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 _TYPED = "Text was typed in, and no file: hand in the files of the exercises."
 # The kind of id that a roster's column for teams becomes.
 TEAM = "team"
@@ -43,41 +49,66 @@ class ClassDownload(msgspec.Struct, frozen=True):
     """Everyone's attempts in a download, by student, the newest one last.
 
     `layout` says in words what was recognized, `notes` what an instructor should know, a line each;
-    `missing` are the students of the roster who handed in nothing.
+    `missing` are the students of the roster who handed in nothing, `strangers` those who are not in it.
+    An attempt of one of the `teams` (by the id of its student) is that of all members: see `share_in_teams`.
+    `timed` has the ids in a list of times that are somebody's here, or of the roster.
     """
 
     layout: str
     attempts: tuple[ClassAttempt, ...]
     notes: tuple[str, ...]
     missing: tuple[StudentInfo, ...] = ()
+    strangers: tuple[StudentInfo, ...] = ()
+    teams: Mapping[str, str] = {}
+    timed: frozenset[str] = frozenset()
 
 
 def find_class(
-    path: Path, course: Course, roster: Roster | None = None, times: Times | None = None
+    path: Path,
+    course: Course,
+    roster: Roster | None = None,
+    times: Times | None = None,
+    *,
+    former: Iterable[StudentInfo] = (),
+    given: Iterable[Path] = (),
 ) -> ClassDownload:
     """Find out who handed in what in a folder or archive; raises SubmissionError if it holds no class.
 
     Reads names and tables of contents, not what was handed in: see `read_attempt`. With `times` the attempts
-    have those, as far as they are there.
+    have those, as far as they are there. The `former` students of a gradebook tell whose a folder is where the
+    roster does not. Files that the command was `given` are not taken for submissions.
     """
-    download = open_download(path, course)
-    finding = _Finding(download, course, roster)
+    listed = times.listed if times is not None else None
+    known = Known(roster, Roster(former), listed)
+    download = open_download(path, Context(course, known, frozenset(p.resolve() for p in given)))
+    finding = _Finding(download, course, known)
     platform = finding.collect()
     if not finding.people:
         raise SubmissionError(
             f"{path} holds no submissions: expected a folder, a zip or a tar for each student, or what "
             "a learning platform lets you download. See docs/intake.md."
         )
-    notes = [*finding.notes(), *settle_ids(finding.people, roster, platform)]
+    by_team = course.assignment is not None and course.assignment.teams
+    settled = settle_ids(finding.people, roster, platform, known, by_team=by_team)
+    notes = [*finding.notes(), *settled.notes]
     attempts = [attempt for person in finding.people for attempt in finding.attempts(person)]
+    timed: frozenset[str] = frozenset()
     if times is not None:
-        attempts = times.given(attempts, platform)
+        attempts, timed = times.given(attempts, platform, roster)
         notes += times.notes(attempts)
     attempts.sort(key=lambda attempt: (attempt.student.id, attempt.attempt))
     ids = {attempt.student.id for attempt in attempts}
     students = roster.students if roster is not None else ()
     missing = tuple(student for student in students if student.id not in ids)
-    return ClassDownload(platform.label, tuple(attempts), tuple(notes), missing)
+    return ClassDownload(
+        layout=platform.label,
+        attempts=tuple(attempts),
+        notes=tuple(notes),
+        missing=missing,
+        strangers=settled.strangers,
+        teams=settled.teams,
+        timed=timed,
+    )
 
 
 def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
@@ -86,23 +117,54 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
     attempts.sort(key=lambda attempt: attempt.student.id)
     ids = {attempt.student.id for attempt in attempts}
     missing = {student.id: student for download in downloads for student in download.missing}
+    strangers = {student.id: student for download in downloads for student in download.strangers}
     return ClassDownload(
         layout=", ".join(dict.fromkeys(download.layout for download in downloads)),
         attempts=tuple(attempts),
         notes=tuple(note for download in downloads for note in download.notes),
         missing=tuple(student for id_, student in missing.items() if id_ not in ids),
+        strangers=tuple(strangers.values()),
+        teams={id_: team for download in downloads for id_, team in download.teams.items()},
+        timed=frozenset().union(*(download.timed for download in downloads)),
+    )
+
+
+def likely_matches(download: ClassDownload) -> Iterator[str]:
+    """A line on strangers and on those of the roster who handed in nothing, who may be the same people."""
+    if not download.strangers or not download.missing:
+        return
+    names = {
+        text: student.id
+        for student in download.missing
+        for text in (student.id, student.name, student.email, *student.other_ids.values())
+        if text
+    }
+    near = []
+    for stranger in download.strangers:
+        called = stranger.name or stranger.id
+        # Where a prefix is not like a student's name, the rest may be.
+        rests = [called[at.end() :] for at in re.finditer("[-_ ]", called)]
+        found = {names[text] for rest in (called, *rests) for text in alike(rest, names)}
+        if len(found) == 1:
+            near.append(f"{called!r} may be {next(iter(found))!r}")
+    strangers = listed_names([student.name or student.id for student in download.strangers])
+    missing = listed_names([student.id for student in download.missing])
+    guess = f" {listed_names(near)}: for you to say." if near else ""
+    yield (
+        f"Not in the roster: {strangers}; of the roster nobody handed in: {missing}.{guess} Where two are the "
+        "same person, write the name of the folder into a column of the roster, or rename the folder."
     )
 
 
 class _Finding:
     """A download on its way from items to people and their attempts."""
 
-    def __init__(self, download: Download, course: Course, roster: Roster | None) -> None:
-        self._download, self._course, self._roster = download, course, roster
+    def __init__(self, download: Download, course: Course, known: Known) -> None:
+        self._download, self._course, self._known = download, course, known
         self._people: dict[str, Person] = {}
         self._ignored: list[str] = []
-        self._notes: list[str] = []
-        self._stems = {_stem(item) for item in download.items}
+        self._notes: list[str] = list(download.notes)
+        self._stems = {without_suffix(item.name) for item in download.items}
 
     @property
     def people(self) -> list[Person]:
@@ -128,61 +190,64 @@ class _Finding:
         """Give every item to a person, by the rules of the platform that it is of."""
         items = sorted(self._download.items, key=lambda item: item.name)
         platform = platform_of(items)
-        platform.begin(self._download)
+        platform.begin(self._download, self._known)
         self._notes += platform.notes
+        by_name: list[tuple[Item, ItemInfo]] = []
         for item in items:
             entries = list(platform.read(item))
             for entry in entries:
                 self._add(entry, item)
-            if not entries and platform.mixed:
-                self._add_by_name(item)
-            elif not entries:
-                self._ignored.append(item.name)
+            if not entries:
+                named = self._by_name(item) if platform.mixed else None
+                if named is None:
+                    self._ignored.append(item.name)
+                else:
+                    by_name.append((item, named))
+        self._add_by_name(by_name)
         return platform
 
     def _add(self, entry: ItemInfo, item: Item) -> None:
         person = self._people.setdefault(entry.person, Person(entry.student))
         person.items.append((item, entry))
 
-    def _add_by_name(self, item: Item) -> None:
-        """A folder, an archive or a file that is named after its student."""
+    def _by_name(self, item: Item) -> ItemInfo | None:
+        """The person whom a folder, an archive or a file is named after; None where it is no submission."""
         name = item.name
         if item.kind is EntryKind.FOLDER:
-            self._add(ItemInfo(name, StudentInfo(id=written(name)), name), item)
-        elif looks_packed(name) or (item.problem and not name.endswith(".py")):
-            stem = _stem(item)
+            return ItemInfo(name, StudentInfo(id=written(name)), name)
+        if looks_packed(name) or (item.problem and not name.endswith(".py")):
+            stem = without_suffix(name)
             base, copy = copy_number(stem)
             if copy and not self._is_copy(stem, base):
                 base, copy = stem, 0
-            self._add(ItemInfo(base, StudentInfo(id=written(base)), name, order=copy), item)
-        elif (owner := self._owner(name)) is not None:
-            self._add(ItemInfo(owner[0], StudentInfo(id=written(owner[0])), owner[1]), item)
-        else:
-            self._ignored.append(name)
+            return ItemInfo(base, StudentInfo(id=written(base)), name, order=copy)
+        if (owner := owner_of(self._course, name)) is not None:
+            return ItemInfo(owner[0], StudentInfo(id=written(owner[0])), owner[1])
+        return None
+
+    def _add_by_name(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:
+        """Add items by the names of people in them, which a class list may tell from what all names share."""
+        names = sorted({entry.person for _, entry in named})
+        shared = shared_affixes(names, self._known, course=self._course)
+        affixes = shared.affixes if shared is not None else Affixes()
+        if shared is not None and shared.is_disputed:
+            self._notes.append(DISPUTED)
+        if affixes != Affixes():
+            whole = clean(affixes.around("NAME"))
+            self._notes.append(f"Taken as {whole}, by the name of a student or a team.")
+        for item, entry in named:
+            if affixes != Affixes() and self._known.whom(entry.person) is None:
+                student = StudentInfo(id=written(affixes.without(entry.person)))
+                entry = msgspec.structs.replace(entry, student=student)
+            self._add(entry, item)
 
     def _is_copy(self, stem: str, base: str) -> bool:
         """Whether a numbered name is another attempt of the one without a number."""
-        if self._roster is not None:
-            return self._roster.called(stem) is None and self._roster.called(base) is not None
+        if self._known.whom(stem) is not None:
+            return False
         # `group-1` is a name of its own; only a browser writes `group (1)`.
-        return stem.endswith(")") and base in self._stems
-
-    def _owner(self, name: str) -> tuple[str, str] | None:
-        """The student and the exercise of a file, by its name: `alice_glu.py`; None if it names neither."""
-        stem, dot, suffix = name.rpartition(".")
-        fitting = [
-            exercise.id
-            for exercise in self._course.exercises
-            if dot
-            and suffix == "py"
-            and stem.lower().endswith((f"_{exercise.id}", f"-{exercise.id}"))
-        ]
-        if not fitting:
-            return None
-        longest = max(fitting, key=len)
-        return (
-            (stem[: -len(longest) - 1], f"{longest}.py") if len(stem) > len(longest) + 1 else None
-        )
+        is_browsers = stem.endswith(")") and base in self._stems
+        return is_browsers or self._known.whom(base) is not None
 
     def attempts(self, person: Person) -> Iterator[ClassAttempt]:
         """A person's attempts in order of time."""
@@ -242,11 +307,6 @@ def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
             yield piece
 
 
-def _stem(item: Item) -> str:
-    """A name without the suffix of an archive."""
-    return _SUFFIX.sub("", item.name) if looks_packed(item.name) else item.name
-
-
 # --- teams ----------------------------------------------------------------------------------------
 
 
@@ -257,15 +317,31 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
     team and who is in another one than before.
     """
     before = {student.id: student for student in former}
-    present = [*(attempt.student for attempt in download.attempts), *download.missing]
+    present = [
+        *(a.student for a in download.attempts if a.student.id not in download.teams),
+        *download.missing,
+    ]
     people = before | {s.id: _with_team(s, before.get(s.id)) for s in present}
     teams: dict[str, list[StudentInfo]] = {}
     for person in sorted(people.values(), key=lambda person: person.id):
         if team := person.ids.get(TEAM):
             teams.setdefault(team, []).append(person)
-    attempts = [a for a in download.attempts if not people[a.student.id].ids.get(TEAM)]
-    for members in teams.values():
+    # An attempt of a team that nobody is in any more stays what it is.
+    of_teams = {id_: team for id_, team in download.teams.items() if team in teams}
+    people |= {
+        a.student.id: a.student
+        for a in download.attempts
+        if a.student.id in download.teams and a.student.id not in of_teams
+    }
+    attempts = [
+        a
+        for a in download.attempts
+        if a.student.id not in of_teams
+        and (a.student.id in download.teams or not people[a.student.id].ids.get(TEAM))
+    ]
+    for team, members in teams.items():
         ids = {member.id for member in members}
+        ids |= {id_ for id_, called in of_teams.items() if called == team}
         shared = _in_order([a for a in download.attempts if a.student.id in ids])
         attempts += [
             msgspec.structs.replace(attempt, student=member, attempt=number)
@@ -278,6 +354,7 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
         download,
         attempts=tuple(attempts),
         missing=tuple(s for s in download.missing if s.id not in handed_in),
+        teams={},
         notes=(*download.notes, *_notes(teams, people, before)),
     )
 
@@ -312,6 +389,16 @@ def _notes(
     if alone:
         notes.append(
             f"In no team: {listed(alone, _MOST_NAMES)}. A column `team` of the --roster says who is in which."
+        )
+    several = [
+        f"{listed([member.id for member in members], _MOST_NAMES)} ({team})"
+        for team, members in teams.items()
+        if any(part != team and part in teams for part in parts_of(team))
+    ]
+    if several:
+        notes.append(
+            f"In several teams at once, and so taken for a team apart: {listed_names(several)}. Write one "
+            "team a student."
         )
     if moved:
         notes.append(

@@ -18,6 +18,7 @@ from grader.results import StudentInfo
 from grader.submissions.attempt import AttemptFile
 from grader.submissions.folder import EntryKind, Unreadable, open_regular, written
 from grader.submissions.gradescope import Submitted, read_metadata
+from grader.submissions.naming import DISPUTED, Affixes, Knows, shared_affixes, without_groups
 from grader.submissions.zip import Member, MemberReader, Readable
 from grader.text import clean
 
@@ -28,7 +29,10 @@ _NO_NAME = re.compile(r"(?!)")
 
 
 class Item(msgspec.Struct):
-    """One name at the top of a download; `newest` orders items of one person by time, if known."""
+    """One name at the top of a download; `newest` orders items of one person by time, if known.
+
+    Of a folder in an archive `top` has names that lie in it.
+    """
 
     name: str
     kind: EntryKind
@@ -36,13 +40,14 @@ class Item(msgspec.Struct):
     newest: float = 0.0
     is_clone: bool = False
     problem: str = ""
+    top: set[str] = set()
 
 
 class Download(msgspec.Struct, frozen=True):
     """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder.
 
     `strays` is how many names lead out of the archive, `hidden` what a dot in front hides, and may be
-    somebody's.
+    somebody's; `notes` say what was passed over.
     """
 
     path: Path
@@ -51,6 +56,7 @@ class Download(msgspec.Struct, frozen=True):
     strays: int = 0
     hidden: tuple[str, ...] = ()
     metadata: Mapping[str, Path | Member] = {}
+    notes: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def open_metadata(self, name: str) -> Iterator[Readable]:
@@ -109,8 +115,11 @@ class Platform:
         """Whether a name is surely one that this platform writes."""
         return cls.pattern.fullmatch(name) is not None
 
-    def begin(self, download: Download) -> None:
-        """Look at the whole download first: its items, the folder that they lie in, the metadata."""
+    def begin(self, download: Download, known: Knows, /) -> None:
+        """Look at the whole download first: its items, the folder that they lie in, the metadata.
+
+        `known` says whom a name may mean.
+        """
 
     def read(self, item: Item) -> Iterable[ItemInfo]:
         """The metadata of an item, once for each author; nothing if it is not a submission."""
@@ -143,9 +152,20 @@ class Moodle(Platform):
     columns = dict.fromkeys(("identifier", "moodleidentifier", "participant"), "moodle_identifier")
     numbered = ("moodle_identifier",)  # "Participant 123456", in the language of the site
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[str, str] = {}
+
+    def begin(self, download: Download, known: Knows, /) -> None:
+        matches = (self.pattern.fullmatch(item.name) for item in download.items)
+        names = {written(match["name"]) for match in matches if match is not None}
+        self._names = without_groups(names, known)
+
     def entry(self, match: re.Match[str]) -> ItemInfo:
         ids = {"moodle_identifier": f"Participant {match['id']}"}
-        student = StudentInfo(id=match["id"], name=written(match["name"]), ids=ids)
+        name = written(match["name"])
+        name = self._names.get(name, name)
+        student = StudentInfo(id=match["id"], name=name, ids=ids)
         key = f"{match['id']}/{match['name']}"
         return ItemInfo(key, student, match["rest"] or "", typed=match["kind"] != "file")
 
@@ -211,7 +231,7 @@ class Gradescope(Platform):
     def recognizes(cls, items: Sequence[Item]) -> bool:
         return any(item.kind is EntryKind.FOLDER and cls.is_entry(item.name) for item in items)
 
-    def begin(self, download: Download) -> None:
+    def begin(self, download: Download, _known: Knows, /) -> None:
         unknown = "no names are known, only numbers."
         if self.metadata not in download.metadata:
             self.notes.append(f"There is no {self.metadata}: {unknown}")
@@ -243,25 +263,35 @@ class Clones(Platform):
 
     def __init__(self) -> None:
         super().__init__()
-        self._before = self._after = ""
+        self._affixes = Affixes()
+        self._whole: frozenset[str] = frozenset()
 
     @classmethod
     def recognizes(cls, items: Sequence[Item]) -> bool:
         folders = [item for item in items if item.kind is EntryKind.FOLDER]
         return 2 * sum(item.is_clone for item in folders) > len(folders)
 
-    def begin(self, download: Download) -> None:
-        names = [item.name for item in download.items if item.kind is EntryKind.FOLDER]
-        self._before, self._after = clone_affixes(sorted(names), download.folder)
-        if self._before or self._after:
-            whole = f"{self._before}USERNAME{self._after}"
-            self.notes.append(f"Taken as clones {clean(whole)}, by the user's name.")
+    def begin(self, download: Download, known: Knows, /) -> None:
+        names = sorted(item.name for item in download.items if item.kind is EntryKind.FOLDER)
+        said = said_affixes(names, download.folder)
+        shared = shared_affixes(names, known, said)
+        self._whole = frozenset(name for name in names if known.whom(name) is not None)
+        self._affixes = said
+        if shared is not None:
+            self._affixes = shared.affixes
+            self.notes += [DISPUTED] if shared.is_disputed else []
+        elif said == Affixes():
+            self._affixes = common_affixes(names)
+        if self._affixes != Affixes():
+            self.notes.append(
+                f"Taken as clones {clean(self._affixes.around('USERNAME'))}, by the user's name."
+            )
 
     def read(self, item: Item) -> Iterable[ItemInfo]:
         if item.kind is not EntryKind.FOLDER:
             return []
         name = item.name
-        user = written(name.removeprefix(self._before).removesuffix(self._after)) or name
+        user = written(name if name in self._whole else self._affixes.without(name)) or name
         return [ItemInfo(name, StudentInfo(id=user, ids={"username": user}), name)]
 
     @staticmethod
@@ -287,27 +317,28 @@ def copy_number(name: str) -> tuple[str, int]:
     return match["stem"] + (match["suffix"] or ""), int(match["dashed"] or match["browser"])
 
 
-def clone_affixes(names: list[str], parent: str) -> tuple[str, str]:
-    """The prefix and suffix around the username in the names of clones.
-
-    The folder above may say it (`hw1-submissions`, `cs-hw1_submissions_2026_05_09`); otherwise it is
-    what all of them have in common.
-    """
+def said_affixes(names: Sequence[str], folder: str) -> Affixes:
+    """The prefix that the folder around clones says: `hw1-submissions`, `cs-hw1_submissions_2026_05_09`."""
     for word in ("-submissions", "_submissions"):
-        before = parent.partition(word)[0]
-        if word in parent and all(name.startswith(before + "-") for name in names):
-            return before + "-", ""
+        before = folder.partition(word)[0]
+        if word in folder and all(name.startswith(before + "-") for name in names):
+            return Affixes(before + "-")
+    return Affixes()
+
+
+def common_affixes(names: Sequence[str]) -> Affixes:
+    """The prefix or suffix that the names of clones have in common, for want of a class list."""
     if len(names) < 2:
-        return "", ""
+        return Affixes()
     start = _common_start(names)
     if before := start[: start.rfind("-") + 1]:
-        return before, ""
+        return Affixes(before)
     end = _common_start([name[::-1] for name in names])[::-1]
     at = end.find("-")
-    return "", end[at:] if at >= 0 else ""
+    return Affixes(after=end[at:] if at >= 0 else "")
 
 
-def _common_start(names: list[str]) -> str:
+def _common_start(names: Sequence[str]) -> str:
     first, last = min(names), max(names)
     length = next(
         (at for at, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1), None

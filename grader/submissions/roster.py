@@ -5,10 +5,13 @@ The people of a download are matched with it (`settle_ids`), and each gets a uni
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,6 +33,8 @@ class Roster:
 
     def __init__(self, students: Iterable[StudentInfo]) -> None:
         self.students = tuple(students)
+        # The members of each team, by its name in the roster; and that name as people write it.
+        self.teams: dict[str, list[StudentInfo]] = {}
         # A name that two of them share identifies neither.
         self._by_name: dict[tuple[str, str], StudentInfo | None] = {}
         self._by_id: dict[str, StudentInfo] = {}
@@ -43,6 +48,12 @@ class Roster:
             for kind_and_name in set(_names_of(student)):
                 is_shared = kind_and_name in self._by_name
                 self._by_name[kind_and_name] = None if is_shared else student
+            if team := student.ids.get("team"):
+                self.teams.setdefault(team, []).append(student)
+        self._team_names: dict[str, str | None] = {}
+        for team in self.teams:
+            name = _normal("name", team)
+            self._team_names[name] = None if name in self._team_names else team
 
     def find(self, kind: str, value: str) -> StudentInfo | None:
         """The one student for whom this kind of id (a key of `StudentInfo.ids`, `name`...) has the value."""
@@ -55,6 +66,44 @@ class Roster:
         for kind in _CALLED:
             if (student := self.find(kind, name)) is not None:
                 return student
+        return None
+
+    def team(self, name: str) -> str | None:
+        """The one team that is called so; capitals, spaces and signs do not matter."""
+        return name if name in self.teams else self._team_names.get(_normal("name", name))
+
+
+class Known:
+    """Whom a name may mean, by the first of several lists that knows it."""
+
+    def __init__(self, *lists: Roster | None) -> None:
+        self.lists = tuple(list_ for list_ in lists if list_ is not None and list_.students)
+
+    def student(self, name: str) -> StudentInfo | None:
+        """The one student who is called so."""
+        found = (list_.called(name) for list_ in self.lists)
+        return next((student for student in found if student is not None), None)
+
+    def named(self, name: str) -> StudentInfo | None:
+        """The one student with this full name."""
+        found = (list_.find("name", name) for list_ in self.lists)
+        return next((student for student in found if student is not None), None)
+
+    def team(self, name: str) -> str | None:
+        """The one team that is called so, of the first list that has teams."""
+        return next((list_.team(name) for list_ in self.lists if list_.teams), None)
+
+    def members(self, team: str) -> list[StudentInfo]:
+        """The students of a team."""
+        return next((list_.teams[team] for list_ in self.lists if team in list_.teams), [])
+
+    def whom(self, name: str) -> tuple[str, str] | None:
+        """The one student or team that is called so, as a kind and an id or name."""
+        for list_ in self.lists:
+            if (student := list_.called(name)) is not None:
+                return "student", student.id
+            if (team := list_.team(name)) is not None:
+                return "team", team
         return None
 
 
@@ -93,6 +142,60 @@ def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
             yield "name", name
 
 
+# --- sections and teams ---------------------------------------------------------------------------
+
+# Canvas writes "A and B", in the language of the site, and Gradescope "A, B".
+_BETWEEN = re.compile(
+    r"\s*[,;&]\s*(?:(?:and|und|et|og|och|en|y|e)\s+)?|\s+(?:and|und|et|og|och|en|y|e)\s+"
+)
+_MOST_SECTIONS = 100
+
+
+def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ...]:
+    """The sections of a student: the parts of the roster's cell, unless the cell is one of `whole`.
+
+    >>> sections(StudentInfo(id="ada", ids={"section": "A and B"}))
+    ('A', 'B')
+    """
+    cell = student.ids.get("section", "").strip()
+    if not cell or cell in whole:
+        return (cell,) if cell else ()
+    return parts_of(cell)
+
+
+def parts_of(cell: str) -> tuple[str, ...]:
+    """The names in a cell of sections or teams, each once."""
+    parts = _BETWEEN.split(cell.strip(), _MOST_SECTIONS)
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def whole_sections(students: Iterable[StudentInfo]) -> set[str]:
+    """The cells of a class that are one section each, although they could be split.
+
+    No part of such a cell occurs in another one, as in "Research and Development".
+    """
+    by_cell = {student.ids.get("section", "").strip(): sections(student) for student in students}
+    uses = Counter(part for parts in by_cell.values() for part in parts)
+    return {cell for cell, parts in by_cell.items() if all(uses[part] == 1 for part in parts)}
+
+
+def is_in_group(student: StudentInfo, kind: str, name: str) -> bool:
+    """Whether a student is in a section or team (the `kind`), which may be one of several in the cell.
+
+    A name that holds an "and" itself matches where it is the whole cell, or stands between separators.
+    """
+    cell = student.ids.get(kind, "").strip()
+    if not name or name not in cell:
+        return False
+    if cell == name:
+        return True
+    gaps = [match.span() for match in itertools.islice(_BETWEEN.finditer(cell), _MOST_SECTIONS)]
+    starts = {0, *(end for _, end in gaps)}
+    ends = {len(cell), *(start for start, _ in gaps)}
+    places = (match.start() for match in re.finditer(re.escape(name), cell))
+    return any(at in starts and at + len(name) in ends for at in places)
+
+
 # --- the people of a download ---------------------------------------------------------------------
 
 
@@ -103,30 +206,88 @@ class Person(msgspec.Struct):
     items: list[tuple[Item, ItemInfo]] = []
 
 
+class Settled(NamedTuple):
+    """What came of matching people: notes, the teams by the id of who stands for one, and the strangers."""
+
+    notes: tuple[str, ...] = ()
+    teams: Mapping[str, str] = {}
+    strangers: tuple[StudentInfo, ...] = ()
+
+
 def settle_ids(
-    people: Sequence[Person], roster: Roster | None, platform: Platform
-) -> Iterator[str]:
-    """Match all people with the roster, and give unique ids to those with equal ones; yields notes."""
+    people: Sequence[Person],
+    roster: Roster | None,
+    platform: Platform,
+    known: Known | None = None,
+    *,
+    by_team: bool = False,
+) -> Settled:
+    """Match all people with the roster, and give unique ids to those with equal ones.
+
+    Somebody who is called as a team that is `known` stands for that team, where teams hand in (`by_team`).
+    """
+    known = known or Known(roster)
     listed: dict[int, StudentInfo] = {}
+    notes: list[str] = []
     if roster is not None:
         listed, disputed = _found_in(roster, people, platform)
         if disputed:
-            yield f"More than one could be the same student of the roster: {listed_names(disputed)}."
+            notes.append(
+                f"More than one could be the same student of the roster: {listed_names(disputed)}."
+            )
     used = {student.id for student in roster.students} if roster is not None else set()
-    strangers, doubled = [], []
+    strangers, doubled, either, alone = [], [], [], []
+    teams: dict[str, str] = {}
     for person in people:
-        if (student := listed.get(id(person))) is not None:
+        student, team = listed.get(id(person)), _team_of(person, known)
+        is_named = student is not None and not (person.student.ids.keys() - {"username"})
+        is_either = by_team and is_named and team is not None
+        if student is not None and is_either and student.ids.get("team") != team:
+            either.append(_called(person))
+            student = team = None
+        if student is not None:
             person.student = _merged(student, person.student)
             continue
-        strangers.append(_called(person))
+        if team is not None and by_team:
+            person.student = StudentInfo(
+                id=_free(person.student.id or team, used), ids={"team": team}
+            )
+            teams[person.student.id] = team
+            used.add(person.student.id)
+            continue
+        if team is not None:
+            members = listed_names([member.id for member in known.members(team)])
+            alone.append(f"{_called(person)} ({members})")
+        strangers.append(person)
         if person.student.id in used or not person.student.id:
             doubled.append(_called(person))
-            person.student = _renumbered(person.student, used)
+            name = person.student.id or "student"
+            person.student = msgspec.structs.replace(person.student, id=_free(f"{name}~2", used))
         used.add(person.student.id)
+    if either:
+        notes.append(
+            f"Called as a student and as another one's team, so taken for neither: {listed_names(either)}."
+        )
     if doubled:
-        yield f"Graded under an id with a number, since theirs is another's: {listed_names(doubled)}."
+        notes.append(
+            f"Graded under an id with a number, since theirs is another's: {listed_names(doubled)}."
+        )
+    if alone:
+        notes.append(
+            f"Called as a team, where no teams hand in: {listed_names(alone)}. Nobody of the team has it: "
+            "grade with an --assignment that has `teams = true`, or rename it to a student's id."
+        )
     if roster is not None and strangers:
-        yield f"Not in the roster, graded under their own ids: {listed_names(strangers)}."
+        called = listed_names([_called(person) for person in strangers])
+        notes.append(f"Not in the roster, graded under their own ids: {called}.")
+    unknown = tuple(person.student for person in strangers) if roster is not None else ()
+    return Settled(tuple(notes), teams, unknown)
+
+
+def _team_of(person: Person, known: Known) -> str | None:
+    """The team that somebody's id or name is the name of."""
+    names = (person.student.id, person.student.name)
+    return next((team for name in names if name and (team := known.team(name))), None)
 
 
 def _found_in(
@@ -180,8 +341,9 @@ def _merged(listed: StudentInfo, student: StudentInfo) -> StudentInfo:
     )
 
 
-def _renumbered(student: StudentInfo, used: set[str]) -> StudentInfo:
-    number = 2
-    while f"{student.id}~{number}" in used:
-        number += 1
-    return msgspec.structs.replace(student, id=f"{student.id or 'student'}~{number}")
+def _free(name: str, used: Collection[str]) -> str:
+    """The name, or with the next number behind it, as an id that nobody has."""
+    base, number = name.removesuffix("~2"), 2
+    while name in used:
+        name, number = f"{base}~{number}", number + 1
+    return name

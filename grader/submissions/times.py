@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -38,32 +38,74 @@ _NONE = ("", "-")
 
 
 class Times(msgspec.Struct, frozen=True):
-    """When students handed in: ISO 8601 in UTC by the list's id, and `otherwise` for all other students."""
+    """When students handed in: ISO 8601 in UTC by the list's id, and `otherwise` for all other students.
+
+    `what` names the list in messages.
+    """
 
     listed: Roster
     by_id: dict[str, str]
     otherwise: str = ""
+    what: str = ""
 
-    def given(self, attempts: Iterable[ClassAttempt], platform: Platform) -> list[ClassAttempt]:
-        """The attempts with their times: a list says more than the platform does, `otherwise` less."""
-        return [
-            msgspec.structs.replace(
-                attempt,
-                submitted_at=self._listed(attempt.student, platform)
-                or attempt.submitted_at
-                or self.otherwise,
-            )
-            for attempt in attempts
-        ]
+    def given(
+        self, attempts: Iterable[ClassAttempt], platform: Platform, roster: Roster | None = None
+    ) -> tuple[list[ClassAttempt], frozenset[str]]:
+        """The attempts with their times, and the ids in the list that are somebody's here or of the roster.
+
+        A list says more than the platform does, `otherwise` less. The roster says whose a row is, by any id.
+        """
+        rows: dict[str, list[str]] = {}
+        if roster is not None:
+            for listed in self.listed.students:
+                if (student := _same(listed, roster)) is not None:
+                    rows.setdefault(student.id, []).append(listed.id)
+        attempts = list(attempts)
+        if roster is None:
+            # The list may have the very ids of the download; a few of them may be other numbers.
+            ids_here = {attempt.student.id for attempt in attempts} & self.by_id.keys()
+            if 2 * len(ids_here) > len(self.by_id):
+                rows = {id_: [id_] for id_ in ids_here}
+        timed, found = [], {id_ for ids in rows.values() for id_ in ids}
+        for attempt in attempts:
+            ids = rows.get(attempt.student.id, [])
+            if not ids and (row := in_roster(attempt.student, self.listed, platform)) is not None:
+                # What is another student's by the roster is not theirs by a like number.
+                ids = [row.id] if row.id not in found or roster is None else []
+                found.update(ids)
+            time = max((self.by_id.get(id_, "") for id_ in ids), default="")
+            time = time or attempt.submitted_at or self.otherwise
+            timed.append(msgspec.structs.replace(attempt, submitted_at=time))
+        return timed, frozenset(found)
 
     def notes(self, attempts: Iterable[ClassAttempt]) -> Iterator[str]:
         """A note on those whose time is unknown."""
         if unknown := list(dict.fromkeys(a.student.id for a in attempts if not a.submitted_at)):
             yield f"It is not known when these were handed in: {listed_names(unknown)}."
 
-    def _listed(self, student: StudentInfo, platform: Platform) -> str:
-        row = in_roster(student, self.listed, platform)
-        return self.by_id.get(row.id, "") if row is not None else ""
+    def unmatched(self, timed: Collection[str], students: Iterable[StudentInfo]) -> Iterator[str]:
+        """A note on the ids in the list that are nobody's; `timed` are the others.
+
+        Raises SubmissionError, with ids of both kinds, where all of them are nobody's.
+        """
+        names = [id_ for id_ in self.by_id if id_ not in timed]
+        if names and len(names) == len(self.by_id):
+            here = [student.id for student in students]
+            raise SubmissionError(
+                f"{self.what} names nobody of this class, so that nobody would be late. It has "
+                f"{listed_names(names)}, and handed in have {listed_names(here)}: give a --roster with both "
+                "kinds of ids, or write those that are here into the list."
+            )
+        if names:
+            yield f"{self.what} names some who are not here: {listed_names(names)}."
+
+
+def _same(row: StudentInfo, roster: Roster) -> StudentInfo | None:
+    """The student of the roster whom a row names by an id of some kind, by email, by its own id, or by name."""
+    for kind, value in (*row.ids.items(), ("email", row.email)):
+        if (student := roster.find(kind, value)) is not None:
+            return student
+    return roster.called(row.id) or roster.find("name", row.name)
 
 
 def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
@@ -107,7 +149,7 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
         by_id[student.id] = max(by_id.get(student.id, ""), time)
     if not by_id:
         raise SubmissionError(f"{what} has no time of anybody.")
-    return Times(Roster(students.values()), by_id)
+    return Times(Roster(students.values()), by_id, what=what)
 
 
 def _advice(given: ClassList) -> str:

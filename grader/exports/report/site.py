@@ -212,6 +212,7 @@ class _Site:
             worried={worry.row.id for worry in worried},
             before=self.before,
             sections=triage.sections(self.tally),
+            sections_of=triage.sections_of(self.tally.rows),
             common=triage.class_mistakes(views),
             weak=triage.weak_tests(views),
             chapters=chapters(self.tally, views),

@@ -14,7 +14,15 @@ from collections.abc import Container, Iterator, Sequence
 import msgspec
 
 from grader.judge.scoring import judged_points, rounded, sum_of
-from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
+from grader.results import (
+    Entry,
+    ExerciseResult,
+    Outcome,
+    Status,
+    StudentInfo,
+    TestResult,
+    Visibility,
+)
 
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 _NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")
@@ -44,7 +52,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    section: str
+    student: StudentInfo
     score: float
     max_score: float
     cells: dict[str, Cell]
@@ -55,6 +63,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     late: bool
     alike: int
     absent: bool = False
+
+    @property
+    def section(self) -> str:
+        """The cell of the roster, which may name several sections."""
+        return self.student.ids.get("section", "")
 
     @property
     def unjudged(self) -> int:
@@ -240,7 +253,7 @@ class Tally:
         row = Row(
             id=entry.student.id,
             name=entry.student.name,
-            section=entry.student.ids.get("section", ""),
+            student=entry.student,
             score=result.score,
             max_score=result.max_score,
             cells={

@@ -12,6 +12,8 @@ import msgspec
 from grader.exports.report.overview import ExerciseView, TestView, mean, median, quantile
 from grader.exports.report.tally import Mistake, Row, Tally
 from grader.results import ExerciseResult, Outcome, TestResult
+from grader.submissions.roster import sections as sections_in
+from grader.submissions.roster import whole_sections
 from grader.text import counted, number
 
 # Low is below this share of the points, and in the lowest quarter of the class.
@@ -153,11 +155,23 @@ def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
         yield f"falling: {round(100 * fall)} % lower in the later exercises, against the class"
 
 
+def sections_of(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
+    """The sections of each student, by id: several where the cell of the roster names several."""
+    students = [row.student for row in rows]
+    whole = whole_sections(students)
+    return {student.id: sections_in(student, whole) for student in students}
+
+
 def sections(tally: Tally) -> list[SectionView]:
-    """The sections of the roster by name; none where all of the class is one."""
+    """The sections of the roster by name; none where all of the class is one.
+
+    A student who is in several counts in each.
+    """
     members: dict[str, list[Row]] = {}
+    by_student = sections_of(tally.rows)
     for row in tally.rows:
-        members.setdefault(row.section, []).append(row)
+        for name in by_student[row.id] or ("",):
+            members.setdefault(name, []).append(row)
     if len(members) < 2:
         return []
     views = []

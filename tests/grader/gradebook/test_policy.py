@@ -7,11 +7,12 @@ import math
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.gradebook.policy import Counted, HandedIn, Policy
+from grader.gradebook.policy import Counted, Extension, HandedIn, Policy
 from grader.gradebook.policy_file import read_policy
 from grader.results import StudentInfo
 
@@ -298,3 +299,34 @@ by = "{rules["extension"]} seconds"
     assert (found.attempt, found.points) == (lambda pair: (pair[0], float(pair[1])))(
         reference(rules, files)
     )
+
+
+@pytest.mark.parametrize(
+    ("cell", "name", "is_for"),
+    [
+        ("B", "B", True),
+        ("A and B", "B", True),
+        ("A and B", "A", True),
+        ("A, B", "B", True),
+        ("A; B", "A", True),
+        ("A & B", "B", True),
+        ("A, C, and B", "B", True),
+        ("A und B", "B", True),
+        ("A and B", "A and B", True),
+        ("Research and Development", "Research and Development", True),
+        ("B and Research and Development", "Research and Development", True),
+        ("1, 2", "2", True),
+        ("B2", "B", False),
+        ("AB", "B", False),
+        ("Brand", "Br", False),
+        ("Section B, A", "B", False),
+        ("A and C", "B", False),
+        ("", "B", False),
+    ],
+)
+def test_an_extension_for_a_section_is_for_those_in_several(
+    cell: str, name: str, *, is_for: bool
+) -> None:
+    for kind in ("section", "team"):
+        extension = msgspec.convert({kind: name}, Extension)
+        assert extension.is_for(StudentInfo(id="ada", ids={kind: cell})) is is_for

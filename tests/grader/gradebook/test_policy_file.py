@@ -14,6 +14,7 @@ from grader.gradebook.policy_file import (
     check_names,
     policy_from,
     read_policy,
+    refuse_strangers,
     unknown_students,
 )
 from grader.results import StudentInfo
@@ -163,3 +164,32 @@ def test_every_key_is_documented(table: type[msgspec.Struct]) -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "instructors.md"
     section = page.read_text(encoding="utf-8").partition("## A term")[2].partition("\n## ")[0]
     assert [key for key in table.__struct_fields__ if not re.search(rf"\b{key}\b", section)] == []
+
+
+def test_a_section_that_a_student_has_beside_another_is_none_that_nobody_has() -> None:
+    text = f'{AT}\n[[extension]]\nsection = "B"\nby = "1 day"\n'
+    (ada,) = [StudentInfo(id="ada", ids={"section": "A and B"})]
+    assert list(unknown_students(read_policy(text), [ada])) == []
+
+
+def test_extensions_that_name_nobody_of_a_class_are_refused() -> None:
+    students = [
+        StudentInfo(id="501", name="Jane Doe", ids={"username": "jdoe"}),
+        StudentInfo(id="502", name="Piet B"),
+    ]
+
+    def refuse(*names: str) -> None:
+        listed = ", ".join(map(repr, names))
+        text = f"{AT}\n[[extension]]\nstudents = [{listed}]\nby = '1 day'\n"
+        refuse_strangers(read_policy(text), students)
+
+    with pytest.raises(
+        PolicyError, match=r"name nobody of this class.* jdoe, and ids here are 501"
+    ):
+        refuse("jdoe")
+    with pytest.raises(PolicyError, match=r"They name x and y, and ids here are 501 and 502"):
+        refuse("x", "y")
+    refuse("501", "x", "y")
+    # Somebody who left, of whom a note tells.
+    refuse("x")
+    refuse_strangers(read_policy(AT), [])

@@ -9,6 +9,7 @@ import pytest
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions import Roster, read_roster
+from grader.submissions.roster import Known, sections, whole_sections
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,Lab (77)
@@ -113,3 +114,40 @@ def test_hostile_cells_stay_cells(tmp_path: Path) -> None:
 def test_the_separator_that_excel_is_told_is_no_header(tmp_path: Path, line: str) -> None:
     read = roster(tmp_path, f"{line}id;name, in full;full name\nann;x;Ann\n")
     assert read.students == (StudentInfo(id="ann", name="Ann"),)
+
+
+def test_the_sections_of_a_cell_are_its_parts_or_one() -> None:
+    cells = ["A and B", "B", "Research and Development", "A, C", "", "Research and Development"]
+    students = [
+        StudentInfo(id=str(number), ids={"section": cell} if cell else {})
+        for number, cell in enumerate(cells)
+    ]
+    whole = whole_sections(students)
+    assert [sections(student, whole) for student in students] == [
+        ("A", "B"),
+        ("B",),
+        ("Research and Development",),
+        ("A", "C"),
+        (),
+        ("Research and Development",),
+    ]
+    assert sections(students[2]) == ("Research", "Development")
+    assert sections(StudentInfo(id="x", ids={"section": "A, B, and C & D"})) == ("A", "B", "C", "D")
+
+
+def test_a_team_is_found_as_people_write_it() -> None:
+    teams = ("Team Red", "a-b", "ab")
+    read = Roster(StudentInfo(id=str(n), ids={"team": team}) for n, team in enumerate(teams))
+    for name in ("Team Red", "team-red", "TEAM_RED", "teamred"):
+        assert read.team(name) == "Team Red"
+    assert read.team("a-b") == "a-b" and read.team("A-B") is None, "of two that are alike neither"
+    assert read.team("red") is None
+
+
+def test_the_first_list_that_knows_a_name_says_who_it_is() -> None:
+    now = Roster([StudentInfo(id="ann", name="Ann")])
+    before = Roster([StudentInfo(id="1", name="Ann"), StudentInfo(id="2", ids={"team": "red"})])
+    known = Known(None, now, before)
+    assert known.whom("Ann") == ("student", "ann") and known.whom("2") == ("student", "2")
+    assert known.whom("RED") == ("team", "red") and known.whom("zoe") is None
+    assert [student.id for student in known.members("red")] == ["2"]

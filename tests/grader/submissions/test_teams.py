@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from grader.course.assignments import CourseAssignment
+from grader.course.manifest import Course
 from grader.results import StudentInfo
-from grader.submissions import ClassAttempt, ClassDownload, read_roster
+from grader.submissions import (
+    ClassAttempt,
+    ClassDownload,
+    Roster,
+    find_class,
+    joined,
+    read_roster,
+)
 from grader.submissions.download import share_in_teams
 
 
@@ -71,3 +84,109 @@ def test_a_roster_has_teams(tmp_path: Path) -> None:
         assert [each.ids.get("team", "") for each in roster.students] == ["red", "red", ""]
         # The name of a team is that of none of its members.
         assert roster.called("red") is None
+
+
+# --- teams by their name -------------------------------------------------------------------------
+
+RUTH = student("ruth", "Team Blue")
+
+
+@pytest.fixture
+def of_teams(course: Course) -> Course:
+    """The course with an assignment for teams."""
+    part = CourseAssignment(id="proj", title="Project", exercises=("glu",), teams=True)
+    return msgspec.structs.replace(course, assignment=part)
+
+
+Lay = Callable[[Path, Mapping[str, bytes]], Path]
+
+
+def laid(tmp_path: Path, lay: Lay, *names: str) -> Path:
+    return lay(tmp_path / "class", {f"{name}/src/glu.py": b"" for name in names})
+
+
+@pytest.mark.parametrize(
+    ("red", "blue"),
+    [
+        ("red", "Team Blue"),
+        ("RED", "team-blue"),
+        ("proj-red", "proj-team_blue"),
+        ("red-p", "team blue-p"),
+    ],
+)
+def test_what_is_called_as_a_team_is_an_attempt_of_every_member(
+    tmp_path: Path, lay: Lay, of_teams: Course, red: str, blue: str
+) -> None:
+    folder = laid(tmp_path, lay, red, blue)
+    found = find_class(folder, of_teams, Roster([ANN, BOB, RUTH, DEE]))
+    assert found.strangers == ()
+    shared = share_in_teams(joined([found]))
+    assert shown(shared) == [("ann", 1, red), ("bob", 1, red), ("ruth", 1, blue)]
+    assert [each.id for each in shared.missing] == ["dee"]
+    assert [note for note in shared.notes if "In no team" in note] == [
+        "In no team: dee. A column `team` of the --roster says who is in which."
+    ]
+
+
+def test_clones_and_archives_of_teams(
+    tmp_path: Path, lay: Lay, of_teams: Course, zipped: Callable[..., bytes]
+) -> None:
+    clone = {"proj-red/.git/config": b"", "proj-red/src/glu.py": b""}
+    packed = {"Team Blue.zip": zipped({"glu.py": b""}), "red.zip": zipped({"glu.py": b""})}
+    for number, files in enumerate((clone, packed)):
+        folder = lay(tmp_path / str(number), files)
+        found = share_in_teams(find_class(folder, of_teams, Roster([ANN, BOB, RUTH])))
+        expected = ["ann", "bob"] if number == 0 else ["ann", "bob", "ruth"]
+        assert [each.student.id for each in found.attempts] == expected
+
+
+def test_a_member_and_the_team_both_count(tmp_path: Path, lay: Lay, of_teams: Course) -> None:
+    found = find_class(laid(tmp_path, lay, "red", "ann"), of_teams, Roster([ANN, BOB]))
+    assert [name for name, _, _ in shown(share_in_teams(found))] == ["ann", "ann", "bob", "bob"]
+
+
+def test_the_teams_of_a_gradebook_are_known(tmp_path: Path, lay: Lay, of_teams: Course) -> None:
+    found = find_class(laid(tmp_path, lay, "red", "cem"), of_teams, former=[ANN, BOB])
+    shared = share_in_teams(found, [ANN, BOB])
+    assert [name for name, _, _ in shown(shared)] == ["ann", "bob", "cem"]
+
+
+def test_where_no_teams_hand_in_a_teams_name_is_a_strangers_and_told(
+    tmp_path: Path, lay: Lay, course: Course
+) -> None:
+    found = find_class(laid(tmp_path, lay, "red", "dee"), course, Roster([ANN, BOB, DEE]))
+    assert [name for name, _, _ in shown(found)] == ["dee", "red"]
+    (note,) = [note for note in found.notes if "Called as a team" in note]
+    assert "red (ann, bob). Nobody of the team has it" in note
+
+
+def test_a_name_of_a_student_and_of_another_team_is_neither(
+    tmp_path: Path, lay: Lay, of_teams: Course, course: Course
+) -> None:
+    red = student("red", "Team Blue")
+    folder, roster = laid(tmp_path, lay, "red", "dee"), Roster([ANN, BOB, DEE, red])
+    found = find_class(folder, of_teams, roster)
+    assert [name for name, _, _ in shown(share_in_teams(found))] == ["dee", "red~2"]
+    assert any("taken for neither: red." in note for note in found.notes)
+    # Where no teams hand in it is the student, and so it is where the student is in that team.
+    assert [name for name, _, _ in shown(find_class(folder, course, roster))] == ["dee", "red"]
+    own = Roster([ANN, BOB, DEE, student("red", "red")])
+    shared = share_in_teams(find_class(folder, of_teams, own))
+    assert [name for name, _, _ in shown(shared)] == ["ann", "bob", "dee", "red"]
+
+
+def test_a_team_that_nobody_is_in_any_more_keeps_what_it_handed_in(
+    tmp_path: Path, lay: Lay, of_teams: Course
+) -> None:
+    found = find_class(laid(tmp_path, lay, "red", "x"), of_teams, former=[ANN])
+    moved = msgspec.structs.replace(found, missing=(student("ann", "blue"),))
+    assert [name for name, _, _ in shown(share_in_teams(moved))] == ["red", "x"]
+
+
+def test_a_member_of_two_teams_is_told() -> None:
+    both = student("eve", "red, blue")
+    download = ClassDownload("zip", (attempt(ANN, 1), attempt(both, 1)), (), (BOB,))
+    shared = share_in_teams(download)
+    assert shown(shared)[-1] == ("eve", 1, "eve-1.zip")
+    assert any(note.startswith("In several teams at once") for note in shared.notes)
+    assert any("eve (red, blue)" in note for note in shared.notes)

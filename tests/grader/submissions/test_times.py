@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.submissions import ClassDownload, find_class, read_times
-from grader.submissions.times import in_utc
+from grader.results import StudentInfo
+from grader.submissions import ClassDownload, Roster, find_class, read_times
+from grader.submissions.times import Times, in_utc
 
 WARSAW = zoneinfo.ZoneInfo("Europe/Warsaw")
 WORKSHEET = """\
@@ -169,3 +170,73 @@ def test_a_worksheet_without_the_column_of_the_submission_is_told(tmp_path: Path
     (tmp_path / "times.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(SubmissionError, match="Last modified"):
         read_times(str(tmp_path / "times.csv"), WARSAW)
+
+
+ROSTER = Roster(
+    [
+        StudentInfo(id="s1", name="Jane Doe", email="jane@uni.edu", ids={"username": "jdoe"}),
+        StudentInfo(id="s2", name="Piet van der Berg", ids={"username": "501"}),
+        StudentInfo(id="s3", name="Absent"),
+    ]
+)
+
+
+def _found(tmp_path: Path, course: Course, rows: str, roster: Roster | None) -> ClassDownload:
+    (tmp_path / "times.csv").write_text(rows)
+    times = read_times(str(tmp_path / "times.csv"))
+    return find_class(_moodle(tmp_path, ["Jane Doe", "Piet van der Berg"]), course, roster, times)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "id,submitted_at\ns1,{}\ns2,{}\n",
+        "id,submitted_at\njdoe,{}\ns2,{}\n",
+        "username,submitted_at\njdoe,{}\n501,{}\n",
+        "email,name,submitted_at\njane@uni.edu,,{}\n,Piet van der Berg,{}\n",
+        'name,submitted_at\n"Doe, Jane",{}\nPiet van der Berg,{}\n',
+        "identifier,submitted_at\nParticipant 501,{}\nParticipant 502,{}\n",
+    ],
+)
+def test_the_roster_says_whose_time_it_is_by_any_id(
+    tmp_path: Path, course: Course, rows: str
+) -> None:
+    first, second = "2026-10-12T08:00:00Z", "2026-10-13T08:00:00Z"
+    found = _found(tmp_path, course, rows.format(first, second), ROSTER)
+    assert _times_of(found) == {"Jane Doe": first, "Piet van der Berg": second}
+    assert len(found.timed) == 2
+
+
+def test_without_a_roster_a_list_may_have_the_ids_of_the_download(
+    tmp_path: Path, course: Course
+) -> None:
+    found = _found(tmp_path, course, "id,submitted_at\n501,2026-10-12T08:00:00Z\n", None)
+    assert _times_of(found) == {"Jane Doe": "2026-10-12T08:00:00Z", "Piet van der Berg": ""}
+
+
+def test_a_few_numbers_that_are_the_downloads_too_are_no_ids(
+    tmp_path: Path, course: Course
+) -> None:
+    rows = "".join(f"{number},2026-10-12T08:00:00Z\n" for number in range(495, 502))
+    assert set(_times_of(_found(tmp_path, course, f"id,submitted_at\n{rows}", None)).values()) == {
+        ""
+    }
+
+
+def test_a_list_that_names_nobody_is_refused_and_one_that_names_some_is_told(
+    tmp_path: Path, course: Course
+) -> None:
+    times = Times(
+        Roster([StudentInfo(id="x"), StudentInfo(id="s1")]),
+        dict.fromkeys(("x", "s1"), "2026-10-12T08:00:00Z"),
+        what="The list",
+    )
+    here = [StudentInfo(id="501"), StudentInfo(id="502")]
+    assert list(times.unmatched({"s1"}, here)) == ["The list names some who are not here: x."]
+    assert list(times.unmatched({"s1", "x"}, here)) == []
+    with pytest.raises(
+        SubmissionError, match=r"names nobody.* It has x, s1, and handed in have 501"
+    ):
+        list(times.unmatched(frozenset(), here))
+    found = _found(tmp_path, course, "id,submitted_at\ns3,2026-10-12T08:00:00Z\n", ROSTER)
+    assert found.timed == {"s3"}, "whoever is in the roster is not unknown"

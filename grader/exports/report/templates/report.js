@@ -22,7 +22,7 @@
     row,
     place,
     text: row.dataset.sought,
-    section: row.dataset.section,
+    sections: JSON.parse(row.dataset.sections),
     tags: row.dataset.tags.trim().split(/\s+/),
   }));
 
@@ -33,7 +33,7 @@
       const fits =
         words.every((word) => each.text.includes(word)) &&
         (!show.value || each.tags.includes(show.value)) &&
-        (!section?.value || each.section === section.value);
+        (!section?.value || each.sections.includes(section.value));
       each.row.hidden = !fits;
       count += fits;
     }

@@ -15,6 +15,7 @@ from grader.exports.report.triage import (
     Stuck,
     class_mistakes,
     sections,
+    sections_of,
     stuck_at,
     weak_tests,
     worries,
@@ -115,6 +116,15 @@ def test_sections_are_those_of_the_roster() -> None:
     ]
     assert views == [("", 1, 0.0, 1), ("Mon", 2, 0.75, 0)]
     assert sections(tallied(*students[:2])) == []
+
+
+def test_a_student_of_two_sections_counts_in_each() -> None:
+    cells = {"a": "Mon and Tue", "b": "Tue", "c": "Research and Development"}
+    students = [a_student(name, *["pp"] * 4, ids={"section": cell}) for name, cell in cells.items()]
+    tally = tallied(*students)
+    counts = {each.name: each.students for each in sections(tally)}
+    assert counts == {"Mon": 1, "Tue": 2, "Research and Development": 1}
+    assert sections_of(tally.rows)["a"] == ("Mon", "Tue")
 
 
 def test_the_commonest_mistakes_of_the_class_name_their_students() -> None:

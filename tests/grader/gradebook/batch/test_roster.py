@@ -1,0 +1,79 @@
+"""`grade batch` with a class list: files given beside the submissions, lists of other ids, and strangers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from grader.cli import main
+from grader.gradebook import Gradebook
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+POLICY = """
+timezone = "Europe/Warsaw"
+[late]
+per_day = 10
+[[due]]
+at = 2026-10-12T23:59:00
+[[extension]]
+students = ["{}", "{}"]
+by = "2 days"
+"""
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """A course, and beside it a class whose files are the stubs, so that nothing needs a judge."""
+    shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("ada", "bne"):
+        shutil.copytree(PLAIN / "exercises" / "text", tmp_path / "class" / name / "text")
+    (tmp_path / "class" / "class.csv").write_text("id,name\nada,Ada\nben,Ben\n", encoding="utf-8")
+    return tmp_path / "course"
+
+
+def batch(course: Path, *options: str) -> Result:
+    folder = course.parent / "class"
+    arguments = ["batch", str(folder), "-o", str(folder / "results"), "--course", str(course)]
+    return CliRunner().invoke(main, [*arguments, "--jobs", "1", *options])
+
+
+def students(course: Path) -> set[str]:
+    with Gradebook.open(course.parent / "class" / "results") as book:
+        return {student.id for student in book.students()}
+
+
+def test_a_stranger_and_who_is_missing_are_told_together(course: Path) -> None:
+    roster = ("--roster", str(course.parent / "class" / "class.csv"))
+    done = batch(course, *roster)
+    assert done.exit_code == 0, done.output
+    (told,) = [line for line in done.stderr.splitlines() if line.startswith("Not in the roster: ")]
+    assert told.startswith("Not in the roster: bne; of the roster nobody handed in: ben.")
+    assert "Not looked at" not in done.stderr
+    # RESULTS within the class are nobody's the next time.
+    done = batch(course, *roster)
+    assert done.exit_code == 0, done.output
+    assert "written by `grade`: results (a gradebook)." in done.stderr
+    assert students(course) == {"ada", "ben", "bne"}
+
+
+def test_lists_with_ids_of_nobody_are_refused_before_anything_is_written(course: Path) -> None:
+    times, policy = course.parent / "times.csv", course.parent / "policy.toml"
+    times.write_text("id,submitted_at\n17,2026-10-12T10:00:00Z\n", encoding="utf-8")
+    policy.write_text(POLICY.format("17", "18"), encoding="utf-8")
+    for option, file, words in (
+        ("--times", times, "It has 17, and handed in have ada, bne"),
+        ("--policy", policy, "They name 17 and 18, and ids here are ada and bne"),
+    ):
+        done = batch(course, option, str(file))
+        assert done.exit_code == 2
+        assert words in " ".join(done.stderr.split())
+    assert not (course.parent / "class" / "results").exists()
+    times.write_text("id,submitted_at\n17,2026-10-12T10:00Z\nada,2026-10-12T10:00Z\n", "utf-8")
+    policy.write_text(POLICY.format("17", "ada"), encoding="utf-8")
+    done = batch(course, "--times", str(times), "--policy", str(policy))
+    assert done.exit_code == 0, done.output
+    assert "names some who are not here: 17." in done.stderr
+    assert "names '17', and no student here has that id." in done.stderr
