@@ -155,12 +155,14 @@ class _Prover:
         judged = self._judged(self._runs(stub_name, stub, rights, wrongs))
         results = judged.results
         declared = declared_tests(course, exercise, tuple(Visibility))
-        complaints = drift(course, exercise) + dangling(course, exercise, declared)
+        # What could not be judged comes first: the rest may follow from it.
+        complaints = [*judged.complaints, *drift(course, exercise)]
+        complaints += dangling(course, exercise, declared)
         written: tuple[str, ...] = ()
         if self._write:
             written = write_caught(course, exercise, self._lists(all_wrongs, results))
             wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
-        complaints += [*wrongs.complaints, *judged.complaints]
+        complaints += wrongs.complaints
         complaints += self._stub_complaints(stub_name, stub, results[stub_name].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
