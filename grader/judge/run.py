@@ -314,10 +314,14 @@ def _run(
                 results[at] = _provoked(exercise, test, results[at], *path_and_function)
     if faults:
         raise JudgeError(
-            f"The suite of {exercise.id!r} is at fault in {faults[0]}. "
+            f"The suite of {exercise.id!r} is at fault in {_sentence(faults[0])} "
             "This is not about the submission, and costs it nothing; tell the course's author."
         )
     return "", results, provoked
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 PROVOKED = (
@@ -387,13 +391,13 @@ def _own_fault(session: Session, error: BaseException | None) -> str:
     """What the solution met in a test that it does not pass, without a value that a student should not read."""
     raised = error if isinstance(error, StudentError) else next(reversed(session.raised), None)
     if raised is None:
-        return "the course's own solution does not pass it."
+        return "the course's own solution does not pass it"
     what = clean(f"{raised.type_name}: {raised.text}".partition("\n")[0], 300).rstrip(".")
     if raised.probe is not None:
         probe, line = raised.probe
-        return f"{probe}.py, line {line}: {what}, with the course's own solution, too."
+        return f"{probe}.py, line {line}: {what}, with the course's own solution, too"
     where = f", line {raised.frames[-1].line}" if raised.frames else ""
-    return f"the course's own solution{where}: {what}."
+    return f"the course's own solution{where}: {what}"
 
 
 def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> BaseException | None:

@@ -152,11 +152,10 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
             own = [frame for frame in frames if Path(frame.filename).name.startswith("test_")]
             where = (own or frames)[-1:]
-            at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
+            at = f"{Path(where[0].filename).name}, line {where[0].lineno}" if where else "the suite"
             certain = isinstance(error, JudgeError)
-            kind = "" if certain else f"{type(error).__name__}"
-            fault = f"{kind}{at}: {error}".lstrip()
-            return TestEnd(Outcome.ERROR, "", fault=clean(fault, 400), certain=certain)
+            kind = at if certain else f"{type(error).__name__} ({at})"
+            return TestEnd(Outcome.ERROR, "", fault=clean(f"{kind}: {error}", 400), certain=certain)
 
 
 def _student_error(error: StudentError) -> TestEnd:

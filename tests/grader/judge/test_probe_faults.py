@@ -42,7 +42,7 @@ def _write_solution(root: Path, source: str = SOLUTION) -> None:
         (
             "storry",
             PROBE,
-            r"test_task.py, line \d+\): The suite runs storry of probe_task.py.*'story'",
+            r"test_task.py, line \d+: The suite runs storry of probe_task.py.*'story'",
         ),
         (
             "story",
