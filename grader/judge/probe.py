@@ -21,39 +21,41 @@ from grader.sandbox.wire.messages import PROBE_FILE
 from grader.text import nearest
 
 # A module that does this may define names that its source does not show.
-_DYNAMIC = frozenset(("globals", "vars", "exec", "setattr", "__getattr__"))
+_DYNAMIC = frozenset(("globals", "exec", "__getattr__"))
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """The file of a probe, compiled, with the names that it defines; `undefined` maps others to their lines.
+    """The file of a probe, compiled; `named` are the names that its module uses or makes at the top."""
 
-    `defined` is None where the source does not show all of the names.
-    """
-
-    file: str
+    path: Path
+    source: bytes
     code: bytes
-    defined: frozenset[str] | None
-    undefined: dict[str, int]
+    named: frozenset[str]
 
     @property
     def name(self) -> str:
         """The name of the module."""
-        return self.file.removesuffix(".py")
+        return self.path.stem
 
     def require(self, function: str) -> None:
         """Raise JudgeError if the probe has no function of this name."""
-        if self.defined is not None and function not in self.defined:
-            named = [name for name in self.defined if not name.startswith("_")]
+        if function in self.named or (names := _names_of(self.source)) is None:
+            return
+        if function not in names.defined:
+            public = sorted(name for name in names.defined if not name.startswith("_"))
             raise JudgeError(
-                f"The suite runs {function} of {self.file}, which does not define it. "
-                f"{nearest(function, sorted(named))}"
+                f"The suite runs {function} of {self.path.name}, which does not define it. "
+                f"{nearest(function, public)}"
             )
 
     def refuse_undefined(self, text: str) -> None:
         """Raise JudgeError if a NameError of this text is about a name that the probe does not define."""
-        for name, line in self.undefined.items():
+        names = _names_of(self.source)
+        for name, line in names.undefined.items() if names is not None else ():
             if text.startswith(f"name {name!r} is not defined"):
-                raise JudgeError(f"{self.file}, line {line}: the name {name!r} is not defined.")
+                raise JudgeError(
+                    f"{self.path.name}, line {line}: the name {name!r} is not defined."
+                )
 
 
 def read_probe(path: Path, use: str) -> Probe:
@@ -80,23 +82,36 @@ def _read(path: Path, changed: int, size: int) -> Probe:  # noqa: ARG001 (which 
         line = getattr(error, "lineno", None) or 1
         what = getattr(error, "msg", None) or str(error)
         raise JudgeError(f"{path.name}, line {line}, is not valid Python: {what}.") from None
-    text = source.decode("utf-8", "replace")
-    top = symtable.symtable(text, path.name, "exec")
-    bound = {name for table in _tables(top) for name in _bound(table, at_top=table is top)}
-    nodes = list(ast.walk(ast.parse(source)))
-    loaded = {n.id: n.lineno for n in reversed(nodes) if isinstance(n, ast.Name)}
+    return Probe(path, source, marshal.dumps(code), frozenset(code.co_names))
+
+
+class _Names(msgspec.Struct, frozen=True):
+    """The names that a module defines, and those that it uses and does not define, with their lines."""
+
+    defined: frozenset[str]
+    undefined: dict[str, int]
+
+
+@functools.lru_cache(maxsize=64)
+def _names_of(source: bytes) -> _Names | None:
+    """The names of a module; None where its source does not show all of them."""
+    tree = ast.parse(source)
+    top = symtable.symtable(ast.unparse(tree), PROBE_FILE, "exec")
+    defined = {name for table in _tables(top) for name in _bound(table, at_top=table is top)}
+    nodes = list(ast.walk(tree))
+    lines = {node.id: node.lineno for node in reversed(nodes) if isinstance(node, ast.Name)}
     stars = any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in nodes)
-    if stars or not _DYNAMIC.isdisjoint(loaded.keys() | bound):
-        return Probe(path.name, marshal.dumps(code), None, {})
+    if stars or not _DYNAMIC.isdisjoint(lines.keys() | defined):
+        return None
     used = {
         symbol.get_name()
         for table in _tables(top)
         for symbol in table.get_symbols()
         if symbol.is_referenced() and (symbol.is_global() or table is top)
     }
-    unknown = used - bound - set(vars(builtins)) - {"__name__", "__doc__"}
-    undefined = {name: loaded[name] for name in unknown if name in loaded}
-    return Probe(path.name, marshal.dumps(code), frozenset(bound), undefined)
+    unknown = used - defined - set(vars(builtins)) - {"__name__", "__doc__"}
+    undefined = {name: lines[name] for name in unknown if name in lines}
+    return _Names(frozenset(defined), undefined)
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

@@ -162,7 +162,7 @@ def test_the_solution_is_asked_with_the_same_seed(judged: JudgeSource, tmp_path:
     suite = f"import random\n{SUITE}".replace('"story", 2', '"story", random.random()')
     probe = "def story(module, n):\n    return [2][n < 0.5]\n"
     _write_solution(tmp_path)
-    ends = set()
+    ends: set[object] = set()
     for seed in range(6):
         try:
             first, _ = judged(SOLUTION, suite, probe, seed=seed).result.tests
@@ -174,6 +174,17 @@ def test_the_solution_is_asked_with_the_same_seed(judged: JudgeSource, tmp_path:
 
 def test_names_that_a_probe_makes_otherwise_are_not_missed(tmp_path: Path) -> None:
     path = tmp_path / "probe_task.py"
+
+    def undefined(more: str = "") -> list[str]:
+        path.write_text(path.read_text() + more)
+        told = []
+        for name in ("Y", "t", "os", "later", "a", "value", "error", "rest", "__name__", "missing"):
+            try:
+                read_probe(path, "make").refuse_undefined(f"name {name!r} is not defined")
+            except JudgeError as error:
+                told.append(str(error))
+        return told
+
     path.write_text(
         "from __future__ import annotations\n"
         "import os.path, typing as t\n"
@@ -187,13 +198,13 @@ def test_names_that_a_probe_makes_otherwise_are_not_missed(tmp_path: Path) -> No
         "    return inner, (lambda value: value), {k: v for k, v in {}.items()}\n"
         "match 1:\n    case {'a': found, **rest}:\n        found, rest\n"
     )
-    probe = read_probe(path, "make")
-    assert probe.undefined == {}
-    probe.require("make")
-    probe.require("later")
-    path.write_text(path.read_text() + "def use(module):\n    return missing\n")
-    assert read_probe(path, "make").undefined == {"missing": 23}
-    path.write_text(path.read_text() + "from os import *\n")
-    probe = read_probe(path, "make")
-    probe.require("anything")
-    assert probe.undefined == {}
+    assert undefined() == []
+    for name in ("make", "later", "found", "Y"):
+        read_probe(path, "make").require(name)
+    with pytest.raises(JudgeError, match=r"runs mkae of probe_task.py.*Did you mean 'make'"):
+        read_probe(path, "make").require("mkae")
+    assert undefined("def use(module):\n    return missing\n") == [
+        "probe_task.py, line 23: the name 'missing' is not defined."
+    ]
+    assert undefined("from os import *\n") == []
+    read_probe(path, "make").require("anything")
