@@ -24,6 +24,7 @@ from grader.judge.scoring import kept
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
+from grader.text import nearest
 
 SEEDS = 5
 # What a mistake that is central to a function may keep of its points, and what any other one may cost.
@@ -151,6 +152,11 @@ class _Prover:
         stub_name = course.name_of(course.folder / exercise.file)
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
         all_wrongs = wrong_answers(course, exercise)
+        # The file of the tests that catch them is written anew, whatever is in it.
+        own = (course.caught(exercise),) if self._write else ()
+        if set(all_wrongs.unreadable) - set(own):
+            told = all_wrongs.complaints
+            return ExerciseProof(exercise.id, len(rights), 0, len(self._tests), told)
         wrongs = _judgeable(all_wrongs, self._left_out())
         judged = self._judged(self._runs(stub_name, stub, rights, wrongs))
         results = judged.results
@@ -331,10 +337,10 @@ class _Prover:
         owners = {(t.visibility, t.name): t.share or t.place.partition(".")[0] for t in self._tests}
         tests = [t for t in result.tests if owners[t.visibility, t.name] == wrong.central]
         if not tests:
-            names = ", ".join(sorted({owner for owner in owners.values() if owner}))
+            names = sorted({owner for owner in owners.values() if owner})
             yield (
-                f"{wrong.name}: it is central to {wrong.central!r}, which no test is about; "
-                f"there are: {names}."
+                f"{wrong.name}: it is central to {wrong.central!r}, which no test is about. "
+                f"{nearest(wrong.central, names)}"
             )
         elif (part := kept(tests)) > _CENTRAL:
             passed = ", ".join(test.name for test in tests if test.outcome is Outcome.PASSED)
@@ -464,7 +470,9 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
         return [] if seen else [f"{name}: no test catches it."]
     tests = {test.name: test for test in result.tests}
     complaints = [
-        f"{name}: there is no test {test!r}." for test in wrong.caught_by if test not in tests
+        f"{name}: there is no test {test!r}. {nearest(test, list(tests))}"
+        for test in wrong.caught_by
+        if test not in tests
     ]
     named = [tests[test] for test in wrong.caught_by if test in tests]
     complaints += [

@@ -543,13 +543,16 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
     for exercise in exercises:
         needed = {need.share for need in exercise.needs if isinstance(need, PackageNeed)}
         if unknown := needed - exercise.shares.keys():
-            yield f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares."
+            yield (
+                f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares. "
+                f"{nearest(min(unknown), exercise.shares)}"
+            )
         elif needed and len(needed) == len(exercise.shares):
             yield f"{exercise.id!r} needs packages for all of its shares: leave one that needs none."
         for prerequisite in exercise.prerequisites:
             if prerequisite not in seen:
                 yield (
-                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, "
-                    "which is no exercise before it; move or rename one of them."
+                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, which is no exercise before it; "
+                    f"move or rename one of them. {nearest(prerequisite, ids.keys() - {exercise.id})}"
                 )
         seen.add(exercise.id)

@@ -15,6 +15,7 @@ import gc
 import hashlib
 import inspect
 import io
+import re
 import sys
 import time
 import traceback
@@ -41,7 +42,7 @@ from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
-from grader.text import clean, clean_lines
+from grader.text import clean, clean_lines, nearest
 
 MAX_OUTPUT = 8_000
 # In one test; all of them together are bounded by what the sandbox keeps.
@@ -524,11 +525,37 @@ def _imported(suite: Path, source: bytes) -> types.ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        lines = "".join(traceback.format_exception(error))
-        raise JudgeError(
-            f"The judge could not run the suites of {suite.stem.removeprefix('test_')!r}: {lines[-2000:]}"
-        ) from error
+        raise JudgeError(_not_importable(suite, error)) from error
     return module
+
+
+_MISSING_NAME = re.compile(r"cannot import name '(\w+)' from")
+
+
+def _public(module: str | None) -> list[str]:
+    """The names of a module that others may import."""
+    names = vars(sys.modules[module]) if module in sys.modules else ()
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def _not_importable(suite: Path, error: BaseException) -> str:
+    """Why a suite cannot be imported: the suite's own line, the exception, and what it may import."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame.lineno for frame in frames if frame.filename == str(suite)]
+    (*_, last) = traceback.TracebackException.from_exception(error).format_exception_only()
+    advice = ""
+    if isinstance(error, ImportError) and (name := _MISSING_NAME.match(str(error))) is not None:
+        last = f"{error.name} has no {name[1]!r}. {nearest(name[1], _public(error.name))}"
+    elif isinstance(error, ImportError):
+        advice = (
+            " A suite may import torch, pytest, grader.judge.checks, grader.judge.student and other packages "
+            "that are installed where it judges, and no file of the course: write a helper into the suite "
+            f"itself, and what runs beside the student's code into {probe_of(suite).name}."
+        )
+    return (
+        f"The suite {'/'.join(suite.parts[-4:])} cannot be imported: "
+        f"{f'line {own[-1]}: ' if own else ''}{_sentence(last.strip())}{advice}"
+    )
 
 
 @contextlib.contextmanager

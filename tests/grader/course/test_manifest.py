@@ -40,7 +40,11 @@ def fault(manifest: Path, old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("\npoints =", "\npoint =", "unknown field `point` (exercise 'running_mean')"),
+        (
+            "\npoints =",
+            "\npoint =",
+            "no key `point` (exercise 'running_mean'). Did you mean 'points'",
+        ),
         ("\npoints =", "\npoints = -1 #", "> 0.0 (`points` of the exercise 'running_mean')"),
         ('id = "running_mean"', 'id = "running-mean"', "(`id` of the exercise 'running-mean')"),
         ('id = "running_mean"', 'id = "running-mean"', "Expected a small letter, then small"),
