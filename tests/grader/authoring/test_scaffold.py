@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 
+DEVICES = ("con", "prn", "aux", "nul", "com1", "com9", "lpt1", "lpt9")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
@@ -77,6 +80,11 @@ def test_the_manifest_is_appended_to(folder: Path, end: str, line_end: str) -> N
         ("x" * 61, None, None, "at most 60"),
         ("json", None, None, "Python would import the student's file for its own"),
         ("torch", None, None, "Call it torch_exercise"),
+        *((name, None, None, "Windows has a device of this name") for name in DEVICES),
+        ("conftest", None, None, "pytest runs a file of this name before any test"),
+        ("test", None, None, "`tests` is the folder of the suites"),
+        ("tests", None, None, "`tests` is the folder of the suites"),
+        ("scaling", "nul", None, "'nul' cannot be the name of a chapter: Windows has a device"),
         ("lambda", None, None, "Python would import"),
         ("greeting", None, None, "has an exercise 'greeting'; an id is unique"),
         ("further", "a/b", None, "'a/b' cannot be the name of a chapter"),

@@ -82,6 +82,7 @@ def test_a_due_time_changes_no_digest(folder: Path) -> None:
         (HEAD + WEEK1.replace('chapters = ["text"]', ""), "it has no exercises; name them in `exercises`"),
         (HEAD + WEEK1 + 'extra_credit = ["running_mean"]\n', "line 10: 'running_mean' is none of its"),
         (HEAD + WEEK2 + 'extra_credit = ["running_mean"]\n', "all of its exercises are for extra credit"),
+        (HEAD + WEEK1.replace("week1", "nul"), "this id cannot be used: Windows has a device of this"),
         (HEAD + WEEK1 + "pints = 3\n", "line 10: there is no key `pints` (assignment 'week1'). Did you"),
         (HEAD + WEEK1 + 'replaces = ["week2"]\n', "there is no other assignment 'week2'"),
         (HEAD + WEEK1 + "policy = {due = []}\n", "line 10: write `due` of the assignment itself"),
