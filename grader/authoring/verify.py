@@ -30,6 +30,8 @@ SEEDS = 5
 # What a mistake that is central to a function may keep of its points, and what any other one may cost.
 _CENTRAL = 0.5
 _DEAREST = 1 / 3
+# What a central mistake should leave: the rest of the exercise is worth something, too.
+_LEAST = 0.25
 _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
 
 
@@ -49,6 +51,11 @@ class CaughtAnswer(msgspec.Struct, frozen=True):
     def is_dear(self) -> bool:
         """Whether one missed idea costs more than a third of the points, and is not the central one."""
         return not self.is_central and 1 - self.kept > _DEAREST
+
+    @property
+    def is_harsh(self) -> bool:
+        """Whether a mistake that is marked as central keeps less than a quarter of the points."""
+        return self.is_central and self.kept < _LEAST
 
 
 class TestWorth(msgspec.Struct, frozen=True):
