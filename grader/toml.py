@@ -191,13 +191,13 @@ def read_course_file(file: Path, kind: type[T], page: str) -> T:
     except (OSError, UnicodeDecodeError) as error:
         raise CourseError(f"{file}: {error}. {advice}") from error
     except TomlMistake as error:
-        reason = _of_an_entry(error, text, kind)
-        raise CourseError(f"{file}{error.place}: {reason}. {advice}") from error
+        reason = sentence(_of_an_entry(error, text, kind))
+        raise CourseError(f"{file}{error.place}: {reason} {advice}") from error
 
 
 def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
     """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern or an enum."""
-    reason = mistake.reason.rstrip(".")
+    reason, meant = unknown_key(mistake.reason.rstrip("."), kind, mistake.path)
     if reason.startswith("Invalid enum value") and (choices := _choices(kind, mistake.path)):
         reason += f", not one of {', '.join(map(str, choices))}"
     reason = reason.replace(_NO_TIME, "this is not a time; write it as 2026-10-12T23:59:00")
@@ -206,21 +206,44 @@ def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
     if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:
         table, number, key = at["table"], int(at["number"]), at["key"]
         name = _id_of(text, table, number) or f"number {number + 1}"
-        return f"{reason} ({f'`{key}` of the ' if key else ''}{table} {name})"
-    return f"{reason} (`{mistake.path}`)" if mistake.path else reason
+        return f"{reason} ({f'`{key}` of the ' if key else ''}{table} {name}){meant}"
+    return (f"{reason} (`{mistake.path}`)" if mistake.path else reason) + meant
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it ends in a question or a sentence."""
+    return text if text.endswith(("?", ".")) else f"{text}."
+
+
+def unknown_key(reason: str, kind: type, path: str = "") -> tuple[str, str]:
+    """A decoder's message about an unknown key in plain words, and which key of a struct may be meant.
+
+    Other messages stay as they are, with nothing behind them. `path` leads to the struct from one of this kind.
+    """
+    if (unknown := _UNKNOWN.fullmatch(reason)) is None:
+        return reason, ""
+    structs = [t for t in _types_at(kind, path) if isinstance(t, msgspec.inspect.StructType)]
+    keys = [field.encode_name for struct in structs for field in struct.fields]
+    return f"there is no key `{unknown['key']}`", f". {nearest(unknown['key'], sorted(keys))}"
 
 
 def _choices(kind: type, path: str) -> list[Any]:
     """The values of the enum at a decoder's path through structs and lists; empty where it leads elsewhere."""
+    types = _types_at(kind, path)
+    enums = [t for t in types if isinstance(t, msgspec.inspect.EnumType)]
+    literals = [t for t in types if isinstance(t, msgspec.inspect.LiteralType)]
+    values = [member.value for enum in enums for member in enum.cls]
+    return values + [value for literal in literals for value in literal.values]
+
+
+def _types_at(kind: type, path: str) -> list[msgspec.inspect.Type]:
+    """The types that a value may have at a decoder's path through structs and lists."""
     types = [msgspec.inspect.type_info(kind)]
     for key, _ in _parts(path):
         structs = [t for t in types if isinstance(t, msgspec.inspect.StructType)]
         fields = [field for struct in structs for field in struct.fields]
         types = [t for f in fields if f.encode_name == key for t in _alternatives(f.type)]
-    enums = [t for t in types if isinstance(t, msgspec.inspect.EnumType)]
-    literals = [t for t in types if isinstance(t, msgspec.inspect.LiteralType)]
-    values = [member.value for enum in enums for member in enum.cls]
-    return values + [value for literal in literals for value in literal.values]
+    return types
 
 
 def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:

@@ -6,11 +6,9 @@ All of it is made from templates, files in `templates/` with @names@ to fill in;
 from __future__ import annotations
 
 import contextlib
-import keyword
 import os
 import re
 import secrets
-import sys
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -20,13 +18,12 @@ import msgspec
 
 from grader.course.assignments import FILE, CourseAssignment, read_assignments
 from grader.course.manifest import Course, load_course
+from grader.course.names import why_no_exercise, why_no_folder
 from grader.course.stub import make_stub
 from grader.errors import CourseError, GraderError
 from grader.toml import written, written_value
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
-# The file of an exercise is imported under its id; these are imported beside it.
-_TAKEN = ("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch")
 _FIRST_CHAPTER = "basics"
 # What a fresh repository holds: a course may be begun beside it.
 _OF_A_REPOSITORY = re.compile(r"\..*|README.*|LICEN[CS]E.*", re.IGNORECASE)
@@ -154,11 +151,15 @@ def _checked(exercise: str, chapter: str, title: str | None) -> str:
                 f"{name!r} cannot be the name of {kind}: it is a small letter, then small letters, "
                 f"digits and underscores, at most 60 in all, as in {example}."
             )
-    if exercise in sys.stdlib_module_names or keyword.iskeyword(exercise) or exercise in _TAKEN:
-        raise CourseError(
-            f"{exercise!r} cannot be the name of an exercise: Python would import the student's "
-            f"file for its own. Call it {exercise}_exercise, for instance."
-        )
+    for kind, name, why in (
+        ("an exercise", exercise, why_no_exercise(exercise)),
+        ("a chapter", chapter, why_no_folder(chapter)),
+    ):
+        if why:
+            other = f"{name}_{kind.partition(' ')[2]}"
+            raise CourseError(
+                f"{name!r} cannot be the name of {kind}: {why}. Call it {other}, for instance."
+            )
     title = _words(exercise) if title is None else title.strip()
     if not title or not title.isprintable():
         raise CourseError("The title of an exercise is one line of text, and not empty.")

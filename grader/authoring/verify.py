@@ -24,11 +24,14 @@ from grader.judge.scoring import kept
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
+from grader.text import nearest
 
 SEEDS = 5
 # What a mistake that is central to a function may keep of its points, and what any other one may cost.
 _CENTRAL = 0.5
 _DEAREST = 1 / 3
+# What a central mistake should leave: the rest of the exercise is worth something, too.
+_LEAST = 0.25
 _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
 
 
@@ -48,6 +51,11 @@ class CaughtAnswer(msgspec.Struct, frozen=True):
     def is_dear(self) -> bool:
         """Whether one missed idea costs more than a third of the points, and is not the central one."""
         return not self.is_central and 1 - self.kept > _DEAREST
+
+    @property
+    def is_harsh(self) -> bool:
+        """Whether a mistake that is marked as central keeps less than a quarter of the points."""
+        return self.is_central and self.kept < _LEAST
 
 
 class TestWorth(msgspec.Struct, frozen=True):
@@ -151,16 +159,23 @@ class _Prover:
         stub_name = course.name_of(course.folder / exercise.file)
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
         all_wrongs = wrong_answers(course, exercise)
+        # The file of the tests that catch them is written anew, whatever is in it.
+        own = (course.caught(exercise),) if self._write else ()
+        if set(all_wrongs.unreadable) - set(own):
+            told = all_wrongs.complaints
+            return ExerciseProof(exercise.id, len(rights), 0, len(self._tests), told)
         wrongs = _judgeable(all_wrongs, self._left_out())
         judged = self._judged(self._runs(stub_name, stub, rights, wrongs))
         results = judged.results
         declared = declared_tests(course, exercise, tuple(Visibility))
-        complaints = drift(course, exercise) + dangling(course, exercise, declared)
+        # What could not be judged comes first: the rest may follow from it.
+        complaints = [*judged.complaints, *drift(course, exercise)]
+        complaints += dangling(course, exercise, declared)
         written: tuple[str, ...] = ()
         if self._write:
             written = write_caught(course, exercise, self._lists(all_wrongs, results))
             wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
-        complaints += [*wrongs.complaints, *judged.complaints]
+        complaints += wrongs.complaints
         complaints += self._stub_complaints(stub_name, stub, results[stub_name].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
@@ -329,10 +344,10 @@ class _Prover:
         owners = {(t.visibility, t.name): t.share or t.place.partition(".")[0] for t in self._tests}
         tests = [t for t in result.tests if owners[t.visibility, t.name] == wrong.central]
         if not tests:
-            names = ", ".join(sorted({owner for owner in owners.values() if owner}))
+            names = sorted({owner for owner in owners.values() if owner})
             yield (
-                f"{wrong.name}: it is central to {wrong.central!r}, which no test is about; "
-                f"there are: {names}."
+                f"{wrong.name}: it is central to {wrong.central!r}, which no test is about. "
+                f"{nearest(wrong.central, names)}"
             )
         elif (part := kept(tests)) > _CENTRAL:
             passed = ", ".join(test.name for test in tests if test.outcome is Outcome.PASSED)
@@ -462,7 +477,9 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
         return [] if seen else [f"{name}: no test catches it."]
     tests = {test.name: test for test in result.tests}
     complaints = [
-        f"{name}: there is no test {test!r}." for test in wrong.caught_by if test not in tests
+        f"{name}: there is no test {test!r}. {nearest(test, list(tests))}"
+        for test in wrong.caught_by
+        if test not in tests
     ]
     named = [tests[test] for test in wrong.caught_by if test in tests]
     complaints += [

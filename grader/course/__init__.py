@@ -2,5 +2,6 @@
 
 A module each: `manifest`, `assignments` (what is handed out together; `grader.toml` reads and writes both),
 `stub` (what the markers of a solution make), `suite`, `sentences` (what suites say of mistakes), `mutants`
-(wrong answers and what their students read), `caught` (which tests catch them), `digest`, `pack`.
+(wrong answers and what their students read), `caught` (which tests catch them), `names` (those that are taken),
+`digest`, `pack`.
 """

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from grader.course.names import why_no_folder
 from grader.errors import CourseError
 from grader.text import nearest
 from grader.toml import Identifier, Text, line_of, read_course_file
@@ -198,6 +199,8 @@ def _id_complaints(
     taken |= {other.id: "an assignment" for other in before}
     if (what := taken.get(assignment.id)) is not None:
         yield "id", f"this is the id of {what}, too; an id means one thing in a course."
+    if why := why_no_folder(assignment.id):
+        yield "id", f"this id cannot be used: {why}; choose another."
     if assignment.title.casefold() in {other.title.casefold() for other in before}:
         yield (
             "title",

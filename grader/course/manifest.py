@@ -26,8 +26,6 @@ import base64
 import datetime
 import hashlib
 import importlib.util
-import keyword
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -45,6 +43,7 @@ from grader.course.assignments import (
     read_assignments,
     resolved,
 )
+from grader.course.names import why_no_exercise, why_no_folder
 from grader.course.stub import Stub, derived_stub
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
@@ -537,19 +536,25 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
     for exercise_id, count in ids.items():
         if count > 1:
             yield f"the exercise id {exercise_id!r} is used {count} times; an id is unique."
-        if exercise_id in sys.stdlib_module_names or keyword.iskeyword(exercise_id):
-            yield f"the exercise id {exercise_id!r} is a name of Python's own; choose another."
+        if why := why_no_exercise(exercise_id):
+            yield f"the exercise id {exercise_id!r} cannot be used: {why}; choose another."
+    for chapter in dict.fromkeys(exercise.chapter for exercise in exercises):
+        if why := why_no_folder(chapter):
+            yield f"the chapter {chapter!r} cannot have this name: {why}; choose another."
     seen: set[str] = set()
     for exercise in exercises:
         needed = {need.share for need in exercise.needs if isinstance(need, PackageNeed)}
         if unknown := needed - exercise.shares.keys():
-            yield f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares."
+            yield (
+                f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares. "
+                f"{nearest(min(unknown), exercise.shares)}"
+            )
         elif needed and len(needed) == len(exercise.shares):
             yield f"{exercise.id!r} needs packages for all of its shares: leave one that needs none."
         for prerequisite in exercise.prerequisites:
             if prerequisite not in seen:
                 yield (
-                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, "
-                    "which is no exercise before it; move or rename one of them."
+                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, which is no exercise before it; "
+                    f"move or rename one of them. {nearest(prerequisite, ids.keys() - {exercise.id})}"
                 )
         seen.add(exercise.id)

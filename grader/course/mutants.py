@@ -43,7 +43,7 @@ import msgspec
 
 from grader.course.caught import read_caught
 from grader.course.manifest import Course, Exercise
-from grader.toml import TomlMistake, read_toml
+from grader.toml import TomlMistake, read_toml, sentence, unknown_key
 
 _HEADER = re.compile(
     r"#\s*wrong:(?P<sentence>[^|]+)(\|\s*central:(?P<central>[^|]+))?(\|\s*told:(?P<told>.+))?$"
@@ -91,10 +91,14 @@ class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WrongAnswers(msgspec.Struct, frozen=True):
-    """All wrong answers of an exercise by id, and complaints about mutants that cannot be made."""
+    """All wrong answers of an exercise by id, and complaints about mutants that cannot be made.
+
+    What follows from a file that is `unreadable` is nothing to complain of.
+    """
 
     answers: tuple[WrongAnswer, ...]
     complaints: tuple[str, ...]
+    unreadable: tuple[Path, ...] = ()
 
 
 class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,14 +127,21 @@ class _MutantError(Exception):
 def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
     """Read the wrong answers of an exercise and which tests catch them, and make its mutants."""
     complaints = equivalent_mutants(course, exercise)[1]
+    unreadable: list[Path] = []
+    file = _MutantsFile()
+    try:
+        file = _file(course, exercise)
+    except _MutantError:
+        unreadable.append(course.mutants(exercise))
+    caught: dict[str, tuple[str, ...]] = {}
     try:
         caught = read_caught(course, exercise)
     except (TomlMistake, UnicodeDecodeError) as error:
-        complaints.append(f"{course.name_of(course.caught(exercise))}: {_reason(error)}.")
-        caught = {}
+        complaints.append(f"{course.name_of(course.caught(exercise))}: {_reason(error)}")
+        unreadable.append(course.caught(exercise))
     wholes = course.variants(exercise, "wrong")
     answers = {path.stem: _whole(course, path, caught) for path in wholes}
-    for outcome in _mutants(course, exercise, caught):
+    for outcome in _mutants(course, exercise, file, caught):
         if isinstance(outcome, str):
             complaints.append(outcome)
         elif outcome.id in answers:
@@ -138,13 +149,14 @@ def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
         else:
             answers[outcome.id] = outcome
     if not complaints:
-        file = course.name_of(course.caught(exercise))
+        name = course.name_of(course.caught(exercise))
         command = f"`grade verify {exercise.id} --write`"
         complaints += [
-            f"{file}: there is no wrong answer {id_!r}: {command} removes it."
+            f"{name}: there is no wrong answer {id_!r}: {command} removes it."
             for id_ in sorted(caught.keys() - answers.keys())
         ]
-    return WrongAnswers(tuple(answers[id_] for id_ in sorted(answers)), tuple(complaints))
+    made = tuple(answers[id_] for id_ in sorted(answers))
+    return WrongAnswers(made, tuple(complaints), tuple(unreadable))
 
 
 def equivalent_mutants(
@@ -154,15 +166,16 @@ def equivalent_mutants(
     try:
         marks = _file(course, exercise).equivalent
     except _MutantError as error:
-        return [], [f"{course.name_of(course.mutants(exercise))}: {str(error).rstrip('.')}."]
+        return [], [f"{course.name_of(course.mutants(exercise))}: {sentence(str(error))}"]
     name, entries, complaints = course.name_of(course.mutants(exercise)), [], []
     for number, fields in enumerate(marks, 1):
         label = f"{name}: equivalent {fields.get('mutant', f'entry {number}')!r}"
         try:
             entry = msgspec.convert(fields, EquivalentMutant)
         except msgspec.ValidationError as error:
-            empty = "a reason may not be empty" if "$.reason" in str(error) else error
-            complaints.append(f"{label}: {empty}.")
+            empty = "a reason may not be empty" if "$.reason" in str(error) else ""
+            told = empty or "".join(unknown_key(str(error), EquivalentMutant))
+            complaints.append(f"{label}: {sentence(told)}")
             continue
         if entry in entries:
             complaints.append(f"{label}: it is marked twice; remove one.")
@@ -187,9 +200,10 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
 def _reason(error: TomlMistake | UnicodeDecodeError) -> str:
     """Why a file cannot be read, as the end of a complaint."""
     if isinstance(error, UnicodeDecodeError):
-        return str(error)
+        return sentence(str(error))
     key = f" (`{error.path}`)" if error.path else ""
-    return f"{error.reason}{key}{error.place}"
+    reason, meant = unknown_key(error.reason, _MutantsFile)
+    return sentence(f"{reason}{key}{error.place}{meant}")
 
 
 def _whole(course: Course, path: Path, caught: Mapping[str, tuple[str, ...]]) -> WrongAnswer:
@@ -205,14 +219,13 @@ def _whole(course: Course, path: Path, caught: Mapping[str, tuple[str, ...]]) ->
 
 
 def _mutants(
-    course: Course, exercise: Exercise, caught: Mapping[str, tuple[str, ...]]
+    course: Course,
+    exercise: Exercise,
+    file: _MutantsFile,
+    caught: Mapping[str, tuple[str, ...]],
 ) -> Iterator[WrongAnswer | str]:
-    """The mutants of an exercise, and a complaint for each that cannot be made."""
+    """The mutants of a file, and a complaint for each that cannot be made."""
     name = course.name_of(course.mutants(exercise))
-    try:
-        file = _file(course, exercise)
-    except _MutantError:
-        return  # as `equivalent_mutants` complains
     rights = {course.name_of(right): right for right in course.rights(exercise)}
     for id_, entry in file.wrong.items():
         label = f"{name}: {id_}"
@@ -225,7 +238,7 @@ def _mutants(
             base = mutant.base or file.base
             source = _mutate(base, rights, mutant.change).encode()
         except (msgspec.ValidationError, UnicodeDecodeError, _MutantError) as error:
-            yield f"{label}: {str(error).rstrip('.')}."
+            yield f"{label}: {sentence(''.join(unknown_key(str(error), _Mutant)))}"
             continue
         yield WrongAnswer(
             id_,

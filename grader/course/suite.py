@@ -25,6 +25,8 @@ import msgspec
 from grader.course.manifest import MANIFEST, Course, Exercise
 from grader.errors import CourseError
 from grader.results import Visibility
+from grader.text import nearest
+from grader.toml import sentence
 
 MARKS = ("points", "requires", "place", "hint", "word", "unproven")
 
@@ -75,7 +77,7 @@ def declared_tests(
     """The tests of `tests_of`, and those that are left out of it."""
     suites = course.suites(exercise)
     return [
-        _with_share(path, test, exercise) if exercise.shares else test
+        _with_share(course, path, test, exercise) if exercise.shares else test
         for visibility, path in suites.items()
         if visibility in chosen
         for test in read_suite(path, visibility)
@@ -87,15 +89,29 @@ def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
     return _read(path, path.read_bytes(), visibility)
 
 
-def _with_share(path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:
+def _with_share(course: Course, path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:
     """A test with the share that its place is in; CourseError where it is in none."""
     if share := exercise.share_of(test.place):
         return msgspec.structs.replace(test, share=share)
+    defined = _defined(course.stub(exercise).source)
+    for share in exercise.shares:
+        if defined and share.partition(".")[0] not in defined:
+            raise CourseError(
+                f"{course.folder / MANIFEST}: {exercise.id!r} has a share for {share!r}, which the stub does "
+                f"not define. {nearest(share, defined)}"
+            )
     place = f"has its place in {test.place!r}" if test.place else "has no place"
+    meant = f" {nearest(test.place, exercise.shares)}" if test.place else ""
     raise CourseError(
         f"{path}, line {test.line}: {test.name} {place}, which is in no share of {exercise.id!r} in "
-        f"{MANIFEST}. Give it a pytest.mark.place in one of: {', '.join(exercise.shares)}."
+        f"{MANIFEST}. Give it a pytest.mark.place in one of: {', '.join(exercise.shares)}.{meant}"
     )
+
+
+def _defined(stub: bytes) -> list[str]:
+    """The classes and functions at the top of a stub."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [node.name for node in ast.parse(stub).body if isinstance(node, kinds)]
 
 
 # A judge reads the same suites for every submission.
@@ -130,7 +146,8 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
         raise _error(path, node, f"a second {test.name}; pytest would forget the first")
     for required in test.requires:
         if required not in names:
-            raise _error(path, node, f"requires {required!r}, which is no test before it")
+            meant = nearest(required, names)
+            raise _error(path, node, f"requires {required!r}, which is no test before it. {meant}")
     if not 0 < test.points < math.inf:
         raise _error(path, node, "points are a number above 0")
 
@@ -154,20 +171,19 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
 
 def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:
     """The name and the arguments of a mark, which are literals: nothing is run to read them."""
+    mark = ""
     try:
         assert isinstance(decorator, ast.Call) and not decorator.keywords
         mark = ast.unparse(decorator.func).removeprefix("pytest.mark.")
         arguments = tuple(ast.literal_eval(argument) for argument in decorator.args)
         assert mark in MARKS and arguments
     except (AssertionError, ValueError):
-        names = ", ".join(MARKS)
-        raise _error(
-            path,
-            decorator,
-            f"the decorators of a test are pytest.mark.… with literal arguments, one of: {names}",
-        ) from None
+        told = f"the decorators of a test are pytest.mark.… with literal arguments, one of: {', '.join(MARKS)}"
+        if mark.isidentifier() and mark not in MARKS:
+            told = f"there is no mark {mark!r} for a test. {nearest(mark, MARKS)}"
+        raise _error(path, decorator, told) from None
     return mark, arguments
 
 
 def _error(path: Path, node: ast.stmt | ast.expr, text: str) -> CourseError:
-    return CourseError(f"{path}, line {node.lineno}: {text}.")
+    return CourseError(f"{path}, line {node.lineno}: {sentence(text)}")

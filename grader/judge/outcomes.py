@@ -82,16 +82,21 @@ class StudentError(SubmissionFailure):
     `type_name` and `text` are what the sandbox said, bounded and cleaned; `frames` lists the
     lines of the student's file from the outermost call inward. A NotImplementedError is `unwritten`
     unless it was PyTorch's, of an operator that a device lacks, say: no `raise` of the student's own.
+    `misuse` says what failed where a probe raised, and not a line of the student's. `probe` is the module and
+    the line of a probe that come after the student's last line.
     """
 
     type_name: str = "Exception"
     text: str = ""
     frames: tuple[Frame, ...] = ()
     unwritten: bool = True
+    misuse: str = ""
+    probe: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         # KeyError, which may stand beside us in the bases, would show the repr.
-        return f"{self.type_name}: {self.text}" if self.text else self.type_name
+        text = f"{self.misuse} ({self.text})" if self.misuse else self.text
+        return f"{self.type_name}: {text}" if text else self.type_name
 
 
 # Only these builtin types are taken at their name: an enemy can say any name it likes.
@@ -146,18 +151,21 @@ def missing_name(reply: Raised, module: str) -> str:
 
 def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
     """The exception for a reply; one raised in a probe is about what the code returned, and says so."""
-    text = clean_lines(reply.text, MAX_TEXT)
+    text, misuse = clean_lines(reply.text, MAX_TEXT), ""
     if reply.in_probe:
-        first = text.partition("\n")[0].rstrip(".")
+        text = text.partition("\n")[0].rstrip(".")
         # autograd goes back through the student's code without running a line of it.
-        failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(first)
-        what = (
+        failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(text)
+        misuse = (
             "the backward pass through what your code returned failed"
             if failed
             else "your code returned something that could not be used"
         )
-        text = f"{what} ({first})"
-    return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
+    error = student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
+    error.misuse = misuse
+    if reply.probe is not None:
+        error.probe = clean(reply.probe[0], 80), reply.probe[1]
+    return error
 
 
 def cause_of_death(status: int, frame: Frame | None) -> str:

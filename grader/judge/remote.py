@@ -134,6 +134,16 @@ class RemoteModule(nn.Module):
         object.__setattr__(self, "saved_names", reply.saved)
         object.__setattr__(self, "_class_name", class_name)
 
+    def __getattr__(self, name: str) -> Any:
+        """Say what there is, where a suite asks for anything else."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            raise AttributeError(
+                f"the module that student.module built has no parameter, buffer or module {name!r}; "
+                "other attributes and methods are where the student's code runs: ask for them in a probe"
+            ) from None
+
     def _take_state(self, reply: Built) -> None:
         """Register the parameters and buffers of a reply under their names, if a module can have these."""
         _check_names(reply.parameters, reply.buffers)

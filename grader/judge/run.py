@@ -12,8 +12,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import hashlib
 import inspect
 import io
+import re
 import sys
 import time
 import traceback
@@ -23,6 +25,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest, declared_tests, tests_of
@@ -39,7 +42,7 @@ from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
-from grader.text import clean_lines
+from grader.text import clean, clean_lines, nearest
 
 MAX_OUTPUT = 8_000
 # In one test; all of them together are bounded by what the sandbox keeps.
@@ -83,11 +86,10 @@ def judge_exercise(
         # In this process the suites are imported meanwhile.
         session.begin()
         functions = _functions(course, exercise, options.suites, suites)
-        reference = course.solution_source(exercise)
-        solution = None
-        if reference is not None:
-            walls = options.required_walls
-            solution = functools.partial(Session, sandboxes, exercise, reference, walls)
+        solution = course.solution_source(exercise)
+        reference = None
+        if solution is not None:
+            reference = _Reference(course, exercise, solution, options, sandboxes, suites)
         own_tests = weighed(exercise, tests)
         run = SuiteRun(session, own_tests, options.seed)
         with recorded_sentences(on=options.record) as sentences:
@@ -95,7 +97,7 @@ def judge_exercise(
                 exercise,
                 functions,
                 run,
-                solution,
+                reference,
                 done,
                 stop_at_first_failure=options.stop_at_first_failure,
             )
@@ -257,15 +259,16 @@ def _run(
     exercise: Exercise,
     functions: _Functions,
     run: SuiteRun,
-    solution: Callable[[], Session] | None,
+    reference: _Reference | None,
     done: Callable[[TestResult], None],
     *,
     stop_at_first_failure: bool,
 ) -> tuple[str, list[TestResult], list[tuple[str, str]]]:
     """The message and the results of the tests; one message for all where the module fails.
 
-    Where a suite is at fault, the session of the `solution` shows whether the answer provoked it: such
-    tests come third, each with the fault.
+    Where a suite is at fault, or something raised, the `reference` shows whether the solution passes the test.
+    If it does not, the fault is ours. If it does, the answer provoked a fault of the suite: such tests come
+    third, each with the fault.
     """
     tests = list(run.tests.values())
     try:
@@ -273,60 +276,129 @@ def _run(
     except (StudentError, TimedOut, SandboxDied) as error:
         return *_not_loaded(exercise, tests, error), []
     results: list[TestResult] = []
-    provoked = []
-    faults = []
+    doubtful: dict[int, TestEnd] = {}
     for test in tests:
         path, function = functions[test.visibility, test.name]
         begin = time.perf_counter()
         run.session.output.begin_part()
         end = run.end(test, _error_of(run, test, path, function))
-        if end.fault and run.fault is None and solution is not None:
-            run.session.close()
-            if _passes(run, solution(), test, path, function):
-                provoked.append((test.name, end.fault))
-                end = TestEnd(Outcome.ERROR, PROVOKED, named=PROVOKED, cause=Cause.TYPE)
+        if end.fault or (end.outcome in _DOUBTFUL and end.raised):
+            doubtful[len(results)] = end
         seconds = time.perf_counter() - begin
-        if test.visibility is Visibility.HIDDEN:
-            end = msgspec.structs.replace(end, named=named_mistake(end, path))
         printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
-        result = _result(exercise, fitting_hint(test, end, function), end, seconds)
-        result = msgspec.structs.replace(result, printed=printed)
-        results.append(result)
-        done(result)
-        if end.fault:
-            # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
-            text = end.fault if solution is not None else end.fault.partition(": ")[0]
-            faults.append(f"{test.name}: {text}")
+        result = _judged(exercise, test, end, path, function, seconds)
+        results.append(msgspec.structs.replace(result, printed=printed))
+        done(results[-1])
         if stop_at_first_failure and end.outcome is not Outcome.PASSED:
             end = TestEnd(Outcome.SKIPPED, "Not judged: an earlier test did not pass.")
             results += [_result(exercise, test, end, 0.0) for test in tests[len(results) :]]
             break
     if run.fault is not None:
         raise run.fault
+    # One sandbox at a time: that of the solution comes after that of the submission.
+    run.session.close()
+    provoked, faults = [], []
+    for at, end in doubtful.items():
+        test, path_and_function = tests[at], functions[tests[at].visibility, tests[at].name]
+        if end.certain or (end.fault and reference is None):
+            # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
+            text = end.fault if end.certain else end.fault.partition(": ")[0]
+            faults.append(f"{test.name}: {text}")
+        elif reference is not None:
+            own = reference.end(test, *path_and_function)
+            if end.fault and own.outcome is not Outcome.PASSED:
+                faults.append(f"{test.name}: {end.fault}")
+            elif own.outcome not in (Outcome.PASSED, Outcome.TIMEOUT):
+                faults.append(f"{test.name}: {own.fault}")
+            elif end.fault:
+                provoked.append((test.name, end.fault))
+                results[at] = _provoked(exercise, test, results[at], *path_and_function)
     if faults:
         raise JudgeError(
-            f"The suite of {exercise.id!r} is at fault in {faults[0]}. "
+            f"The suite of {exercise.id!r} is at fault in {_sentence(faults[0])} "
             "This is not about the submission, and costs it nothing; tell the course's author."
         )
     return "", results, provoked
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 PROVOKED = (
     "Your code gave an answer that cannot be read: the test could do nothing with it. Compare its type and "
     "form with what the exercise promises."
 )
+# Ends of a test in which an exception may be the test's own.
+_DOUBTFUL = (Outcome.FAILED, Outcome.ERROR)
 
 
-def _passes(run: SuiteRun, session: Session, test: SuiteTest, suite: Path, function: _Test) -> bool:
-    """Whether a test passes with another session, of the same seed: the solution's.
+def _provoked(
+    exercise: Exercise, test: SuiteTest, result: TestResult, suite: Path, function: _Test
+) -> TestResult:
+    """The result of a test that the answer made raise, and that the solution passes."""
+    end = TestEnd(Outcome.ERROR, PROVOKED, named=PROVOKED, cause=Cause.TYPE)
+    told = _judged(exercise, test, end, suite, function, result.duration_seconds)
+    return msgspec.structs.replace(told, printed=result.printed)
 
-    It has a sandbox of its own; the submission's is gone before, and is started again when it is needed.
+
+class _Reference:
+    """The course's own solution in tests where an answer met an exception: is it the answer's, or the test's?
+
+    A sandbox can say whatever it likes, so that its word makes no test unjudged: the solution has to meet an
+    exception there, too. It has a sandbox of its own and the same seed. What became of it is kept for the next
+    answer in `suites.ends`.
     """
-    try:
+
+    def __init__(
+        self,
+        course: Course,
+        exercise: Exercise,
+        source: bytes,
+        options: GradingOptions,
+        sandboxes: SandboxSource,
+        suites: Suites,
+    ) -> None:
+        self._course, self._exercise, self._source = course, exercise, source
+        self._options, self._sandboxes, self._kept = options, sandboxes, suites.ends
+
+    def end(self, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
+        """The end of a test with the solution; where it does not pass, `fault` says why."""
+        key = self._digest, self._options.seed, test.visibility, test.name
+        if key not in self._kept:
+            self._kept[key] = self._judged(test, suite, function)
+        return self._kept[key]
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        """What an end depends on: the suites, their probes, and the solution."""
+        of_solution = hashlib.sha256(self._source).hexdigest()
+        return f"{exercise_digest(self._course, self._exercise)} {of_solution}"
+
+    def _judged(self, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
         alone = msgspec.structs.replace(test, requires=())
-        return _error_of(SuiteRun(session, [alone], run.seed), alone, suite, function) is None
-    finally:
-        session.close()
+        walls = self._options.required_walls
+        session = Session(self._sandboxes, self._exercise, self._source, walls)
+        try:
+            run = SuiteRun(session, [alone], self._options.seed)
+            error = _error_of(run, alone, suite, function)
+            end = meaning_of(error)
+        finally:
+            session.close()
+        return msgspec.structs.replace(end, fault=end.fault or _own_fault(session, error))
+
+
+def _own_fault(session: Session, error: BaseException | None) -> str:
+    """What the solution met in a test that it does not pass, without a value that a student should not read."""
+    raised = error if isinstance(error, StudentError) else next(reversed(session.raised), None)
+    if raised is None:
+        return "the course's own solution does not pass it"
+    what = clean(f"{raised.type_name}: {raised.text}".partition("\n")[0], 300).rstrip(".")
+    if raised.probe is not None:
+        probe, line = raised.probe
+        return f"{probe}.py, line {line}: {what}, with the course's own solution, too"
+    where = f", line {raised.frames[-1].line}" if raised.frames else ""
+    return f"the course's own solution{where}: {what}"
 
 
 def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> BaseException | None:
@@ -371,6 +443,15 @@ def _not_loaded(
     return message, [_result(exercise, fitting_hint(test, end), end, 0.0) for test in tests]
 
 
+def _judged(
+    exercise: Exercise, test: SuiteTest, end: TestEnd, suite: Path, function: _Test, seconds: float
+) -> TestResult:
+    """The result of a test that ran, with the hint that fits and, of a hidden one, the name of its mistake."""
+    if test.visibility is Visibility.HIDDEN:
+        end = msgspec.structs.replace(end, named=named_mistake(end, suite))
+    return _result(exercise, fitting_hint(test, end, function), end, seconds)
+
+
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
     result = score_test(test, end.outcome, end.message, place, seconds)
@@ -386,6 +467,8 @@ class Suites:
 
     def __init__(self) -> None:
         self._modules: dict[Path, tuple[bytes, types.ModuleType]] = {}
+        # Of tests with the course's own solution, by the digest of both, the seed and the test.
+        self.ends: dict[tuple[str, int, Visibility, str], TestEnd] = {}
         self._frozen = 0
         self._imported = 0
 
@@ -442,11 +525,37 @@ def _imported(suite: Path, source: bytes) -> types.ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        lines = "".join(traceback.format_exception(error))
-        raise JudgeError(
-            f"The judge could not run the suites of {suite.stem.removeprefix('test_')!r}: {lines[-2000:]}"
-        ) from error
+        raise JudgeError(_not_importable(suite, error)) from error
     return module
+
+
+_MISSING_NAME = re.compile(r"cannot import name '(\w+)' from")
+
+
+def _public(module: str | None) -> list[str]:
+    """The names of a module that others may import."""
+    names = vars(sys.modules[module]) if module in sys.modules else ()
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def _not_importable(suite: Path, error: BaseException) -> str:
+    """Why a suite cannot be imported: the suite's own line, the exception, and what it may import."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame.lineno for frame in frames if frame.filename == str(suite)]
+    (*_, last) = traceback.TracebackException.from_exception(error).format_exception_only()
+    advice = ""
+    if isinstance(error, ImportError) and (name := _MISSING_NAME.match(str(error))) is not None:
+        last = f"{error.name} has no {name[1]!r}. {nearest(name[1], _public(error.name))}"
+    elif isinstance(error, ImportError):
+        advice = (
+            " A suite may import torch, pytest, grader.judge.checks, grader.judge.student and other packages "
+            "that are installed where it judges, and no file of the course: write a helper into the suite "
+            f"itself, and what runs beside the student's code into {probe_of(suite).name}."
+        )
+    return (
+        f"The suite {'/'.join(suite.parts[-4:])} cannot be imported: "
+        f"{f'line {own[-1]}: ' if own else ''}{_sentence(last.strip())}{advice}"
+    )
 
 
 @contextlib.contextmanager

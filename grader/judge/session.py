@@ -28,6 +28,7 @@ from grader.judge.outcomes import (
     missing_name,
     raised_error,
 )
+from grader.judge.probe import Probe
 from grader.sandbox.client import ABORTED, Output, Sandbox, SandboxSource, own_frames
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.walls.wall import Limits
@@ -130,6 +131,8 @@ class Session:
         self.tree: ast.Module = parse(source)
         self.walls: tuple[str, ...] = ()
         self.output = Output()
+        # What the sandbox said that was raised in this test.
+        self.raised: list[StudentError] = []
         # What `Student.once` found out, and how.
         self.kept: dict[str, tuple[Any, Exception | None]] = {}
         self._sandboxes = sandboxes
@@ -139,7 +142,7 @@ class Session:
         self._imported_apart: tuple[str, ...] = ()
         self._sandbox: Sandbox | None = None
         self._starting: Callable[[], Sandbox] | None = None
-        self._probes: dict[str, bytes] = {}
+        self._probes: dict[str, Probe] = {}
         self._budget = Budget(exercise)
         self.run_seed = 0
         self._seed: int | None = None
@@ -156,6 +159,7 @@ class Session:
     def begin_test(self, seed: int, share: str = "", subject: str = "") -> None:
         """A new test of this share, about this function or class: its time, and a seed for the next call."""
         self._budget.begin(share)
+        self.raised.clear()
         self._subject = subject
         self._seed = self._test_seed = seed
 
@@ -196,7 +200,7 @@ class Session:
             self._required_walls,
             watch_imports=self._watch_imports,
         )
-        session.output, session._budget = self.output, self._budget
+        session.output, session._budget, session.raised = self.output, self._budget, self.raised
         session.run_seed = self.run_seed
         return session
 
@@ -246,12 +250,12 @@ class Session:
                     Frame(finding.line, finding.function),
                 )
 
-    def keep_probe(self, name: str, code: bytes) -> None:
+    def keep_probe(self, probe: Probe) -> None:
         """Load a probe module into the sandbox, once for each sandbox."""
-        if self._probes.get(name) != code:
-            self._probes[name] = code
+        if self._probes.get(probe.name) != probe:
+            self._probes[probe.name] = probe
             if self._sandbox is not None:
-                self._exchange(self._sandbox, LoadProbe(name, code), Packing())
+                self._exchange(self._sandbox, LoadProbe(probe.name, probe.code), Packing())
 
     def begin(self) -> None:
         """Begin to start the sandbox, so that it gets ready while the judge does something else."""
@@ -316,8 +320,8 @@ class Session:
         except Exception:
             self._stop()
             raise
-        for name, code in self._probes.items():
-            self._exchange(sandbox, LoadProbe(name, code), Packing())
+        for probe in self._probes.values():
+            self._exchange(sandbox, LoadProbe(probe.name, probe.code), Packing())
 
     def _exchange(
         self, sandbox: Sandbox, request: Request, packing: Packing
@@ -350,6 +354,8 @@ class Session:
             self._spend(begin)
             raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
         self._spend(begin)
+        if isinstance(reply, Returned) and reply.raised is not None:
+            self.raised.append(self.error_of(reply.raised))
         return self._meaning(reply, self._entry_point(request, reply)), tensors
 
     def _spend(self, begin: float) -> None:
@@ -406,7 +412,13 @@ class Session:
         return name
 
     def error_of(self, reply: Raised) -> StudentError:
-        """The exception to raise in the judge for one that the sandbox reports."""
+        """The exception to raise in the judge for one that the sandbox reports.
+
+        Raises JudgeError where a probe uses a name that it does not define: its source shows that.
+        """
+        if reply.type_name == "NameError" and reply.probe is not None:
+            for probe in self._probes.values():
+                probe.refuse_undefined(reply.text)
         if reply.in_probe and (missing := missing_name(reply, self.exercise.id)):
             text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
             reply = msgspec.structs.replace(reply, text=text, in_probe=False)
@@ -446,7 +458,8 @@ class Session:
             case Returned(operators=operators):
                 self._refuse_operators(operators, entry_point)
             case Raised():
-                raise self.error_of(reply)
+                self.raised.append(error := self.error_of(reply))
+                raise error
             case ForbiddenReply(name, frames):
                 reason = next(
                     (r.reason for r in self.exercise.forbidden if name in r.operators + r.names),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import marshal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
-from grader.errors import JudgeError
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
+from grader.judge.probe import read_probe
 from grader.judge.session import Session
-from grader.sandbox.wire.messages import PROBE_FILE, Call, Raised, Returned
+from grader.sandbox.wire.messages import Call, Raised, Returned
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import Made
 
@@ -62,15 +60,10 @@ class Student:
 
         It gets the student's module first, then its arguments, and returns plain data.
         """
-        path = file or self._probe
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            raise JudgeError(
-                f"The suite runs {name} of {path.name}, and no such file is beside it."
-            ) from None
-        self._session.keep_probe(path.stem, _compiled(path, status.st_mtime_ns, status.st_size))
-        return RemoteFunction(self, name, path.stem)
+        probe = read_probe(file or self._probe, name)
+        probe.require(name)
+        self._session.keep_probe(probe)
+        return RemoteFunction(self, name, probe.name)
 
     def run(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         """Call a function of the probe module beside the suite, in the sandbox."""
@@ -211,12 +204,6 @@ class RemoteFunction:
 
 # One live object for each number, in one call.
 _numbers = itertools.count()
-
-
-# A judge sends the same probes to every submission's sandbox.
-@functools.lru_cache(maxsize=64)
-def _compiled(probe: Path, changed: int, size: int) -> bytes:  # noqa: ARG001 (which version it is)
-    return marshal.dumps(compile(probe.read_bytes(), PROBE_FILE, "exec", dont_inherit=True))
 
 
 def _returned(reply: object) -> Returned:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from grader.course.suite import SuiteTest
-from grader.errors import GraderError
+from grader.errors import GraderError, JudgeError
 from grader.judge.outcomes import (
     KEEP_NAMES,
     CheckFailed,
@@ -36,7 +36,9 @@ class TestEnd(msgspec.Struct, frozen=True):
     """The meaning of a test's end for the submission; with a `fault` it has none.
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for. `named` is
-    what a student may read of it in a hidden test, in the grader's own words alone.
+    what a student may read of it in a hidden test, in the grader's own words alone. A fault is `certain` where
+    the course's files show it, and no answer can have provoked it. It is `raised` where the sandbox said that
+    something raised in the test.
     """
 
     outcome: Outcome
@@ -46,6 +48,8 @@ class TestEnd(msgspec.Struct, frozen=True):
     refused: bool = False
     cause: Cause = Cause.OTHER
     fault: str = ""
+    certain: bool = False
+    raised: bool = False
     named: str = ""
 
 
@@ -90,9 +94,11 @@ class SuiteRun:
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
         """What the end of the test means: that of an error, or of none."""
-        if isinstance(error, GraderError):
+        if isinstance(error, GraderError) and not isinstance(error, JudgeError):
             self.fault = error
         end = _placed(self, test, meaning_of(error))
+        if self.session.raised or isinstance(error, StudentError):
+            end = msgspec.structs.replace(end, raised=True)
         if end.outcome is Outcome.TIMEOUT:
             self._late.setdefault(test.share, test.title)
         if end.outcome is Outcome.PASSED:
@@ -146,9 +152,10 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
             own = [frame for frame in frames if Path(frame.filename).name.startswith("test_")]
             where = (own or frames)[-1:]
-            at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
-            fault = f"{type(error).__name__}{at}: {error}"
-            return TestEnd(Outcome.ERROR, "", fault=clean(fault, 400))
+            at = f"{Path(where[0].filename).name}, line {where[0].lineno}" if where else "the suite"
+            certain = isinstance(error, JudgeError)
+            kind = at if certain else f"{type(error).__name__} ({at})"
+            return TestEnd(Outcome.ERROR, "", fault=clean(f"{kind}: {error}", 400), certain=certain)
 
 
 def _student_error(error: StudentError) -> TestEnd:
@@ -164,10 +171,15 @@ def _student_error(error: StudentError) -> TestEnd:
         # A name that a suite asked for: nothing of the student's code ran.
         return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.")
     where = f" (line {line}, in {function})" if place else ""
+    said = "Your code raised"
+    if error.misuse:
+        # No line of the student's raised.
+        said = f"{error.misuse[0].upper()}{error.misuse[1:]}: the test's own code raised"
     # The first line says what happened; the traceback of a rank or of a worker may follow.
-    error_text = _INNER.sub("", clean(str(error).partition("\n")[0], 400)).rstrip(". ")
-    message = f"Your code raised {error_text}{where}.{_advice(error)}"
-    named = f"Your code raised {_known_type(error)}.{_advice(error)}"
+    first = clean(f"{error.type_name}: {error.text}".partition("\n")[0], 400)
+    what = _INNER.sub("", first).rstrip(":. ")
+    message = f"{said} {what}{where}.{_advice(error)}"
+    named = f"{said} {_known_type(error)}.{_advice(error)}"
     cause = Cause.RAISE if place and error.unwritten else Cause.OTHER
     return TestEnd(Outcome.ERROR, message, line, function, cause=cause, named=named)
 

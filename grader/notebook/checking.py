@@ -9,7 +9,6 @@ import functools
 import itertools
 import shlex
 import sys
-import types
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +19,14 @@ from grader.errors import GraderError, SubmissionError
 from grader.grading import grading_options, settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.notebook.composing import Composed, Gathering, SourcePiece, blanked, parsed
+from grader.notebook.composing import (
+    Composed,
+    Gathering,
+    SourcePiece,
+    blanked,
+    is_of_library,
+    parsed,
+)
 from grader.notebook.verdict import CheckResult
 from grader.submissions import ExerciseFile
 from grader.submissions.source import definitions, parse
@@ -53,7 +59,7 @@ def check(
         GraderError: a fault that is not the code's.
     """
     ids = [part for part in parts if isinstance(part, str)]
-    given = [part for part in parts if not isinstance(part, str)]
+    given: list[Any] = [part for part in parts if not isinstance(part, str)]
     if len(ids) != 1:
         raise ValueError('Name one exercise: check("glu", GatedLinearUnit).')
     loaded = load_course(course)
@@ -61,16 +67,21 @@ def check(
     stub = loaded.stub(exercise).source.decode()
     names = [name for name in definitions(parse(stub.encode())) if "." not in name]
     namespace = _namespace_of(given)
-    objects = [_checked(part, exercise, names) for part in given]
-    if not given:
-        objects = [part for name in names if (part := _own(namespace, name)) is not None]
-        if not objects:
-            raise ValueError(f"Nothing of {exercise.id} is defined here: {', '.join(names)}.")
     gathering = Gathering(namespace, stub)
-    for part in objects:
-        if not gathering.add_definition(part):
+    if not given:
+        given = [part for name in names if (part := _own(gathering, namespace, name)) is not None]
+        if not given:
+            told = f"Nothing of {exercise.id} is defined here: {', '.join(names)}."
+            raise ValueError(" ".join([told, *gathering.notes]))
+    for part in given:
+        name = _name_of(part, namespace, exercise, names)
+        is_definition = isinstance(part, type) or getattr(part, "__name__", "") == name
+        if not (
+            gathering.add_definition(part) if is_definition else gathering.add_value(name, part)
+        ):
             raise ValueError(
-                f"The source of {part.__name__} is not to be found: define it in a cell."
+                f"The source of {name} is not to be found as it is now: run the cell that defines it again, "
+                "with `def` or `class` at its top."
             )
     return _judge(loaded, exercise, gathering.composed(), grading_options(seed, suite))
 
@@ -118,27 +129,47 @@ def _thread_and_judges() -> tuple[ThreadPoolExecutor, Judges]:
 
 def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
     """The globals of the module that the parts are defined in: in a notebook its one namespace."""
-    module = getattr(parts[0], "__module__", None) if parts else None
+    own = [part for part in parts if not is_of_library(part)]
+    module = getattr(own[0], "__module__", None) if own else None
     return vars(sys.modules.get(module or "__main__", sys.modules["__main__"]))
 
 
-def _checked(part: object, exercise: Exercise, names: Sequence[str]) -> type | types.FunctionType:
-    """A part that is a class or function of the exercise; TypeError and ValueError for others."""
-    if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
+def _name_of(
+    part: Any, namespace: Mapping[str, Any], exercise: Exercise, names: Sequence[str]
+) -> str:
+    """The name in the exercise of a class or function of the student's; TypeError, ValueError for others."""
+    if not callable(part) or (not isinstance(part, type) and hasattr(type(part), "forward")):
         raise TypeError(
             "Give the class or the function itself, without calling it, not an object of type "
             f"{type(part).__name__}."
         )
     name = getattr(part, "__name__", "")
     if name not in names:
+        name = next((name for name in names if namespace.get(name) is part), name)
+    if name not in names:
         raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(names)}.")
-    return part  # type: ignore[return-value]  # a function in a wrapper has its name and its source
+    if is_of_library(part):
+        raise ValueError(
+            f"{name} is that of {part.__module__} now, and not yours: an import has taken its name. Run your "
+            "cell again after the import."
+        )
+    return name
 
 
-def _own(namespace: Mapping[str, Any], name: str) -> Any:
-    """The value that is defined in the namespace itself under this name."""
+def _own(gathering: Gathering, namespace: Mapping[str, Any], name: str) -> Any:
+    """The class or function of this name, unless it is a library's: then a note says so."""
     value = namespace.get(name)
-    return value if getattr(value, "__module__", None) == namespace.get("__name__") else None
+    if value is None or not callable(value):
+        return None
+    if getattr(value, "__module__", None) == namespace.get("__name__"):
+        return value
+    if is_of_library(value):
+        gathering.notes.append(
+            f"{name} is that of {value.__module__} now: an import has taken its name, so that it counts as not "
+            "written. Run your cell again after the import."
+        )
+        return None
+    return value
 
 
 # --- %%grade ---------------------------------------------------------------------------------------

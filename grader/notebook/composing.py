@@ -7,18 +7,23 @@ stands, and how a name was imported or assigned, is looked up in the cells that 
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
+import contextlib
 import inspect
 import linecache
 import math
+import re
 import symtable
 import sys
+import sysconfig
 import textwrap
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -103,7 +108,25 @@ class Gathering:
         self._seen.add(value.__name__)
         if (piece := self._cells.definition(value)) is not None:
             self.add_piece(piece)
+        if piece is not None and isinstance(value, type):
+            self._add_patches(value)
         return piece is not None
+
+    def add_value(self, name: str, value: Any) -> bool:
+        """Bring a lambda, a partial, an alias: no `def` of this name; False if its source is not found."""
+        self._seen.add(name)
+        pieces = self._cells.bindings(name, value)
+        for piece in pieces:
+            self.add_piece(piece)
+        return bool(pieces)
+
+    def _add_patches(self, owner: type) -> None:
+        """Bring what was put on a class after its own cell, or note why it is not judged."""
+        for patch in self._cells.patches(owner):
+            if isinstance(patch, SourcePiece):
+                self.add_piece(patch)
+            else:
+                self.notes.append(patch)
 
     def add_piece(self, piece: SourcePiece) -> None:
         """Bring a piece of source, what it names first."""
@@ -123,13 +146,13 @@ class Gathering:
         if name not in self._namespace:
             if name not in self._given:
                 self.notes.append(f"{clean(name)} is used in {user.where}, and not defined.")
-        elif (statement := self._cells.import_of(name)) is not None:
+        elif (statement := self._cells.import_of(name, value)) is not None:
             self.pieces.append(SourcePiece(statement, "an import"))
         elif _is_plain(value, _DEEPEST_CONSTANT) and len(_written(value)) <= _LONGEST_CONSTANT:
             self.pieces.append(SourcePiece(f"{name} = {_written(value)}", "a constant"))
         elif isinstance(value, _ALIASES) and (piece := self._cells.assignment_of(name)) is not None:
             self.add_piece(piece)
-        else:
+        elif not (callable(value) and self.add_value(name, value)):
             self._leave_out(name, user, f"it is a value of type {clean(type(value).__name__, 60)}")
 
     def _leave_out(self, name: str, user: SourcePiece, why: str) -> None:
@@ -199,6 +222,144 @@ def _written(value: Any) -> str:
 # --- the cells that ran ----------------------------------------------------------------------------
 
 
+class _Found(msgspec.Struct, frozen=True):
+    """A definition or a lambda, and the source in which it stands."""
+
+    where: str
+    text: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+
+    def piece(self, *, decorated: bool = True) -> SourcePiece:
+        """Its lines, with its decorators or without them."""
+        first = _first_line(self.node) if decorated else self.node.lineno
+        lines = self.text.splitlines(keepends=True)[first - 1 : self.node.end_lineno]
+        return SourcePiece(textwrap.dedent("".join(lines)), self.where, first)
+
+    def source(self) -> str:
+        """The text of a lambda."""
+        return ast.get_source_segment(self.text, self.node) or ""
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """The names that the body of a class makes, and those of them that are its methods."""
+
+    names: frozenset[str]
+    methods: frozenset[str]
+
+
+def _made_in(node: ast.ClassDef) -> _Written:
+    methods = {child.name for child in node.body if isinstance(child, _Definition)}
+    names = {
+        each.id
+        for child in node.body
+        if not isinstance(child, _Definition)
+        for each in ast.walk(child)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    nested = {
+        each.name
+        for child in node.body
+        if isinstance(child, ast.If | ast.Try | ast.With | ast.For)
+        for each in ast.walk(child)
+        if isinstance(each, _Definition)
+    }
+    return _Written(frozenset(names | nested | methods), frozenset(methods))
+
+
+# How a class holds a function that is no method.
+_KINDS = {staticmethod: "staticmethod", classmethod: "classmethod", property: "property"}
+
+
+def _code_of(value: object) -> types.CodeType | None:
+    """The code of a function, also of one in a decorator or a property; None of anything else."""
+    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+    with contextlib.suppress(ValueError):
+        function = inspect.unwrap(function) if callable(function) else function
+    return function.__code__ if isinstance(function, types.FunctionType) else None
+
+
+def same_code(left: types.CodeType, right: types.CodeType) -> bool:
+    """Whether two functions were compiled from the same statements at the same line of a source."""
+    facts = ("co_name", "co_firstlineno", "co_code", "co_names", "co_varnames", "co_freevars")
+    if any(getattr(left, fact) != getattr(right, fact) for fact in facts):
+        return False
+    if len(left.co_consts) != len(right.co_consts):
+        return False
+    return all(
+        same_code(one, other)
+        if isinstance(one, types.CodeType) and isinstance(other, types.CodeType)
+        else type(one) is type(other) and repr(one) == repr(other)
+        for one, other in zip(left.co_consts, right.co_consts, strict=True)
+    )
+
+
+def _file_of(code: types.CodeType) -> list[tuple[str, str, ast.Module]]:
+    """The file that a function was read from, as it is now; nothing of a cell or a library."""
+    path = Path(code.co_filename)
+    if _is_of_library(code) or not path.is_file():
+        return []
+    linecache.checkcache(code.co_filename)
+    text = "".join(linecache.getlines(code.co_filename))
+    return [(path.name, text, parsed(text))]
+
+
+def is_of_library(value: object) -> bool:
+    """Whether a class or function is of an installed package, and no student's."""
+    code, module = _code_of(value), getattr(value, "__module__", None)
+    if code is not None:
+        return _is_of_library(code)
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    return module != "__main__" and (file is None or file.startswith(_LIBRARIES))
+
+
+def _is_of_library(code: types.CodeType) -> bool:
+    return code.co_filename.startswith(_LIBRARIES)
+
+
+_LIBRARIES = tuple(
+    {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+
+def _wrapped_by(value: object, name: str) -> types.CodeType | None:
+    """The code of the function of this name that a decorator keeps in what it gave."""
+    code = _code_of(value)
+    if code is None or code.co_name == name:
+        return code
+    for cell in getattr(value, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # an empty cell
+            inner = _code_of(cell.cell_contents)
+            if inner is not None and inner.co_name == name:
+                return inner
+    return None
+
+
+def _imported(module: str, name: str) -> Any:
+    """What an import gives, as far as its module was imported."""
+    if not module:
+        return sys.modules.get(name)
+    if module in sys.modules and hasattr(sys.modules[module], name):
+        return getattr(sys.modules[module], name)
+    return sys.modules.get(f"{module}.{name}")
+
+
+def _same(found: Any, value: Any) -> bool:
+    """Whether an import gives this value: the same object, or one of the same name after a reload."""
+    if found is value:
+        return True
+    names = [
+        (getattr(v, "__module__", None), getattr(v, "__qualname__", None)) for v in (found, value)
+    ]
+    return type(found) is type(value) and None not in names[0] and names[0] == names[1]
+
+
+def _not_judged(place: str, why: str) -> str:
+    return (
+        f"{clean(place)} was put on the class after its own cell, and is not judged: {why}. Write it into the "
+        "class, or define it with `def` at the top of a cell."
+    )
+
+
 class Cells:
     """The cells as IPython's namespace keeps them, the newest first; of a plain script, its file."""
 
@@ -209,38 +370,203 @@ class Cells:
         else:
             texts = [(file, "".join(linecache.getlines(file)))]
         self._cells = [(where, text, parsed(text)) for where, text in reversed(texts)]
+        self._namespace = namespace
+        self._compiled: dict[str, list[types.CodeType]] = {}
         # IPython keeps the flag for the cells that follow.
         self.annotations_unevaluated = any(future_imports(tree) for _, _, tree in self._cells)
 
     def definition(self, value: type | types.FunctionType) -> SourcePiece | None:
-        """The newest definition of a class or a function, with its decorators; None if there is none."""
-        code = getattr(inspect.unwrap(value), "__code__", None)
-        for where, text, tree in self._cells:
-            # Of two in one cell the last one counts; one at the top before one in a function.
-            spans = [
-                (node in tree.body, _first_line(node), node.end_lineno)
+        """The definition of this class or function, with its decorators; None if no cell made it."""
+        if isinstance(value, type):
+            found = self._class(value)
+        else:
+            found = self._function(inspect.unwrap(value).__code__)
+        return found.piece() if found is not None else None
+
+    def _function(self, code: types.CodeType) -> _Found | None:
+        """Where a function or a lambda was made: the newest source that compiles to its code."""
+        for where, text, tree in (*self._cells, *_file_of(code)):
+            if not any(same_code(each, code) for each in self._codes(text)):
+                continue
+            nodes = [
+                node
                 for node in ast.walk(tree)
-                if isinstance(node, _Definition) and node.name == value.__name__
-                # A function says on which line it begins, a class does not.
-                if code is None or code.co_firstlineno == _first_line(node)
+                if (isinstance(node, ast.Lambda) and code.co_name == "<lambda>")
+                or (isinstance(node, _Definition) and node.name == code.co_name)
+                if _first_line(node) == code.co_firstlineno
             ]
-            if spans:
-                _, first, last = max(spans)
-                lines = text.splitlines(keepends=True)[first - 1 : last]
-                return SourcePiece(textwrap.dedent("".join(lines)), where, first)
+            # Of two on one line it is not known which one it is.
+            if len(nodes) == 1:
+                return _Found(where, text, nodes[0])
         return None
 
-    def import_of(self, name: str) -> str | None:
-        """The newest import that binds this name; of a package, those of its modules, too."""
+    def _class(self, value: type) -> _Found | None:
+        """The newest definition of a class that has its methods; without any, the newest of its name."""
+        files = [_file_of(code) for code in map(_code_of, vars(value).values()) if code is not None]
+        texts = [*self._cells, *(text for file in files for text in file)]
+        best, most = None, -1
+        for where, text, tree in texts:
+            # Of two in one cell the last one counts; one at the top before one in a function.
+            nodes = [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ClassDef) and node.name == value.__name__
+            ]
+            for node in sorted(nodes, key=lambda n: (n in tree.body, n.lineno), reverse=True):
+                found = _Found(where, text, node)
+                count = sum(self._is_as_written(found, *item) for item in vars(value).items())
+                if count > most:
+                    best, most = found, count
+        own = f"{value.__qualname__}."
+        codes = [code for code in map(_code_of, vars(value).values()) if code is not None]
+        has_own = any(getattr(code, "co_qualname", "").startswith(own) for code in codes)
+        return None if has_own and most < 1 and not self._is_generated(codes) else best
+
+    def _is_generated(self, codes: Iterable[types.CodeType]) -> bool:
+        """Whether none of these was written in a cell or a file: a decorator made them, as of a dataclass."""
+        return not any(self._function(code) for code in codes)
+
+    def _is_as_written(self, found: _Found, name: str, attribute: object) -> bool:
+        """Whether an attribute of a class is the function that this definition gives this name."""
+        # A decorator of the method's own may have put another function around it.
+        code = _wrapped_by(attribute, name) or _code_of(attribute)
+        if code is None or not isinstance(found.node, ast.ClassDef):
+            return False
+        lines = range(found.node.lineno, (found.node.end_lineno or found.node.lineno) + 1)
+        is_named = code.co_name == name or name in _made_in(found.node).names
+        return (
+            is_named
+            and code.co_firstlineno in lines
+            and any(same_code(each, code) for each in self._codes(found.text))
+        )
+
+    def patches(self, owner: type) -> Iterator[SourcePiece | str]:
+        """What a class has that its definition does not give it: as source, or why it is not judged."""
+        found = self._class(owner)
+        assert found is not None and isinstance(found.node, ast.ClassDef)
+        written = _made_in(found.node)
+        for base in owner.__bases__:
+            now = self._namespace.get(base.__name__, base)
+            if base.__module__ == self._namespace.get("__name__") and now is not base:
+                yield (
+                    f"{owner.__name__} was made from an older {base.__name__} than the one that is judged: "
+                    "run its cell again."
+                )
+        for name, attribute in list(vars(owner).items()):
+            place = f"{owner.__name__}.{name}"
+            code = _code_of(attribute)
+            if code is None:
+                is_new = name not in written.names and not name.startswith("_")
+                if is_new and _is_plain(attribute, _DEEPEST_CONSTANT):
+                    yield SourcePiece(f"{place} = {_written(attribute)}", "a constant of a class")
+                elif is_new and not isinstance(attribute, type | types.GetSetDescriptorType):
+                    kind = clean(type(attribute).__name__, 60)
+                    yield _not_judged(place, f"it is a value of type {kind}")
+            elif not self._is_as_written(found, name, attribute):
+                made = self._function(code)
+                if made is not None and not code.co_freevars:
+                    yield self._patch(owner, name, attribute, made)
+                elif made is not None:
+                    yield _not_judged(place, "it keeps values of the function that made it")
+                elif name in written.names or not (
+                    name.startswith("__")
+                    or _is_of_library(code)
+                    or code.co_filename.startswith("<string>")
+                ):
+                    yield _not_judged(place, "the source that defines it was not found")
+        for name in written.methods - set(vars(owner)):
+            yield SourcePiece(f"del {owner.__name__}.{name}", "a cell")
+
+    def _patch(self, owner: type, name: str, attribute: object, made: _Found) -> SourcePiece:
+        """The source of a function, and the statement that puts it on a class."""
+        place, kind = f"{owner.__name__}.{name}", _KINDS.get(type(attribute), "")
+        if isinstance(made.node, ast.Lambda):
+            return SourcePiece(f"{place} = {kind}({made.source()})", made.where, made.node.lineno)
+        function = getattr(attribute, "__func__", None) or getattr(attribute, "fget", None)
+        function = function or attribute
+        wrapped = hasattr(function, "__wrapped__")
+        if wrapped and any(
+            isinstance(n, ast.Name) and n.id == owner.__name__
+            for decorator in made.node.decorator_list
+            for n in ast.walk(decorator)
+        ):
+            return made.piece()  # its decorators put it there
+        piece = made.piece(decorated=wrapped)
+        own, text = made.node.name, piece.text
+        other = self._namespace.get(own)
+        if not wrapped and callable(other) and other is not function:
+            # Another function has this name.
+            own = f"_{owner.__name__}_{name}"
+            text = re.sub(r"\bdef\s+\w+", f"def {own}", text, count=1)
+        return msgspec.structs.replace(piece, text=f"{text.rstrip()}\n{place} = {kind}({own})\n")
+
+    def bindings(self, name: str, value: Any) -> list[SourcePiece]:
+        """The source that makes what this name stands for, where it is no `def`; empty if it is not found."""
+        original = _wrapped_by(value, name)
+        made = self._function(original) if original is not None else None
+        before = [made.piece()] if made is not None else []
+        if made is not None and getattr(made.node, "decorator_list", None):
+            return before  # what its decorators made of it
+        for where, text, tree in self._cells:
+            for node in reversed(list(ast.walk(tree))):
+                if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+                    continue
+                if getattr(node.targets[0], "id", None) != name:
+                    continue
+                segment = ast.get_source_segment(text, node) or ""
+                piece = SourcePiece(textwrap.dedent(segment), where, node.lineno)
+                match node.value:
+                    case ast.Lambda():
+                        code = _code_of(value)
+                        found = self._function(code) if code and not code.co_freevars else None
+                        return [piece] if found is not None and found.text == text else []
+                    case ast.Call():
+                        uses = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
+                        # Of a function: another call is not made again here.
+                        made_of = [self._resolved(argument) for argument in node.value.args]
+                        is_made = before or (any(map(callable, made_of)) and name not in uses)
+                        return [*before, piece] if is_made else []
+                    case _:
+                        is_it = self._resolved(node.value) is value
+                        return [piece] if is_it else []
+        return []
+
+    def _resolved(self, node: ast.expr) -> Any:
+        """What a dotted name stands for now; the node itself where it is none."""
+        if isinstance(node, ast.Name):
+            return self._namespace.get(node.id, node)
+        if isinstance(node, ast.Attribute):
+            owner = self._resolved(node.value)
+            return inspect.getattr_static(owner, node.attr, node)
+        return node
+
+    def _codes(self, text: str) -> list[types.CodeType]:
+        """All functions, lambdas and class bodies that a source compiles to."""
+        if text not in self._compiled:
+            found: list[types.CodeType] = []
+            for future in (0, __future__.annotations.compiler_flag):
+                with contextlib.suppress(SyntaxError, ValueError):
+                    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | future
+                    waiting = [compile(text, "<cell>", "exec", flags, dont_inherit=True)]
+                    while waiting:
+                        code = waiting.pop()
+                        found.append(code)
+                        waiting += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+            self._compiled[text] = found
+        return self._compiled[text]
+
+    def import_of(self, name: str, value: Any) -> str | None:
+        """The newest import that gives this name this value; of a package, those of its modules, too."""
         of_package: set[str] = set()
         for node, alias in self._imports():
-            statement, module = ast.unparse(node), getattr(node, "module", "")
+            statement, module = ast.unparse(node), getattr(node, "module", None) or ""
             if isinstance(node, ast.Import) and alias.asname is None:
-                if alias.name.partition(".")[0] == name:
+                if alias.name.partition(".")[0] == name and sys.modules.get(name) is value:
                     of_package.add(statement)
             elif (alias.asname or alias.name) == name:
-                return statement
-            elif alias.name == "*" and hasattr(sys.modules.get(module), name):
+                if _same(_imported(module, alias.name), value):
+                    return statement
+            elif alias.name == "*" and _same(_imported(module, name), value):
                 return f"from {module} import {name}"
         return "\n".join(sorted(of_package)) or None
 
@@ -288,5 +614,6 @@ def blanked(text: str, nodes: Iterable[ast.stmt]) -> str:
     return "\n".join(lines)
 
 
-def _first_line(node: _Definition) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+def _first_line(node: ast.stmt | ast.expr) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])

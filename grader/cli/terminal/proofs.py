@@ -90,11 +90,17 @@ def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     """What each wrong answer keeps of the points, the least first, and how many lose too much."""
     for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
         mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
+        mark = "harsh" if wrong.is_harsh else mark
         line = clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.title}", 2000)
         yield from hang(console, "  ", line)
     if dear := sum(wrong.is_dear for wrong in proof.caught):
         count = counted(dear, "wrong answer")
         yield Text(f"  {count} lost more than a third for a mistake that is not marked as central.")
+    if harsh := sum(wrong.is_harsh for wrong in proof.caught):
+        count = counted(harsh, "central mistake")
+        yield Text(
+            f"  {count} left less than a quarter of the points: can fewer tests ask for the idea?"
+        )
 
 
 def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:

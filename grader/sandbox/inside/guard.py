@@ -272,7 +272,20 @@ def raised(error: BaseException, own_file: str) -> Raised:
         frames=own_frames(stack, own_file),
         # Its own only if the student's code was not in between: that may have called back.
         in_probe=probe is not None and not any(_is_own(file, own_file) for file in files[probe:]),
+        probe=_last_in_probe(error, own_file) if probe is not None else None,
     )
+
+
+def _last_in_probe(error: BaseException, own_file: str) -> tuple[str, int] | None:
+    """The probe and the line where an error was raised; None if a line of the student's is further in."""
+    place = None
+    for frame, line in itertools.islice(traceback.walk_tb(error.__traceback__), MAX_WALKED):
+        file = frame.f_code.co_filename
+        if file == PROBE_FILE:
+            place = str(frame.f_globals.get("__name__"))[:MAX_TEXT], line
+        elif _is_own(file, own_file):
+            place = None
+    return place
 
 
 def own_frames(stack: Sequence[Line], own_file: str) -> tuple[tuple[int, str], ...]:

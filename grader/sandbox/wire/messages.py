@@ -144,13 +144,18 @@ class Built(msgspec.Struct, frozen=True, tag="built"):
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
-    """A call raised: the type, the names of its bases, and the lines of the student's own file."""
+    """A call raised: the type, the names of its bases, and the lines of the student's own file.
+
+    It is `in_probe` where the student's code was not in between. `probe` is the module and the line of a probe
+    that come after the last line of the student's.
+    """
 
     type_name: str
     ancestry: tuple[str, ...]
     text: str
     frames: tuple[tuple[int, str], ...]
     in_probe: bool = False
+    probe: tuple[str, int] | None = None
 
 
 class Returned(msgspec.Struct, frozen=True, tag="returned"):

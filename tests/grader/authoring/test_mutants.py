@@ -135,11 +135,17 @@ def test_line_ends_of_another_system_make_the_same_mutant(
     ("text", "complaint"),
     [
         ("[wrong\n", ", line 1."),
-        ("wrong = {}\nright = []\n", "Object contains unknown field `right`, line 2."),
+        (
+            "wrong = {}\nright = []\n",
+            "there is no key `right`, line 2. There are: base, equivalent, wrong.",
+        ),
         ("base = 1\nwrong = {}\n", "Expected `str`, got `int` (`base`), line 1."),
         ("base = 'solutions/text/word_count.py'\n", "Object missing required field `wrong`."),
         (ENTRY.format(id="Bias", change='[["a", "b"]]'), "matching regex '^[a-z][a-z0-9_]*$'."),
-        (ENTRY.format(id="a", change='[["a", "b"]]') + "line = 3\n", "unknown field `line`."),
+        (
+            ENTRY.format(id="a", change='[["a", "b"]]') + "line = 3\n",
+            "there is no key `line`. There are: base, central, change, mistake, says, told.",
+        ),
         (ENTRY.format(id="a", change='[["", "b"]]'), "length >= 1 - at `$.change[0][0]`."),
         (
             ENTRY.format(id="a", change='[["a", "b"]]'),

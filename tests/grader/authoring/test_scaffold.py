@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 
+DEVICES = ("con", "prn", "aux", "nul", "com1", "com9", "lpt1", "lpt9")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
@@ -48,8 +51,8 @@ def test_a_new_course_proves_itself_and_so_does_a_further_exercise(tmp_path: Pat
     assert [drift(course, each) for each in course.exercises] == [[], []]
     proofs = list(verify(course, course.exercises, seeds=2))
     assert [(p.exercise, p.right, p.wrong, p.tests, p.complaints) for p in proofs] == [
-        ("scaling", 2, 2, 3, ()),
-        ("rotary", 2, 2, 3, ()),
+        ("scaling", 2, 5, 6, ()),
+        ("rotary", 2, 5, 6, ()),
     ]
 
 
@@ -77,6 +80,11 @@ def test_the_manifest_is_appended_to(folder: Path, end: str, line_end: str) -> N
         ("x" * 61, None, None, "at most 60"),
         ("json", None, None, "Python would import the student's file for its own"),
         ("torch", None, None, "Call it torch_exercise"),
+        *((name, None, None, "Windows has a device of this name") for name in DEVICES),
+        ("conftest", None, None, "pytest runs a file of this name before any test"),
+        ("test", None, None, "`tests` is the folder of the suites"),
+        ("tests", None, None, "`tests` is the folder of the suites"),
+        ("scaling", "nul", None, "'nul' cannot be the name of a chapter: Windows has a device"),
         ("lambda", None, None, "Python would import"),
         ("greeting", None, None, "has an exercise 'greeting'; an id is unique"),
         ("further", "a/b", None, "'a/b' cannot be the name of a chapter"),

@@ -246,14 +246,22 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
         "lost": f"its base 'tests/right/text/word_count/none.py' {stranger}",
         "strange": f"its base 'tests/wrong/text/word_count/characters.py' {stranger}",
         "characters": "another wrong answer has this id",
-        "misspelled": "Object contains unknown field `changes`",
+        "misspelled": "there is no key `changes`. Did you mean 'change'?",
         "half": "Expected `array` of length 2, got 1 - at `$.change[0]`",
         "still": "Expected `array` of length >= 1 - at `$.change`",
     }
     assert verified(grade, clone) == [
-        f"tests/wrong/text/word_count.toml: {id_}: {complaint}."
+        f"tests/wrong/text/word_count.toml: {id_}: {complaint}{'' if complaint[-1] == '?' else '.'}"
         for id_, complaint in complaints.items()
     ]
+
+
+@pytest.mark.parametrize("file", ["word_count.toml", "word_count.caught.toml"])
+def test_a_slip_in_the_syntax_is_one_complaint(grade: Grade, clone: Path, file: str) -> None:
+    path = clone / "tests/wrong/text" / file
+    path.write_text(f"{path.read_text('utf-8')}\nlast = = 1\n", encoding="utf-8")
+    (complaint,) = verified(grade, clone)
+    assert complaint.startswith(f"tests/wrong/text/{file}: Invalid value, line ")
 
 
 def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> None:

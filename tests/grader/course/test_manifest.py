@@ -40,7 +40,11 @@ def fault(manifest: Path, old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("\npoints =", "\npoint =", "unknown field `point` (exercise 'running_mean')"),
+        (
+            "\npoints =",
+            "\npoint =",
+            "no key `point` (exercise 'running_mean'). Did you mean 'points'",
+        ),
         ("\npoints =", "\npoints = -1 #", "> 0.0 (`points` of the exercise 'running_mean')"),
         ('id = "running_mean"', 'id = "running-mean"', "(`id` of the exercise 'running-mean')"),
         ('id = "running_mean"', 'id = "running-mean"', "Expected a small letter, then small"),
@@ -49,7 +53,13 @@ def fault(manifest: Path, old: str, new: str) -> str:
         ('\npreload = ["numpy"]', "\npreload = [3]", "(`preload[0]` of the exercise"),
         ("\npoints =", "\npoints = = ", "Invalid value. Compare"),
         ('id = "running_mean"', 'id = "greeting"', "id 'greeting' is used 2 times"),
-        ('id = "running_mean"', 'id = "random"', "'random' is a name of Python's own"),
+        ('id = "running_mean"', 'id = "random"', "'random' cannot be used: Python would import"),
+        (
+            'id = "running_mean"',
+            'id = "con"',
+            "'con' cannot be used: Windows has a device of this name",
+        ),
+        ('id = "running_mean"', 'id = "conftest"', "pytest runs a file of this name before any"),
         ("format_version = 1", "format_version = 9", "this grader reads 1"),
     ],
 )

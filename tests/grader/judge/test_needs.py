@@ -92,7 +92,11 @@ def test_what_is_wrong_with_a_need(write_course: Callable[..., Course], tmp_path
         ("share = 'two'", "share = 'three'", "which is none of its shares"),
         ("one = 3, two = 1", "two = 1", "for all of its shares"),
         ("['no_such_package']", "[]", "Expected `array` of length >= 1"),
-        ("share = 'two'", "share = 'two', version = '1'", "unknown field `version`"),
+        (
+            "share = 'two'",
+            "share = 'two', version = '1'",
+            "no key `version`.*There are: extra, packages, share",
+        ),
         ("['no_such_package']", "['onnx.reference']", "a small letter"),
     ):
         with pytest.raises(CourseError, match=complaint):

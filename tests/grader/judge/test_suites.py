@@ -71,8 +71,23 @@ def test_edited_suite_is_read_again(judged: JudgeSource) -> None:
 
 
 def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSource) -> None:
-    with pytest.raises(JudgeError, match=r"(?s)could not run the suites of 'task'.*nowhere_at_all"):
-        judged(RIGHT, "import nowhere_at_all\n" + SUITE)
+    for slip, told in (
+        (
+            "import nowhere_at_all",
+            "No module named 'nowhere_at_all'. A suite may import torch, pytest",
+        ),
+        ("from probe_task import x", "what runs beside the student's code into probe_task.py."),
+        ("from grader.judge.checks import assert_eqal", "Did you mean 'assert_equal'"),
+        ("X = pytset.mark", "NameError: name 'pytset' is not defined."),
+        ("X = 1 / 0", "ZeroDivisionError: division by zero."),
+    ):
+        with pytest.raises(JudgeError) as raised:
+            judged(RIGHT, f"{slip}\n{SUITE}")
+        (line,) = str(raised.value).splitlines()
+        assert line.startswith(
+            "The suite tests/hidden/one/test_task.py cannot be imported: line 3: "
+        )
+        assert told in line
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
 

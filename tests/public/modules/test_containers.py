@@ -15,7 +15,7 @@ from grader.judge.student import Student
     "self.layers = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for [2, 3, 1]."
 )
 def test_example_mlp(student: Student) -> None:
-    """MLP([2, 3, 1]) has the parameters of two Linears, and a ReLU between them alone."""
+    """MLP([2, 3, 1]) has the parameters of two Linears, and a ReLU only between them."""
     layer = student.module("MLP", [2, 3, 1])
     right = {"layers.0.weight": [3, 2], "layers.0.bias": [3]}
     right |= {"layers.2.weight": [1, 3], "layers.2.bias": [1]}
@@ -34,12 +34,16 @@ def test_example_mlp(student: Student) -> None:
     tensors = dict(zip(right, laws.check_parameters(layer, right), strict=True))
     with torch.no_grad():
         tensors["layers.0.weight"].copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
-        tensors["layers.2.weight"].copy_(torch.tensor([[1.0, 2.0, -1.0]]))
+        tensors["layers.2.weight"].copy_(torch.tensor([[1.0, 2.0, -2.0]]))
         tensors["layers.0.bias"].zero_()
         tensors["layers.2.bias"].zero_()
-    # The hidden layer is [3, -4, -1], and [3, 0, 0] behind the ReLU.
-    mistakes = {"There is no ReLU between the Linears.": torch.tensor([[-4.0]])}
-    assert_close(layer(torch.tensor([[3.0, -4.0]])), torch.tensor([[3.0]]), mistakes=mistakes)
+    # The hidden layer is [3, -4, -1] and [1, 0, 1], and [3, 0, 0] and [1, 0, 1] behind the ReLU.
+    mistakes = {
+        "There is no ReLU between the Linears.": torch.tensor([[-3.0], [-1.0]]),
+        "A ReLU comes after the last Linear, too.": torch.tensor([[3.0], [0.0]]),
+    }
+    x = torch.tensor([[3.0, -4.0], [1.0, 0.0]])
+    assert_close(layer(x), torch.tensor([[3.0], [-1.0]]), mistakes=mistakes)
 
 
 @pytest.mark.place("MLP.__init__")

@@ -1,0 +1,31 @@
+"""Names that no exercise, chapter or assignment may have: a system, Python or pytest has taken them."""
+
+from __future__ import annotations
+
+import keyword
+import sys
+
+# The names of devices: Windows opens the device, whatever folder and ending are named with it.
+_DEVICES = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)))
+)
+# The file of an exercise is imported under its id; these are imported beside it.
+_IMPORTED = frozenset(("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch"))
+
+
+def why_no_folder(name: str) -> str:
+    """Why no chapter or assignment may have this name; empty if one may."""
+    if name in _DEVICES:
+        return "Windows has a device of this name, and can make no file or folder of it"
+    return ""
+
+
+def why_no_exercise(name: str) -> str:
+    """Why no exercise may have this id; empty if one may."""
+    if name in sys.stdlib_module_names or keyword.iskeyword(name) or name in _IMPORTED:
+        return "Python would import the student's file for its own"
+    if name == "conftest":
+        return "pytest runs a file of this name before any test"
+    if name in ("test", "tests"):
+        return "Python has a package `test`, and `tests` is the folder of the suites"
+    return why_no_folder(name)
