@@ -253,7 +253,7 @@ def words_of(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def ended() -> Entry:
-    """Exercises of every chapter of the shipped course: no value is right, and every hidden test is dropped by a person."""
+    """Exercises of the shipped course of which no value is right, and every hidden test is dropped."""
     course, exercises = load_course(SHIPPED), []
     for each in course.exercises[::3]:
         tests = weighed(each, suite.tests_of(course, each, tuple(Visibility)))
