@@ -42,7 +42,7 @@ from grader.course.manifest import (
     seal,
 )
 from grader.errors import CourseError, GraderError
-from grader.results import Visibility
+from grader.results import EXTRA_CREDIT, Visibility
 from grader.submissions.source import is_untouched
 
 LISTING = ".release.json"
@@ -315,7 +315,7 @@ _GREEN = "The check is green once everything was judged, whatever the points are
 def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> str:
     """The page with which students begin."""
     rows = [
-        f"| `{e.file}` | {e.points:g} | {e.minutes} minutes | {_cell(e.title)} |"
+        f"| `{e.file}` | {e.points:g}{_extra(course, e)} | {e.minutes} minutes | {_cell(e.title)} |"
         for e in course.exercises
     ]
     return fill(
@@ -328,6 +328,11 @@ def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> 
         check=f"The check is red below {fail_under:g} % of the points." if fail_under else _GREEN,
         exercises="\n".join(rows),
     )
+
+
+def _extra(course: Course, exercise: Exercise) -> str:
+    """What marks the points of an exercise that full marks do not need."""
+    return f", {EXTRA_CREDIT}" if exercise.id in course.extra_credit else ""
 
 
 def _due(course: Course) -> str:

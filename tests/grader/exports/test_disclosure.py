@@ -298,6 +298,15 @@ def test_with_nothing_no_text_tells_of_a_single_hidden_test(name: str, ended: En
         assert [text for text in secret if text in told], "nothing of this format could be seen"
 
 
+@pytest.mark.parametrize("name", [n for n in STUDENTS if n not in ("annotations", "junit")])
+def test_a_student_reads_what_is_for_extra_credit(name: str) -> None:
+    extra = exercise(checked(title="More"), name="gelu", extra_credit=True)
+    of = entry(exercise(checked()), extra)
+    assert "extra credit" in "\n".join(texts(name, of))
+    plain = msgspec.structs.replace(extra, extra_credit=False)
+    assert "extra credit" not in "\n".join(texts(name, entry(exercise(checked()), plain)))
+
+
 def test_a_title_that_is_also_public_is_not_taken_away() -> None:
     twin = hidden("test_open", Outcome.FAILED, "x", title="The title of test_open")
     other = hidden("test_other", Outcome.FAILED, "x", title="Shapes")

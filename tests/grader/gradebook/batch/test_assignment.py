@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from grader.authoring.release import Tier, _readme
 from grader.cli import main
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook
@@ -311,6 +312,33 @@ def test_extra_credit_is_extra_in_every_command(course: Path) -> None:
         assert batch.returncode == 0, batch.stderr
         csv = grade(course, "export", results, "--assignment", "week1", "--format", "csv").stdout
         assert f",{needed:g},{needed:g}," in csv.splitlines()[1], csv
+
+
+def test_whatever_a_student_reads_marks_an_exercise_for_extra_credit(
+    course: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    extra_credit(course)
+    answers = course.parent / "class" / "ada"
+    for command in (
+        ("run", "--submission", answers, "--assignment", "week1"),
+        ("list",),
+        ("explain", "greeting"),
+        ("explain", "text"),
+    ):
+        done = invoke(*command)
+        assert done.exit_code == 0, done.output
+        (line,) = [line for line in done.stdout.splitlines() if "extra credit" in line][:1]
+        assert "word_count" not in line, command
+    assert "extra credit" not in invoke("explain", "word_count").stdout
+    results = tmp_path / "results"
+    assert invoke("batch", course.parent / "class", "-o", results, "--assignment", "week1")
+    assert invoke("report", results, "-o", tmp_path / "report").exit_code == 0
+    for page in ("students/ada.html", "staff/students/ada.html"):
+        assert (tmp_path / "report" / page).read_text("utf-8").count("extra credit") == 1
+    released = _readme(load_course(course), Tier.PUBLIC, "lab-bench", 0)
+    assert [line for line in released.splitlines() if "extra credit" in line] == [
+        line for line in released.splitlines() if "text/greeting.py" in line
+    ]
 
 
 def test_what_is_for_extra_credit_is_out_of_no_points_at_gradescope(course: Path) -> None:
