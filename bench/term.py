@@ -103,7 +103,7 @@ def write_results(folder: Path, course: Course, students: int, seed: int) -> Non
     names = [f"student{number:03}" for number in range(students)]
     with Keeper.open(folder) as keeper:
         keeper.assign(course)
-        keeper.begin(course, blank, policy_of(course, ""))
+        keeper.begin(course, blank, policy_of(course))
         attempts = []
         with keeper.transaction():
             for place, name in enumerate(names):

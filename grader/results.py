@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 SCHEMA_VERSION = 1
+# What students read beside an exercise that full marks do not need.
+EXTRA_CREDIT = "extra credit"
 
 
 class Visibility(enum.Enum):

@@ -5,5 +5,5 @@ solution makes, and finds what no longer agrees. `verify` proves the suites by r
 (`grader.course.mutants`); `mutation` finds mechanical changes of a solution that no test sees, and `forgeries`
 says what forged replies earn. `release` hands a course out to students, `gradescope_package` to platforms that
 run a grader, with what tests saw of wrong answers (`observations`); `part` cuts out the exercises of an
-assignment for both.
+assignment for both, and `trial` grades stubs and solutions by what is about to go out.
 """

@@ -23,7 +23,8 @@ import msgspec
 import grader
 from grader.authoring.observations import observations
 from grader.authoring.part import extra_credit_file, extracted, is_whole
-from grader.course.manifest import MANIFEST, Course
+from grader.authoring.trial import try_out
+from grader.course.manifest import MANIFEST, Course, load_course
 from grader.course.pack import write_pack, write_zip
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
@@ -54,9 +55,11 @@ def write_gradescope(
 ) -> tuple[str, ...]:
     """Write a Gradescope autograder for the exercises of the course and return the names of its files.
 
-    Wrong answers are judged for it (`observations`); `done` is called with each exercise as that begins.
+    Wrong answers are judged for it (`observations`); `done` is called with each exercise as that begins. Stubs
+    and solutions are graded by the package before it is written.
 
-    Raises CourseError if the course has no hidden suite: a release for students is no course to grade by.
+    Raises CourseError if that fails, or if the course has no hidden suite: a release for students is no course
+    to grade by.
     """
     if not any(Visibility.HIDDEN in course.suites(exercise) for exercise in course.exercises):
         raise CourseError(
@@ -71,7 +74,7 @@ def write_gradescope(
             REQUIRE_ISOLATION=shlex.quote(options.require_isolation),
             SEED=str(options.seed),
         ),
-        "course.pack": _pack(course, dict(observed)),
+        "course.pack": _pack(course, dict(observed), options.seed),
         "constraints.txt": "".join(f"{line}\n" for line in installed_versions()).encode(),
         **dict([wheel()]),
     }
@@ -89,22 +92,24 @@ def _script(name: str, **values: str) -> bytes:
     return text.encode()
 
 
-def _pack(course: Course, observed: Mapping[str, bytes]) -> bytes:
-    """A pack of the manifest, stubs and suites: no solution goes where strangers' code runs.
+def _pack(course: Course, observed: Mapping[str, bytes], seed: int) -> bytes:
+    """A pack of the manifest, stubs and suites, tried out: no solution goes where strangers' code runs.
 
     What was observed of wrong answers goes with them, to name mistakes.
     """
     files, extra = course.judged_files(), extra_credit_file(course)
     with contextlib.ExitStack() as stack:
+        part = course
         if not is_whole(course):
-            course = stack.enter_context(
+            part = stack.enter_context(
                 extracted(msgspec.structs.replace(course, assignments=()), files)
             )
-            files = course.judged_files()
+            files = part.judged_files()
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         pack = Path(folder) / "course.pack"
-        manifest = course.name_of(course.folder / MANIFEST)
-        write_pack(pack, course.info(), manifest, {**files, **extra, **observed})
+        manifest = part.name_of(part.folder / MANIFEST)
+        write_pack(pack, part.info(), manifest, {**files, **extra, **observed})
+        try_out(load_course(pack), course, seed=seed)
         return pack.read_bytes()
 
 

@@ -58,21 +58,19 @@ def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
 
 
 def extra_credit_file(course: Course) -> dict[str, bytes]:
-    """The file of assignments with what is for extra credit alone, by name; nothing where nothing is.
+    """A file of assignments, by name, that says what of the course is for extra credit; none if nothing is.
 
-    It goes where strangers' code runs: it has no seed and no rule.
+    It goes where strangers' code runs: it has no seed and no rule, and one assignment with the exercises of the
+    course alone. If all of them are for extra credit, they are what full marks need there.
     """
-    tables = [
-        {
-            "id": assignment.id,
-            "title": assignment.title,
-            "exercises": list(assignment.exercises),
-            "extra_credit": list(assignment.extra_credit),
-        }
-        for assignment in course.assignments
-        if assignment.extra_credit
-    ]
-    return {f"exercises/{FILE}": written({"assignment": tables}).encode()} if tables else {}
+    ids = [exercise.id for exercise in course.exercises]
+    extra = [id_ for id_ in ids if id_ in course.extra_credit]
+    if not extra or extra == ids:
+        return {}
+    # An id and a title that name nothing else in the course.
+    first = next(a for a in course.assignments if a.extra_credit)
+    table = {"id": first.id, "title": first.title, "exercises": ids, "extra_credit": extra}
+    return {f"exercises/{FILE}": written({"assignment": [table]}).encode()}
 
 
 def is_whole(course: Course) -> bool:

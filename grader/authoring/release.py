@@ -16,12 +16,13 @@ releases of others.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ from grader.authoring.gradescope_package import installed_versions, wheel
 from grader.authoring.observations import observations
 from grader.authoring.part import released_manifests
 from grader.authoring.scaffold import fill
+from grader.authoring.trial import try_out
 from grader.course.digest import exercise_digest
 from grader.course.manifest import (
     MANIFEST,
@@ -40,7 +42,7 @@ from grader.course.manifest import (
     seal,
 )
 from grader.errors import CourseError, GraderError
-from grader.results import Visibility
+from grader.results import EXTRA_CREDIT, Visibility
 from grader.submissions.source import is_untouched
 
 LISTING = ".release.json"
@@ -78,6 +80,7 @@ def release(
     action: str = "",
     fail_under: float = 0,
     force: bool = False,
+    trial: bool = False,
     observe: bool = False,
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
@@ -96,13 +99,14 @@ def release(
         fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
             once everything was judged.
         force: replace an earlier release.
+        trial: grade the stubs and the solutions by the release before it is written.
         observe: run the wrong answers in the suites that go out, so that mistakes get their names from what
             these saw (see `observations`): a minute or more for a large course.
         jobs: so many judges run them.
         done: called with each exercise's id as its wrong answers are run.
 
     Raises:
-        CourseError: the course cannot be handed out as it is.
+        CourseError: the course cannot be handed out as it is, or its trial fails.
         GraderError: something is in the way in the folder.
     """
     contents = {} if requirement else dict([wheel()])
@@ -111,8 +115,11 @@ def release(
     listing_name = listing_of(course)
     before = _before(folder, listing_name, force=force)
     ours = before.keys() | {n for path in _listings(folder) for n in _listed(path, folder)}
-    if observe:
-        contents |= _observations(course, suites, contents, jobs, done)
+    with _laid_out(contents) as released:
+        if trial:
+            try_out(released, course)
+        if observe:
+            contents |= _observations(course, suites, released, jobs, done)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
     contents[listing_name] = listing
@@ -131,7 +138,6 @@ def release(
     except OSError as error:
         where = error.filename or folder
         raise GraderError(f"{where} cannot be written: {error.strerror}.") from error
-    load_course(folder / "exercises" / "course.toml")
     return Released(tuple(sorted(contents)), removed)
 
 
@@ -239,28 +245,32 @@ def _contents(
     return contents
 
 
+@contextlib.contextmanager
+def _laid_out(contents: Mapping[str, bytes]) -> Iterator[Course]:
+    """The course of a release, from these files of it in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in contents.items():
+            if name.startswith(("exercises/", "tests/")):
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        yield load_course(Path(folder, "exercises", MANIFEST))
+
+
 def _observations(
     course: Course,
     tier: Tier,
-    contents: Mapping[str, bytes],
+    released: Course,
     jobs: int,
     done: Callable[[str], object],
 ) -> dict[str, bytes]:
     """What the suites that go out see of the course's wrong answers, by which mistakes get their names."""
-    suites = tuple(Visibility) if tier is Tier.ALL else (Visibility.PUBLIC,)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in contents:
-            if name.startswith(("exercises/", "tests/")):
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(contents[name])
-        released = load_course(Path(folder, "exercises", MANIFEST))
-        digests = {e.id: exercise_digest(released, e) for e in released.exercises}
+    digests = {e.id: exercise_digest(released, e) for e in released.exercises}
     return dict(
         observations(
             course,
             course.exercises,
-            suites=suites,
+            suites=tuple(Visibility) if tier is Tier.ALL else (Visibility.PUBLIC,),
             digest=lambda exercise: digests[exercise.id],
             jobs=jobs,
             done=done,
@@ -305,7 +315,7 @@ _GREEN = "The check is green once everything was judged, whatever the points are
 def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> str:
     """The page with which students begin."""
     rows = [
-        f"| `{e.file}` | {e.points:g} | {e.minutes} minutes | {_cell(e.title)} |"
+        f"| `{e.file}` | {e.points:g}{_extra(course, e)} | {e.minutes} minutes | {_cell(e.title)} |"
         for e in course.exercises
     ]
     return fill(
@@ -318,6 +328,11 @@ def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> 
         check=f"The check is red below {fail_under:g} % of the points." if fail_under else _GREEN,
         exercises="\n".join(rows),
     )
+
+
+def _extra(course: Course, exercise: Exercise) -> str:
+    """What marks the points of an exercise that full marks do not need."""
+    return f", {EXTRA_CREDIT}" if exercise.id in course.extra_credit else ""
 
 
 def _due(course: Course) -> str:

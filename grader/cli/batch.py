@@ -33,7 +33,8 @@ from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
 from grader.gradebook.intake import refuse_two_ids
 from grader.gradebook.policy_file import (
-    policy_from,
+    NamedPolicy,
+    name_policy,
     policy_of,
     read_policy,
     refuse_strangers,
@@ -143,11 +144,13 @@ def batch(
 
     roster = read_roster(roster_file) if roster_file is not None else None
     # The policy by which the class is going to be counted has the time zone of the times.
+    named: NamedPolicy | None = None
     if policy_file is not None:
-        _, policy = policy_from(policy_file, whole.chapter_of)
+        named, counted_by = name_policy(policy_file, course, whole.chapter_of)
     else:
-        beside = policy_of(course, memory.policy_file)
-        policy = read_policy(memory.policy if beside is None else beside)
+        beside = policy_of(course, memory.named_policy)
+        counted_by = memory.policy if beside is None else beside
+    policy = read_policy(counted_by)
     times = read_times(given_times, policy.zone) if given_times is not None else None
     files = [roster_file, policy_file, results, *([Path(given_times)] if given_times else [])]
     given = [path for path in files if path is not None]
@@ -179,9 +182,8 @@ def batch(
     ):
         if exercises or assignment is not None:
             keeper.assign(course)
-        if policy_file is not None:
-            text = policy_file.read_text(encoding="utf-8-sig")
-            keeper.set_policy(text, str(policy_file.resolve()))
+        if named is not None:
+            keeper.set_policy(counted_by, named)
         summary = grade_class(
             download, keeper, course, pool, grading, all_attempts=all_attempts, progress=display
         )
@@ -202,7 +204,7 @@ class Memory(NamedTuple):
     exercises: tuple[str, ...] = ()
     students: tuple[StudentInfo, ...] = ()
     policy: str = ""
-    policy_file: str = ""
+    named_policy: NamedPolicy | None = None
     seeds: tuple[int, ...] = ()
 
 
@@ -215,7 +217,7 @@ def remembered(results: Path) -> Memory:
             book.assigned,
             tuple(book.students()),
             book.fact("policy"),
-            book.fact("policy_file"),
+            book.named_policy,
             book.store.seeds(),
         )
     return Memory(results)

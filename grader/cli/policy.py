@@ -11,8 +11,21 @@ from grader.cli.border import Command, tell, tell_unfinished
 from grader.cli.results import find_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
+from grader.course.manifest import MANIFEST, Course
 from grader.gradebook import Gradebook, Keeper
-from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
+from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.policy_file import (
+    NamedPolicy,
+    PolicyError,
+    name_policy,
+    policy_from,
+    policy_of,
+    unknown_students,
+)
+
+_NO_POLICY = (
+    "There is no policy: of each exercise the newest attempt counts, with all of its points."
+)
 
 
 @click.command(cls=Command)
@@ -26,6 +39,11 @@ from grader.gradebook.policy_file import PolicyError, policy_from, unknown_stude
     help="Count by this policy from now on. An empty file has no rules.",
 )
 @click.option(
+    "--reset",
+    is_flag=True,
+    help="Count by the policy of the course again, in the place of a file that was named.",
+)
+@click.option(
     "--explain",
     "student",
     metavar="STUDENT",
@@ -33,35 +51,43 @@ from grader.gradebook.policy_file import PolicyError, policy_from, unknown_stude
 )
 @click.option("--toml", is_flag=True, help="Print the policy as it was written.")
 @shared.assignment_of_results_option
+@shared.course_option
 def policy(
     results: Path,
     exercises: tuple[str, ...],
     file: Path | None,
+    reset: bool,
     student: str | None,
     toml: bool,
     assignment: str | None,
+    course_path: Path,
 ) -> None:
     """Show by which policy the attempts of a class count, or set another one.
 
     RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read a policy.toml
-    that stands beside course.toml; with --file it is that file instead, until another one is named.
-    docs/instructors.md has every key. No file is judged again by it: the points follow at once.
+    that stands beside course.toml; with --file it is that file instead, until another one is named or --reset
+    goes back to the course's. Of an assignment both count with what assignments.toml says of it, so that these
+    two options need the course. docs/instructors.md has every key. No file is judged again: the points follow
+    at once.
 
     \b
     Examples:
       grade policy results
       grade policy results --file week1.toml
+      grade policy results --reset
       grade policy results --explain zoe
       grade policy results strides --explain zoe
     """
-    if sum((file is not None, student is not None, toml)) > 1:
-        raise click.UsageError("Only one of --file, --explain and --toml at a time.")
+    if sum((file is not None, reset, student is not None, toml)) > 1:
+        raise click.UsageError("Only one of --file, --reset, --explain and --toml at a time.")
     if exercises and student is None:
         raise click.UsageError("EXERCISE is for --explain STUDENT.")
-    if file is not None and assignment is not None:
-        raise click.UsageError("--file is for all exercises of RESULTS: leave --assignment out.")
-    if file is not None:
-        _set(results, file)
+    sets = file is not None or reset
+    if sets and assignment is not None:
+        option = "--reset" if reset else "--file"
+        raise click.UsageError(f"{option} is for all exercises of RESULTS: leave --assignment out.")
+    if sets:
+        _set(results, course_path, file)
     elif student is not None:
         _explain(results, student, exercises, assignment)
     else:
@@ -77,35 +103,59 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
         click.echo(text, nl=not text.endswith("\n"))
         return
     if not text.strip():
-        click.echo(
-            "There is no policy: of each exercise the newest attempt counts, with all of its points. "
-            "--file names one; docs/instructors.md says what it may have."
-        )
+        click.echo(f"{_NO_POLICY} --file names one; docs/instructors.md says what it may have.")
         return
     show_policy(open_console(), rules, names)
     if file:
-        tell(f"From {file}, as --file or `grade batch --policy` named it.")
+        tell(
+            f"From {file}, as --file or `grade batch --policy` named it; --reset goes back to the course's."
+        )
     for note in unknown_students(rules, students):
         tell(note)
 
 
-def _set(results: Path, file: Path) -> None:
-    """Count by the policy of a file from now on, and print whose points that changes."""
+def _set(results: Path, course_path: Path, file: Path | None) -> None:
+    """Count by the policy of a file from now on, or by the course's; print whose points that changes."""
     with Gradebook.open(results) as book:
-        chapters, students = book.chapters, book.students()
-    text, rules = policy_from(file, chapters)
-    for complaint in unknown_students(rules, students):
-        raise PolicyError(f"{file}: {complaint}")
+        chapters, students, assignment = book.chapters, book.students(), book.fact("assignment")
+        course = _course_of(book, course_path) if file is None or assignment else None
+    named: NamedPolicy | None = None
+    if file is None:
+        assert course is not None, "it was opened above"
+        text = policy_of(course) or ""
+    elif course is not None:
+        whole = shared.open_course(course_path)
+        named, text = name_policy(file, course, whole.chapter_of)
+    else:
+        text, rules = policy_from(file, chapters)
+        named = NamedPolicy(str(file.resolve()), text)
+        # The file beside a course may name students whom this gradebook lacks, as a grading takes it.
+        for complaint in (
+            () if file.with_name(MANIFEST).is_file() else unknown_students(rules, students)
+        ):
+            raise PolicyError(f"{file}: {complaint}")
     console = open_console()
     with Keeper.open(results) as keeper:
         book = keeper.book
         before, names = points_of(book.entries()), book.names()
-        keeper.set_policy(text, str(file.resolve()))
-        show_policy(console, book.policy, list(chapters))
+        keeper.set_policy(text, named)
+        if text:
+            show_policy(console, book.policy, list(chapters))
+        else:
+            click.echo(_NO_POLICY)
         effect = show_effect(console, before, points_of(book.entries()), names)
         tell_unfinished(book)
+        for note in unknown_students(book.policy, students):
+            tell(note)
     if effect.waiting:
         tell("What may count by this policy and was never judged, `grade regrade` judges.")
+
+
+def _course_of(book: Gradebook, course_path: Path) -> Course:
+    """The course of a gradebook, of its assignment if it has one, whose rules count with those of a file."""
+    course = shared.open_course(course_path, book.fact("assignment") or None)
+    refuse_other_course(book, course)
+    return course
 
 
 def _explain(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import click
 from grader.cli import options as shared
 from grader.cli.author import own_course, shell_path
 from grader.cli.border import Command
+from grader.course.manifest import Course
 
 
 @click.command(cls=Command)
@@ -68,7 +70,8 @@ def release(
 
     Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
     comments of the manifest. With --mistakes what public tests see of wrong answers goes out as data, so that
-    mistakes have names there. The same course makes the same release. Students are told "public tests
+    mistakes have names there. The same course makes the same release. Its public tests grade the stubs and the
+    solutions before anything is written. Students are told "public tests
     passed", never "done", since tests that they do not have decide about marks.
 
     With --assignment it holds the exercises of that assignment alone. Unpacked over the release of an earlier
@@ -103,6 +106,7 @@ def release(
             action=action,
             fail_under=fail_under,
             force=force,
+            trial=True,
             observe=mistakes,
             jobs=os.cpu_count() or 1,
             done=lambda _: bar.advance(),
@@ -132,7 +136,7 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     """Write what graders get: one archive with all of the course, hidden suites and solutions too.
 
     Commands take it as it is: `grade run --course course.pack --submission alice/`. The same course
-    makes the same bytes.
+    makes the same bytes. The pack grades the stubs and the solutions before it is written.
 
     \b
     Examples:
@@ -141,7 +145,8 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     """
     course = own_course(course_path, assignment)
     from grader.authoring.part import extracted
-    from grader.course.manifest import MANIFEST
+    from grader.authoring.trial import try_out
+    from grader.course.manifest import MANIFEST, load_course
     from grader.course.pack import write_pack
 
     with contextlib.ExitStack() as stack:
@@ -149,7 +154,11 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
         if course.assignments:
             part = stack.enter_context(extracted(course, course.files()))
         info, files = part.info(), part.files()
-        digest = write_pack(output, info, part.name_of(part.folder / MANIFEST), files)
+        manifest = part.name_of(part.folder / MANIFEST)
+        draft = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "course.pack"
+        write_pack(draft, info, manifest, files)
+        try_out(load_course(draft), course, seed=_seed_of(course))
+        digest = write_pack(output, info, manifest, files)
     click.echo(f"{shell_path(output)}: {course.title}, {len(files)} files.")
     click.echo(f"course {info.digest}")
     click.echo(f"sha256 {digest}")
@@ -204,7 +213,8 @@ def package(
 
     The zip holds this grader, the versions of what it needs, and the course without its
     solutions and wrong answers; how each wrong answer fails goes with it, so that mistakes have names there.
-    With --assignment it judges with the assignment's seed. Keep it as you keep the hidden suites.
+    With --assignment it judges with the assignment's seed. The package grades the stubs and the solutions
+    before it is written. Keep it as you keep the hidden suites.
 
     \b
     Examples:
@@ -219,7 +229,7 @@ def package(
 
     options = GradescopeOptions(
         require_isolation=require_isolation,
-        seed=(course.assignment.seed or 0) if course.assignment is not None else 0,
+        seed=_seed_of(course),
         pip_options=pip_options,
     )
     with ProgressBar("exercises") as bar:
@@ -229,3 +239,8 @@ def package(
         )
     click.echo(f"Wrote {output} ({output.stat().st_size / 1e6:.1f} MB): {', '.join(names)}.")
     click.echo("Upload it as the autograder of the assignment, and test it with a solution.")
+
+
+def _seed_of(course: Course) -> int:
+    """The seed with which the course grades: that of its assignment, if it has one."""
+    return (course.assignment.seed or 0) if course.assignment is not None else 0

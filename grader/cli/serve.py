@@ -131,7 +131,7 @@ def serve(
 
     students = read_roster(roster_file).students
     refuse_other_roster(memory.students, students, str(results))
-    beside = policy_of(course, memory.policy_file)
+    beside = policy_of(course, memory.named_policy)
     policy = read_policy(memory.policy if beside is None else beside)
     people = [*students, *memory.students]
     refuse_strangers(policy, people)

@@ -7,13 +7,14 @@ harmless is withheld, as are times and printed text, from which a program could 
 The levels, from `disclose` in course.toml: `everything` changes nothing; `mistake` leaves a failed hidden test
 its title, the name of the mistake, and the line in the student's file; `title` leaves the title and the
 outcome; with `nothing` all hidden tests of an exercise become two lines, those passed and those not. Public
-tests say everything at every level.
+tests say everything at every level, but with `nothing` no title of a hidden test.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -21,7 +22,6 @@ from grader.results import (
     Disclosure,
     Entry,
     ExerciseResult,
-    Mark,
     Outcome,
     Place,
     Result,
@@ -81,8 +81,8 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
     if all(test.visibility is Visibility.PUBLIC for test in exercise.tests):
         return exercise
     if level is Disclosure.NOTHING:
+        exercise = _untitled(exercise)
         tests = list(_folded(exercise))
-        exercise = replace(exercise, mark=_untitled(exercise))
     else:
         reduced = _named if level is Disclosure.MISTAKE else _withheld
         tests = [test if _is_open(test, exercise) else reduced(test) for test in exercise.tests]
@@ -97,16 +97,46 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
     )
 
 
-def _untitled(exercise: ExerciseResult) -> Mark | None:
-    """What became of the points, without the titles of hidden tests that a person dropped or gave."""
-    if (mark := exercise.mark) is None:
-        return None
-    reasons = list(mark.reasons)
-    for test in exercise.tests:
-        if test.visibility is Visibility.HIDDEN:
-            title = f"“{test.title}”"
-            reasons = [reason.replace(title, "A further test") for reason in reasons]
-    return replace(mark, reasons=tuple(reasons))
+def _untitled(exercise: ExerciseResult) -> ExerciseResult:
+    """The exercise without the titles and names of hidden tests in the texts about others.
+
+    A public test may name the hidden one that has to pass first, and a person one that was dropped.
+    """
+    hidden = [test for test in exercise.tests if test.visibility is Visibility.HIDDEN]
+    public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
+    words = {word for test in hidden for word in (test.title, test.name)}
+    words -= {word for test in public for word in (test.title, test.name)}
+    if not words:
+        return exercise
+    pattern = _any_of(words)
+
+    def plain(text: str) -> str:
+        return pattern.sub(lambda found: f"{'a' if found.start() else 'A'} further test", text)
+
+    tests = tuple(
+        replace(test, message=plain(test.message), hint=plain(test.hint))
+        if test.visibility is Visibility.PUBLIC
+        else test
+        for test in exercise.tests
+    )
+    if (mark := exercise.mark) is not None:
+        reasons = tuple(plain(reason) for reason in mark.reasons)
+        mark = replace(mark, reasons=reasons, comment=plain(mark.comment))
+    return replace(exercise, tests=tests, mark=mark)
+
+
+def _any_of(words: Collection[str]) -> re.Pattern[str]:
+    """A pattern for each of these titles and names in quotes, and without them for all but single words.
+
+    A single word, as "Shapes", is likely one of an ordinary sentence.
+    """
+    found = []
+    for word in sorted(words, key=len, reverse=True):
+        text = re.escape(word)
+        found.append(rf"“{text}\.?”|\"{text}\.?\"")
+        if " " in word or "_" in word:
+            found.append(rf"(?<!\w){text}(?!\w)")
+    return re.compile("|".join(found))
 
 
 def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from grader.judge.scoring import Share, change, judged_points, scaled, shares, shares_that_count
 from grader.results import (
+    EXTRA_CREDIT,
     Entry,
     ExerciseResult,
     Outcome,
@@ -97,6 +100,33 @@ def lines_that_count(exercise: ExerciseResult) -> list[Line]:
     and the tests that passed are worth so much less.
     """
     return _lines(exercise, *shares_that_count(exercise))
+
+
+def lines_in_total(result: Result) -> Iterator[tuple[ExerciseResult, list[Line]]]:
+    """Each judged exercise with `lines_that_count`, whose points add up to those of the result.
+
+    Full marks do not need extra credit: its lines are out of what they earned, which is taken off the worth of
+    lines that earned nothing. Where more was earned than all others lost, the sum is out of the points earned.
+    """
+    needed = any(not exercise.extra_credit for exercise in result.exercises)
+    found = [(e, lines_that_count(e)) for e in result.exercises if is_judged(e)]
+    extra = [exercise.extra_credit and needed for exercise, _ in found]
+    groups = [group for (_, group), is_extra in zip(found, extra, strict=True) if is_extra]
+    earned = sum(line.share.score for group in groups for line in group)
+    for (exercise, group), is_extra in zip(found, extra, strict=True):
+        in_total = []
+        for line in group:
+            score, worth = line.share.score, line.share.max_score
+            taken = worth - score if is_extra else min(worth - score, earned)
+            earned -= 0 if is_extra else taken
+            share = Share(score, worth - taken)
+            in_total.append(msgspec.structs.replace(line, share=share) if taken else line)
+        yield exercise, in_total
+
+
+def called(exercise: ExerciseResult) -> str:
+    """The name of an exercise where its tests are listed; it says what is for extra credit."""
+    return f"{exercise.name} ({EXTRA_CREDIT})" if exercise.extra_credit else exercise.name
 
 
 def _lines(exercise: ExerciseResult, earned: list[Share], added: Share) -> list[Line]:

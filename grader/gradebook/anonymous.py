@@ -165,7 +165,20 @@ class AnonymousBook:
     def similarity(self, similarity: Similarity) -> Similarity:
         """The alike pairs by pseudonyms; their lines are still found in the files as they are shown."""
         groups = (
-            msgspec.structs.replace(group, students=tuple(sorted(map(self._of, group.students))))
+            msgspec.structs.replace(
+                group,
+                students=self._all_of(group.students),
+                exercises=tuple(
+                    msgspec.structs.replace(
+                        part,
+                        circles=tuple(
+                            msgspec.structs.replace(circle, students=self._all_of(circle.students))
+                            for circle in part.circles
+                        ),
+                    )
+                    for part in group.exercises
+                ),
+            )
             for group in similarity.groups
         )
         return msgspec.structs.replace(
@@ -181,6 +194,9 @@ class AnonymousBook:
                 for match in similarity.corpus
             ),
         )
+
+    def _all_of(self, students: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(map(self._of, students)))
 
     def _pair(self, pair: SimilarPair) -> SimilarPair:
         """A pair of alike files, by pseudonyms and by the digests of the files as they are shown."""

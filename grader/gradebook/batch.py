@@ -182,7 +182,7 @@ class _Batch:
         Where the rules changed, the results of all other students are written, too.
         """
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
-        policy = policy_of(self._course, self._book.fact("policy_file"))
+        policy = policy_of(self._course, self._book.named_policy)
         is_other = self._keeper.begin(self._course, blank, policy)
         self._progress.begin(total)
         for verdict in self._pool.judged(self._tasks(students)):

@@ -20,7 +20,7 @@ from grader.gradebook.corrections_file import (
     read_corrections,
 )
 from grader.gradebook.policy import Policy
-from grader.gradebook.policy_file import read_policy
+from grader.gradebook.policy_file import NamedPolicy, read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import ClassRules, choices, entry_of
 from grader.gradebook.store import FILE, Store, opened
@@ -176,6 +176,15 @@ class Gradebook:
         """The policy of the class, which may have no rules."""
         text = self.fact("policy")
         return read_policy(text, self.chapters) if text else Policy()
+
+    @property
+    def named_policy(self) -> NamedPolicy | None:
+        """The policy that a person named in the place of the course's, if one did."""
+        if not (file := self.fact("policy_file")):
+            return None
+        text = self.store.json_fact("named policy", str)
+        # An earlier grader kept what counts alone.
+        return NamedPolicy(file, self.fact("policy") if text is None else text)
 
     @property
     def chapters(self) -> dict[str, str]:

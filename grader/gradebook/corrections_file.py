@@ -105,6 +105,23 @@ def _on_one_line(correction: Correction) -> Correction:
     return msgspec.structs.replace(correction, **changes)
 
 
+def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
+    """Write the file in a folder with these corrections, where there is none or it has just these.
+
+    Raises CorrectionsError if it has others.
+    """
+    path, expected = folder / CORRECTIONS_FILE, tuple(map(_on_one_line, made))
+    there = read_corrections(corrections_text(folder), path)
+    if there == expected:
+        return
+    if there:
+        raise CorrectionsError(
+            f"{path} is there, and has other corrections than the gradebook beside it, which is of an earlier "
+            "grader. Move that file away and run this again; then append its tables to the new file."
+        )
+    change_corrections(folder, made)
+
+
 def change_corrections(
     folder: Path, added: Sequence[Correction], removed: Collection[int] = ()
 ) -> None:

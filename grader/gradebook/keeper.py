@@ -23,7 +23,7 @@ from grader.gradebook.corrections_file import (
     corrections_text,
     writing,
 )
-from grader.gradebook.policy_file import read_policy
+from grader.gradebook.policy_file import NamedPolicy, read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import total_of
 from grader.gradebook.store import FILE, Store, as_text, only_writer, opened
@@ -135,15 +135,22 @@ class Keeper:
 
     # --- rules ----------------------------------------------------------------------------------
 
-    def set_policy(self, text: str, file: str = "") -> None:
+    def set_policy(self, text: str, named: NamedPolicy | None = None) -> None:
         """Count by this policy from now on, a TOML text; an empty one has no rules. No judge is asked.
 
-        It comes from `file`, which stands against a policy beside the course from now on. The result of every
-        student is written anew. Raises what `read_policy` raises, before anything is written.
+        It comes of the `named` policy, which holds in the place of the course's from now on; without one, that
+        of the course holds again. The result of every student is written anew. Raises what `read_policy`
+        raises, before anything is written.
         """
         read_policy(text)
-        corrections = self._digest_of_corrections()
-        self.set_facts(policy=text, policy_file=file, corrections=corrections, stale="yes")
+        facts = {
+            "policy": text,
+            "policy_file": "" if named is None else named.file,
+            "named policy": "" if named is None else msgspec.json.encode(named.text).decode(),
+            "corrections": self._digest_of_corrections(),
+            "stale": "yes",
+        }
+        self.set_facts(**facts)
         self._write_results()
 
     def correct(self, *added: Correction, replacing: Collection[int] = ()) -> None:

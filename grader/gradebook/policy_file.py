@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
 from grader.errors import GraderError
@@ -56,21 +58,39 @@ def read_policy(
     return Policy(rules, dict(chapters or {}))
 
 
-def policy_of(course: Course, other: str = "") -> str | None:
-    """The text of the policy beside the course's manifest; None where there is none, or an `other` file holds.
+class NamedPolicy(msgspec.Struct, frozen=True):
+    """A policy that a person named in the place of the course's: its file, and the text of that."""
 
-    For an assignment it is that policy with what the assignment says: see `policy_of_assignment`. Raises
-    PolicyError for one that is not in order.
+    file: str
+    text: str
+
+
+def policy_of(course: Course, named: NamedPolicy | None = None) -> str | None:
+    """The text of the policy of a course, or of its assignment; None where there is none beside the manifest.
+
+    A `named` policy takes the place of the file beside the manifest, unless it is that file. For an assignment
+    it is either one with what the assignment says: see `policy_of_assignment`. Raises PolicyError if it is not
+    in order.
     """
-    path = course.folder / POLICY_FILE
-    if other and Path(other) != path.resolve():
-        return None
-    chapters, assignment, text = course.chapter_of, course.assignment, None
-    if path.is_file():
+    path, assignment = course.folder / POLICY_FILE, course.assignment
+    chapters, text = course.chapter_of, None
+    if named is not None and Path(named.file) != path.resolve():
+        text = named.text
+    elif path.is_file():
         text, _ = policy_from(path, chapters, due_elsewhere=assignment is not None)
     if assignment is None:
         return text
     return policy_of_assignment(assignment, chapters, text or "")
+
+
+def name_policy(path: Path, course: Course, chapters: Mapping[str, str]) -> tuple[NamedPolicy, str]:
+    """Take the policy of a file for a course or its assignment, and the text by which that counts then.
+
+    The file may name the exercises of these chapters, and those of a course beside it. Raises PolicyError.
+    """
+    text, _ = policy_from(path, chapters, due_elsewhere=course.assignment is not None)
+    named = NamedPolicy(str(path.resolve()), text)
+    return named, policy_of(course, named) or ""
 
 
 def policy_of_assignment(

@@ -1,4 +1,5 @@
-"""The file of a gradebook, `gradebook.sqlite`: the module that knows SQL, beside `queue.py` for its own tables.
+"""The file of a gradebook, `gradebook.sqlite`: the module that knows SQL, beside `queue.py` for its own tables
+and `migration.py` for those of earlier formats.
 
 Rows come and go as structs. What they mean is not decided here: `book.py` reads by it, `keeper.py` writes by
 it. The file can be read while a grading writes to it.
@@ -34,6 +35,8 @@ from grader.results import Environment, ExerciseResult, Status, StudentInfo
 from grader.submissions import ExerciseFile
 
 FORMAT_VERSION = 3
+# Earlier formats, of which `migration.py` makes this one.
+OLDER = (1, 2)
 FILE = "gradebook.sqlite"
 # The fact with the secret from which `anonymous.py` draws pseudonyms.
 PSEUDONYMS = "pseudonyms"
@@ -542,13 +545,20 @@ def opened(file: Path, *, create: bool) -> Iterator[Store]:
         is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
         if create and is_new:
             version = FORMAT_VERSION
-        if create and version == FORMAT_VERSION:
-            _prepare(connection, is_new=is_new)
-        if version != FORMAT_VERSION:
+        if version > FORMAT_VERSION:
             raise GraderError(
-                f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
-                "use the grader that wrote it."
+                f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; a newer "
+                "grader wrote it: install that one, or one that is newer still. Nothing was changed."
             )
+        if version in OLDER:
+            _bring_up_to_date(connection, file, is_locked=create)
+        elif version != FORMAT_VERSION:
+            raise GraderError(
+                f"{file} has format {version}, which is that of no gradebook: move it away, or name "
+                "another folder; `grade batch` makes a new gradebook."
+            )
+        if create:
+            _prepare(connection, is_new=is_new)
         # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
         _check(connection, file)
         yield Store(connection)
@@ -561,6 +571,25 @@ def explained(file: Path) -> Iterator[None]:
         yield
     except (sqlite3.DatabaseError, DamagedValueError) as error:
         raise _unusable(file, error) from error
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, file: Path, *, is_locked: bool) -> None:
+    """Make it a gradebook of today, and keep a copy; GraderError where nothing can be written."""
+    from grader.gradebook.migration import migrate
+
+    folder = file.parent
+    if not os.access(folder, os.W_OK):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        raise GraderError(
+            f"The gradebook {file} has the format {version} of an earlier grader and has to be brought up to "
+            f"date, and you may not write there: copy {folder} to a folder in which you may, and name that."
+        )
+    with contextlib.nullcontext() if is_locked else only_writer(folder):
+        # Another command may have done it in between.
+        if connection.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,):
+            return
+        _check(connection, file)
+        migrate(connection, file, _TABLES, FORMAT_VERSION, PSEUDONYMS)
 
 
 def _connected(file: Path, *, create: bool) -> sqlite3.Connection:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from grader.notebook.composing import Composed
-from grader.results import ExerciseResult, Outcome, Status, Visibility
+from grader.results import EXTRA_CREDIT, ExerciseResult, Outcome, Status, Visibility
 from grader.student import blocks
 from grader.text import clean, clean_lines, counted, number
 
@@ -77,6 +77,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         return (
             f"{clean(result.title)}: {blocks.status_text(result.status)}, "
             f"{number(result.score)} of {number(result.max_score)} points"
+            f"{f', {EXTRA_CREDIT}' if result.extra_credit else ''}"
         )
 
     def _lines(self) -> Iterator[tuple[LineStyle, str]]:

@@ -103,7 +103,7 @@ class Desk:
 
     def _begin(self) -> None:
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
-        text = policy_of(self._course, self._book.fact("policy_file"))
+        text = policy_of(self._course, self._book.named_policy)
         self._keeper.begin(self._course, blank, text)
         # Between two submissions it is at its end, for other commands that read it.
         self._keeper.finish(self._book.attention())

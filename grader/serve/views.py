@@ -65,6 +65,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     score: float
     max_score: float
+    extra_credit: bool
     attempts: int
     most_attempts: int | None
     due: str
@@ -201,6 +202,7 @@ class Views:
                     status=result.status.value,
                     score=result.score,
                     max_score=result.max_score,
+                    extra_credit=result.extra_credit,
                     attempts=len(set(sources)),
                     most_attempts=rules.max_attempts,
                     due=due,

@@ -139,7 +139,7 @@ def test_public_names_are_declared_once_a_package_and_there(package: Path) -> No
         )
 
 
-def test_two_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits_another() -> None:
+def test_three_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits_another() -> None:
     trees = {
         module.name: ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())
         for module in MODULES
@@ -154,8 +154,8 @@ def test_two_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits_
         for name, node in nodes
         if isinstance(node, ast.Attribute) and node.attr in ("execute", "executescript")
     }
-    # The server keeps tables of its own in the same file.
-    assert executing == {"store", "queue"}
+    # The server keeps tables of its own in the same file, and an older file has tables that are no more.
+    assert executing == {"store", "queue", "migration"}
 
 
 def test_no_name_of_a_class_stands_for_two() -> None:

@@ -21,7 +21,7 @@ from grader.cli.terminal.console import (
     printed,
 )
 from grader.course.suite import tests_of
-from grader.results import Visibility
+from grader.results import EXTRA_CREDIT, Visibility
 from grader.student.progress import Standing, progress_of, standing_words
 from grader.submissions import file_of
 from grader.text import clean, counted, number
@@ -29,7 +29,7 @@ from grader.text import clean, counted, number
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grader.course.manifest import Exercise, ForbiddenRule
+    from grader.course.manifest import Course, Exercise, ForbiddenRule
     from grader.sandbox.walls.survey import WallSurvey
     from grader.sandbox.walls.wall import Level
     from grader.student.workspace import Workspace
@@ -97,7 +97,9 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
         if not opened or not is_long or chapter == opened:
             for exercise in exercises:
                 style = _STYLES.get(standings[exercise.id], "red")
-                yield line(cells[exercise.id], exercise.title, style)
+                # Before the title, of which a narrow terminal shows the beginning.
+                extra = f"{EXTRA_CREDIT}: " if exercise.id in course.extra_credit else ""
+                yield line(cells[exercise.id], f"{extra}{exercise.title}", style)
     progress = progress_of(standings.values(), course, by_all_tests=is_served)
     yield Text()
     yield Text.assemble((progress.words, "bold"), bar(console, progress.done, progress.whole))
@@ -113,6 +115,11 @@ def _cells(workspace: Workspace, exercise: Exercise, standing: Standing) -> dict
         cells["points"] = f"{before}{number(_worth(exercise))}"
     minutes, difficulty = str(exercise.minutes), DIFFICULTY[exercise.difficulty]
     return {**cells, "minutes": minutes, "difficulty": difficulty}
+
+
+def _extra(course: Course, exercise: Exercise) -> str:
+    """What marks an exercise that full marks do not need."""
+    return f", {EXTRA_CREDIT}" if exercise.id in course.extra_credit else ""
 
 
 def _worth(exercise: Exercise) -> float:
@@ -177,7 +184,7 @@ def show_chapter(console: Console, workspace: Workspace, chapter: str) -> Iterat
     for exercise in exercises:
         standing = standings[exercise.id]
         style = _STYLES.get(standing, "red")
-        state = (f"  {standing_words(standing, course)}", style)
+        state = (f"  {standing_words(standing, course)}{_extra(course, exercise)}", style)
         yield Text()
         yield Text.assemble((exercise.id, "bold"), "  ", exercise.title, state)
         yield from hang(console, "  ", exercise.teaches)
@@ -197,7 +204,9 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
     course = workspace.course
     standing = workspace.logbook.standing(exercise, workspace.handed(exercise))
     points, difficulty = number(_worth(exercise)), DIFFICULTY[exercise.difficulty]
-    about = f"{points} points, about {exercise.minutes} minutes, {difficulty}"
+    about = (
+        f"{points} points{_extra(course, exercise)}, about {exercise.minutes} minutes, {difficulty}"
+    )
     yield Text(exercise.title, "bold")
     yield from hang(console, "", f"{about}, {standing_words(standing, course)}", "dim")
     yield Text(shown_path(file_of(course.folder, exercise)), "cyan")

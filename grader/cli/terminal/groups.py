@@ -12,6 +12,7 @@ from grader.cli.terminal.console import and_more, called, hang, printed, some_of
 from grader.gradebook.mistakes import UnnamedGroup
 from grader.gradebook.similarity.evidence import LEAST_FILES
 from grader.gradebook.similarity.findings import (
+    AlikeCircle,
     AlikeGroup,
     Basis,
     ExerciseSurvey,
@@ -22,6 +23,7 @@ from grader.text import clean, counted
 
 # All that are kept are in the file and in the report.
 _SHOWN_GROUPS, _SHOWN_EXERCISES, _SHOWN_STUDENTS, _SHOWN_MATCHES = 20, 8, 12, 40
+_SHOWN_CIRCLES = 6
 # Of an unnamed mistake.
 _SHOWN_MAKERS, _SHOWN_TESTS, _SHOWN_LINES = 6, 3, 40
 _STYLES = {"+": "green", "-": "red", "@": "dim"}
@@ -67,7 +69,16 @@ def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Ite
     head = some_of(students, _SHOWN_STUDENTS, "  ")
     yield from hang(console, "", Text.assemble((head, "bold"), f": {alike}"))
     for exercise in group.exercises[:_SHOWN_EXERCISES]:
-        yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
+        if all(circle.students == group.students for circle in exercise.circles):
+            yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
+            continue
+        # Not all are alike with one another here: who is, a line each.
+        for circle in exercise.circles[:_SHOWN_CIRCLES]:
+            prefix = f"  {_share(circle):>10}  {exercise.exercise}  "
+            those = [called(student, names) for student in circle.students]
+            yield from hang(console, prefix, some_of(those, _SHOWN_STUDENTS))
+        more = len(exercise.circles) - _SHOWN_CIRCLES
+        yield from and_more(more, f"circle in {exercise.exercise}", " " * 14)
     yield from and_more(len(group.exercises) - _SHOWN_EXERCISES, "exercise", " " * 14)
 
 
@@ -92,9 +103,9 @@ def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
         yield Text.assemble((survey.exercise, "bold"), f"  {text}")
 
 
-def _share(exercise: GroupExercise) -> str:
+def _share(alike: GroupExercise | AlikeCircle) -> str:
     # Rounded down: 100 % is for files that share everything.
-    lowest, highest = int(100 * exercise.lowest), int(100 * exercise.highest)
+    lowest, highest = int(100 * alike.lowest), int(100 * alike.highest)
     return f"{highest} %" if lowest == highest else f"{lowest} to {highest} %"
 
 

@@ -27,13 +27,14 @@ from grader.cli.terminal.console import (
     whole_words,
 )
 from grader.judge.scoring import sum_of
-from grader.results import ExerciseResult, Outcome, Place, Result, Status, Visibility
+from grader.results import EXTRA_CREDIT, ExerciseResult, Outcome, Place, Result, Status, Visibility
 from grader.student import blocks
 from grader.student.advice import Guide, shown_path
 from grader.student.progress import progress_of
 from grader.text import clean, counted, listed, number
 
 # Lines that student code printed, of a test, and with -v.
+_EXTRA = f"  {EXTRA_CREDIT}"
 _SHOWN_PRINTED, _MOST_PRINTED = 5, 100
 LONGEST_LINE = 1000
 _INDENT = "      "
@@ -105,6 +106,8 @@ class Panel:
         self._widths = max(map(len, self._earned)), max(map(len, self._earned.values()))
         title = max(Text(exercise.title).cell_len for exercise in exercises)
         room = console.width - sum(self._widths) - len("  +   partly passed    ")
+        if any(exercise.extra_credit for exercise in exercises):
+            room -= len(_EXTRA)
         self._is_apart = len(exercises) == 1 and title > room
         self._title = title
         if title > room:
@@ -155,7 +158,8 @@ class Panel:
             title = cut(exercise.title, self._title, self._marks)
             title.pad_right(self._title - title.cell_len)
             line = Text.assemble(line, "  ", title)
-        yield Text.assemble(line, f"  {self._earned[exercise.name]:>{earned_wide}}  ", words)
+        extra = (_EXTRA if exercise.extra_credit else "", "dim")
+        yield Text.assemble(line, f"  {self._earned[exercise.name]:>{earned_wide}}  ", words, extra)
         if self._is_apart:
             yield from hang(self._console, "    ", exercise.title)
 

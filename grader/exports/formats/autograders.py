@@ -9,7 +9,7 @@ import msgspec
 from grader.exports.disclosure import Audience
 from grader.exports.files import NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, TOTAL_LINE, Line, lines, unjudged
+from grader.exports.verdicts import NOT_JUDGED, TOTAL_LINE, Line, called, lines, unjudged
 from grader.judge.scoring import hundredths
 from grader.results import Entry, ExerciseResult, Outcome, Result, Visibility
 from grader.student.blocks import remarks
@@ -60,7 +60,7 @@ def _summary(result: Result) -> str:
     """What is shown at once, as public tests are: no points in which hidden tests are."""
     reports = []
     for exercise in result.exercises:
-        sentences = [f"{exercise.name}: {_standing(exercise)}", exercise.message]
+        sentences = [f"{called(exercise)}: {_standing(exercise)}", exercise.message]
         if not _has_hidden(exercise):
             sentences.append(remarks(exercise).replace("\n", " "))
         reports.append(". ".join(filter(None, sentences)))
@@ -90,7 +90,7 @@ def _gradescope_test(
         # Of 0 points, what is earned is extra credit there.
         "max_score": 0.0 if exercise.extra_credit else share.max_score / 100,
         "status": "passed" if test.outcome is Outcome.PASSED else "failed",
-        "name": f"{exercise.name}: {one_line(test.title)}",
+        "name": f"{called(exercise)}: {one_line(test.title)}",
         "number": place,
         "output": shortened(line.text, limit),
         "tags": [exercise.name, test.visibility.value],
@@ -151,7 +151,7 @@ def _messages(result: Result, limit: int) -> list[str]:
 def _prairielearn_test(exercise: ExerciseResult, line: Line, limit: int) -> dict[str, Any]:
     test, share = line.test, line.share
     return {
-        "name": f"{exercise.name}: {one_line(test.title)}",
+        "name": f"{called(exercise)}: {one_line(test.title)}",
         "description": f"{exercise.title} ({test.visibility.value} test)",
         "points": share.score / 100,
         "max_points": share.max_score / 100,

@@ -11,8 +11,15 @@ import msgspec
 from grader.exports.disclosure import Audience
 from grader.exports.files import ExportError, NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, no_commands, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, Line, is_judged, lines_that_count, unjudged
-from grader.results import Entry, ExerciseResult, Outcome
+from grader.exports.verdicts import (
+    NOT_JUDGED,
+    Line,
+    called,
+    is_judged,
+    lines_in_total,
+    unjudged,
+)
+from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Outcome
 
 # --- GitHub Classroom's autograding-grading-reporter: one environment variable a runner ------------
 
@@ -33,7 +40,12 @@ def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # 
     """Lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
     exercises = entry.result.exercises
     most = min(_MOST_VARIABLE_BYTES, _MOST_IN_ALL // max(2 * len(exercises), 1))
-    runners = [runner for exercise in exercises for runner in _runners(exercise, most)]
+    in_total = {exercise.name: group for exercise, group in lines_in_total(entry.result)}
+    runners = [
+        runner
+        for exercise in exercises
+        for runner in _runners(exercise, in_total.get(exercise.name, []), most)
+    ]
     lines = [f"{RUNNERS}={','.join(name for name, _ in runners)}"]
     for name, results in runners:
         encoded = base64.b64encode(results).decode("ascii")
@@ -41,35 +53,36 @@ def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # 
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
-def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]:
+def _runners(exercise: ExerciseResult, group: list[Line], most: int) -> Iterator[tuple[str, bytes]]:
     """The runners of an exercise with their results: one, or one for what holds and one for the rest."""
+    extra = exercise.extra_credit
     if not is_judged(exercise) or not exercise.tests:
         # Neither a point nor the loss of one: worth nothing, and an error that makes the step red.
         test = {"name": "verdict", "status": "error", "score": 0, "message": NOT_JUDGED}
         yield exercise.name, _encoded("error", 0, [test])
         return
-    group = lines_that_count(exercise)
     passed = [line for line in group if line.test.outcome is Outcome.PASSED]
     rest = [line for line in group if line.test.outcome is not Outcome.PASSED]
     if passed and rest:
-        yield exercise.name, _fitting(passed, most)
-        yield f"{exercise.name}-open", _fitting(rest, most)
+        yield exercise.name, _fitting(passed, most, extra=extra)
+        yield f"{exercise.name}-open", _fitting(rest, most, extra=extra)
     else:
-        yield exercise.name, _fitting(group, most)
+        yield exercise.name, _fitting(group, most, extra=extra)
 
 
-def _fitting(group: list[Line], most: int) -> bytes:
+def _fitting(group: list[Line], most: int, *, extra: bool) -> bytes:
     """The tests of a runner, of which all hold or none, in so many bytes: shortened, or as one test."""
     worth = sum(line.share.max_score for line in group)
     statuses = [_status(line.test.outcome) for line in group]
     whole = "pass" if statuses[0] == "pass" else "fail"
 
     def written(limit: int) -> bytes:
-        return _encoded(whole, worth, [_reported(line, limit) for line in group])
+        return _encoded(whole, worth, [_reported(line, limit, extra=extra) for line in group])
 
     if len(written(0)) <= most:
         return fitted(written, most)
-    score, name = sum(line.share.score for line in group), f"{len(group)} tests"
+    score = sum(line.share.score for line in group)
+    name = f"{len(group)} tests{f' ({EXTRA_CREDIT})' if extra else ''}"
     test = {"name": name, "status": statuses[0], "score": score, "message": ""}
     return _encoded(whole, worth, [test])
 
@@ -81,11 +94,11 @@ def _encoded(status: str, worth: int, tests: list[dict[str, Any]]) -> bytes:
     return msgspec.json.encode({"version": 1, "status": status, "max_score": worth, "tests": tests})
 
 
-def _reported(line: Line, limit: int) -> dict[str, Any]:
+def _reported(line: Line, limit: int, *, extra: bool) -> dict[str, Any]:
     """A test in the words of the reporter; no line of its texts is a command for the log."""
     test, place = line.test, line.test.place
     return {
-        "name": no_commands(one_line(test.title)),
+        "name": no_commands(one_line(test.title)) + (f" ({EXTRA_CREDIT})" if extra else ""),
         "status": _status(test.outcome),
         "score": line.share.score,
         # The reporter prints that of an error to the log as it is.
@@ -160,14 +173,14 @@ def _result(identity: dict[str, Any], entry: Entry, limit: int) -> bytes:
     """The file with texts of at most `limit` characters; points are hundredths."""
     tests = [
         {
-            "test-name": f"{exercise.name}: {one_line(line.test.title)}",
+            "test-name": f"{called(exercise)}: {one_line(line.test.title)}",
             "passed": line.test.outcome is Outcome.PASSED,
             "score": line.share.score,
             "max-score": line.share.max_score,
             "output": shortened(line.text, limit),
         }
-        for exercise in entry.result.exercises
-        for line in lines_that_count(exercise)
+        for exercise, group in lines_in_total(entry.result)
+        for line in group
     ]
     result = {
         "schema": "classroom50/result/v1",

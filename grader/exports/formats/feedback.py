@@ -20,7 +20,7 @@ from grader.exports.table import Table
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
 from grader.gradebook.times import moment
-from grader.results import Entry, ExerciseResult
+from grader.results import EXTRA_CREDIT, Entry, ExerciseResult
 from grader.student import blocks
 from grader.submissions import safe_name
 from grader.submissions.platforms import Canvas
@@ -96,6 +96,8 @@ def _points(exercise: ExerciseResult) -> str:
     if not is_judged(exercise):
         return "not judged"
     points = f"{number(exercise.score)} of {number(exercise.max_score)} points"
+    if exercise.extra_credit:
+        points = f"{points}, {EXTRA_CREDIT}"
     return f"{points} ({blocks.status_text(exercise.status)})"
 
 

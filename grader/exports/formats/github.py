@@ -21,7 +21,16 @@ from grader.exports.texts import (
     shortened,
 )
 from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged, unjudged
-from grader.results import Entry, ExerciseResult, Outcome, Place, Result, Status, Visibility
+from grader.results import (
+    EXTRA_CREDIT,
+    Entry,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Result,
+    Status,
+    Visibility,
+)
 from grader.student.blocks import (
     OUTCOME,
     STATUS,
@@ -140,6 +149,8 @@ def _summary(entry: Entry, limit: int) -> Iterator[str]:
         earned = number(exercise.score) if is_judged(exercise) else "–"  # noqa: RUF001  # a dash
         kind, word = STATUS[exercise.status]
         points = f"{earned} / {number(exercise.max_score)}"
+        if exercise.extra_credit:
+            points = f"{points} {EXTRA_CREDIT}"
         yield f"| {_text(exercise.title)} | {points} | {_MARKS[kind]} {word} |"
     for exercise in result.exercises:
         yield from _details(exercise, limit)

@@ -242,7 +242,7 @@ class Tally:
     ) -> Row:
         """Add a student and return the row; `files` are the exercises of which a file was read."""
         result = entry.result
-        # Without a file that could be read, unless a person gave points for it.
+        # Without a file that could be read; a person may have given points for it.
         missing = {
             e.name
             for e in result.exercises

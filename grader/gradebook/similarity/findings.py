@@ -73,14 +73,26 @@ class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
     bulk_end: float | None = None
 
 
+class AlikeCircle(msgspec.Struct, frozen=True, kw_only=True):
+    """Students who are all alike with one another in an exercise, and how much the least and the most are."""
+
+    students: tuple[str, ...]
+    lowest: float
+    highest: float
+
+
 class GroupExercise(msgspec.Struct, frozen=True, kw_only=True):
-    """An exercise in which pairs of a group are alike: how many, and the least and the most alike of them."""
+    """An exercise in which pairs of a group are alike: how many, and the least and the most alike of them.
+
+    The `circles` say who is alike with whom, the largest first; every pair is in one of them.
+    """
 
     exercise: str
     pairs: int
     lowest: float
     highest: float
     alone: bool
+    circles: tuple[AlikeCircle, ...] = ()
 
 
 class AlikeGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,11 +140,14 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
 
     def only(self, exercises: Collection[str]) -> Similarity:
         """What is alike in these exercises."""
-        groups = [
-            AlikeGroup(students=group.students, exercises=parts)
-            for group in self.groups
-            if (parts := tuple(part for part in group.exercises if part.exercise in exercises))
-        ]
+        groups = []
+        for group in self.groups:
+            parts = tuple(part for part in group.exercises if part.exercise in exercises)
+            there = {s for part in parts for circle in part.circles for s in circle.students}
+            # An earlier grader did not keep who is alike in which exercise.
+            students = tuple(s for s in group.students if s in there) or group.students
+            if parts:
+                groups.append(AlikeGroup(students=students, exercises=parts))
         return msgspec.structs.replace(
             self,
             exercises=tuple(e for e in self.exercises if e.exercise in exercises),

@@ -18,6 +18,7 @@ from grader.gradebook.similarity.evidence import (
     learned_sum,
 )
 from grader.gradebook.similarity.findings import (
+    AlikeCircle,
     AlikeGroup,
     Basis,
     ExerciseSurvey,
@@ -229,28 +230,57 @@ def _groups(
     groups: list[tuple[float, AlikeGroup]] = []
     for students in grouped({pair: sum(shares.values()) for pair, shares in reported.items()}):
         members = set(students)
-        by_exercise: dict[str, list[float]] = defaultdict(list)
+        by_exercise: dict[str, dict[Pair, float]] = defaultdict(dict)
         alone: set[str] = set()
         for pair, similarities in reported.items():
             if members.issuperset(pair):
                 for exercise, similarity in similarities.items():
-                    by_exercise[exercise].append(similarity)
+                    by_exercise[exercise][pair] = similarity
                 alone |= {name for name in similarities if exercises[name].tells(pair)}
         parts = [
             GroupExercise(
                 exercise=exercise,
                 pairs=len(values),
-                lowest=min(values),
-                highest=max(values),
+                lowest=min(values.values()),
+                highest=max(values.values()),
                 alone=exercise in alone,
+                circles=tuple(circles(values)),
             )
             for exercise, values in by_exercise.items()
         ]
         parts.sort(key=lambda part: (-part.highest, part.exercise))
-        strength = sum(sum(values) / len(values) for values in by_exercise.values())
+        strength = sum(sum(values.values()) / len(values) for values in by_exercise.values())
         groups.append((strength, AlikeGroup(students=students, exercises=tuple(parts))))
     groups.sort(key=lambda item: (-item[0], item[1].students))
     return [group for _, group in groups]
+
+
+def circles(similarities: Mapping[Pair, float]) -> list[AlikeCircle]:
+    """Circles in which every student is alike with every other one, so that each of the pairs is in one.
+
+    The most alike pair of those that are in no circle yet begins the next one.
+    """
+    similarities = {(min(pair), max(pair)): value for pair, value in similarities.items()}
+    partners: dict[str, set[str]] = defaultdict(set)
+    for left, right in similarities:
+        partners[left].add(right)
+        partners[right].add(left)
+    found: list[AlikeCircle] = []
+    told: set[Pair] = set()
+    for pair in sorted(similarities, key=lambda pair: (-similarities[pair], pair)):
+        if pair in told:
+            continue
+        members = [*pair]
+        others = partners[pair[0]] & partners[pair[1]]
+        while others:
+            members.append(min(others))
+            others &= partners[members[-1]]
+        students = tuple(sorted(members))
+        inside = [p for p in itertools.combinations(students, 2) if p in similarities]
+        told.update(inside)
+        values = [similarities[p] for p in inside]
+        found.append(AlikeCircle(students=students, lowest=min(values), highest=max(values)))
+    return sorted(found, key=lambda circle: (-len(circle.students), -circle.highest))
 
 
 # --- pairs gathered into groups: five who share one file are one group and not ten pairs ---------

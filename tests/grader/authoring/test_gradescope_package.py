@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -21,6 +22,7 @@ from grader.authoring.gradescope_package import (
     installed_versions,
     write_gradescope,
 )
+from grader.authoring.part import extra_credit_file
 from grader.course.manifest import load_course
 from grader.errors import CourseError
 from grader.sandbox.walls.survey import reached, survey
@@ -227,6 +229,38 @@ def test_a_package_of_one_exercise_holds_nothing_of_others(tmp_path: Path) -> No
     assert exercise.points == 7.5
 
 
+ASSIGNMENTS = """
+[[assignment]]
+id = "week1"
+title = "Week 1"
+exercises = ["word_count", "greeting"]
+extra_credit = ["word_count"]
+
+[[assignment]]
+id = "week2"
+title = "Week 2"
+exercises = ["running_mean"]
+"""
+
+
+def test_a_package_of_some_exercises_knows_which_of_them_are_for_extra_credit(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(PLAIN, tmp_path / "course")
+    (tmp_path / "course/exercises/assignments.toml").write_text(ASSIGNMENTS, encoding="utf-8")
+    course = load_course(tmp_path / "course")
+    # The exercise for extra credit is without its own assignment's other one.
+    part = course.only(course.select(["word_count", "running_mean"]))
+    write_gradescope(tmp_path / "p.zip", part, GradescopeOptions())
+    _unzip(tmp_path / "p.zip", tmp_path)
+    packed = load_course(tmp_path / "course.pack")
+    assert packed.exercises == part.exercises
+    assert packed.extra_credit == {"word_count"}
+    for chosen in (["greeting"], ["running_mean"], ["greeting", "running_mean"], ["word_count"]):
+        # Alone, what is for extra credit is what full marks need.
+        assert extra_credit_file(course.only(course.select(chosen))) == {}
+
+
 def test_the_same_course_makes_the_same_bytes(tmp_path: Path) -> None:
     course = load_course(PLAIN)
     for name in ("a", "b"):
@@ -248,6 +282,46 @@ def test_a_release_for_students_is_no_package(tmp_path: Path) -> None:
     with pytest.raises(CourseError, match="no hidden suite"):
         write_gradescope(tmp_path / "p.zip", load_course(released), GradescopeOptions())
     assert not (tmp_path / "p.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "told"),
+    [
+        (
+            "solutions/text/word_count.py",
+            "return",
+            "return None and",
+            r"the solution of 'word_count' earns \d.* of 10 points, for “.*” does not pass",
+        ),
+        (
+            "tests/hidden/text/test_word_count.py",
+            "import",
+            "import no_such_module;",
+            "no solution can be graded.*no_such_module",
+        ),
+    ],
+    ids=["solution", "suite"],
+)
+def test_what_would_grade_nobody_right_is_not_written(
+    tmp_path: Path, name: str, before: str, after: str, told: str
+) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(PLAIN, course)
+    text = (course / name).read_text(encoding="utf-8")
+    changed = re.sub(rf"(?m)^( *){before}\b", rf"\1{after}", text)
+    assert changed != text
+    (course / name).write_text(changed, encoding="utf-8")
+    made = load_course(course)
+    with pytest.raises(CourseError, match=f"(?s)Nothing was written.*{told}") as raised:
+        write_gradescope(
+            tmp_path / "p.zip", made.only([made.exercise("word_count")]), GradescopeOptions()
+        )
+    # The author's files are named, and not those of the package.
+    assert "course-pack-" not in str(raised.value)
+    packed = grade("pack", "-o", tmp_path / "course.pack", "--course", course)
+    assert packed.returncode == 3
+    assert "Nothing was written, because a trial run of it failed" in packed.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["course"]
 
 
 def test_usage() -> None:

@@ -123,6 +123,17 @@ def test_comments_of_the_manifest_stay_at_home(folder: Path, tmp_path: Path) -> 
 # --- what it holds --------------------------------------------------------------------------------
 
 
+def test_what_takes_points_from_a_solution_does_not_go_out(folder: Path, tmp_path: Path) -> None:
+    solution = folder / "solutions/text/greeting.py"
+    right = solution.read_text(encoding="utf-8")
+    solution.write_text(right.replace("Hello", "Hi"), encoding="utf-8")
+    with pytest.raises(CourseError, match=r"the solution of 'greeting' earns 0 of 2\.5 points"):
+        release(load_course(folder), tmp_path / "out", trial=True)
+    assert not (tmp_path / "out").exists()
+    solution.write_text(right, encoding="utf-8")
+    assert release(load_course(folder), tmp_path / "out", trial=True).files
+
+
 def test_shares_are_released(folder: Path, tmp_path: Path) -> None:
     manifest = folder / "exercises" / "course.toml"
     shares = '\n[exercise.shares]\nMean = 2\n"Mean.of" = 0.5\n'

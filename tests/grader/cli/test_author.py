@@ -187,7 +187,7 @@ def test_names_are_cleaned_before_they_reach_a_terminal(grade: Grade, tmp_path: 
     assert "\\x1b" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["new", "norms"], ["stub", "--check"], ["pack", "-o", "x"]])
+@pytest.mark.parametrize("arguments", [["new", "norms"], ["stub", "--check"]])
 def test_authors_commands_load_nothing_heavy(clone: Path, arguments: list[str]) -> None:
     loaded = modules_of(clone, *arguments)
     assert "grader.course.manifest" in loaded

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.exports import FORMATS
-from grader.results import Entry, Outcome
+from grader.results import Entry, Outcome, TestResult
 
 from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
@@ -86,6 +86,31 @@ def test_table_and_annotation_are_the_score(exercises: list[list[tuple[float, bo
     assert all(
         f"{number:g}" == str(int(number)) for number in (*table(runners), *annotation(runners))
     )
+
+
+@given(WEIGHTED, WEIGHTED, st.booleans())
+def test_extra_credit_is_added_and_is_in_no_maximum(
+    needed: list[tuple[float, bool]], extra: list[tuple[float, bool]], also_unjudged: bool
+) -> None:
+    def tests(weights: list[tuple[float, bool]]) -> list[TestResult]:
+        return [
+            checked(f"t{n}", Outcome.PASSED if passed else Outcome.FAILED, weight)
+            for n, (weight, passed) in enumerate(weights)
+        ]
+
+    main = exercise(*tests(needed), worth=20)
+    more = exercise(*tests(extra), name="gelu", extra_credit=True)
+    others = [unjudged("open")] if also_unjudged else []
+    of = entry(more, main, *others)
+    runners = reporter_reads(of)
+    score, worth = round((main.score + more.score) * 100), 2000
+    # Above full marks the maximum grows: no point is lost.
+    assert table(runners) == annotation(runners) == (score, max(worth, score))
+    names = [test["name"] for name, each in runners if "gelu" in name for test in each["tests"]]
+    assert all(name.endswith("(extra credit)") for name in names)
+    # Where nothing else was asked for, it is what full marks need.
+    alone = reporter_reads(entry(more))
+    assert table(alone) == annotation(alone) == (round(more.score * 100), 1500)
 
 
 def test_the_fields_that_the_reporter_needs() -> None:

@@ -87,6 +87,28 @@ def test_points_are_hundredths_for_everybody() -> None:
     assert [test["passed"] for test in read["tests"]] == [True, False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "more", "total"),
+    [
+        (Outcome.FAILED, Outcome.FAILED, (0, 2000)),
+        (Outcome.PASSED, Outcome.FAILED, (2000, 2000)),
+        (Outcome.FAILED, Outcome.PASSED, (1500, 2000)),
+        # No score may be above its maximum there.
+        (Outcome.PASSED, Outcome.PASSED, (3500, 3500)),
+    ],
+)
+def test_extra_credit_is_added_and_is_in_no_maximum(
+    outcome: Outcome, more: Outcome, total: tuple[int, int]
+) -> None:
+    extra = exercise(checked(outcome=more), name="gelu", extra_credit=True)
+    read = classroom50_reads(entry(exercise(checked(outcome=outcome), worth=20), extra))
+    assert (read["score"], read["max-score"]) == total
+    assert [test["test-name"].partition(":")[0] for test in read["tests"]] == [
+        "glu",
+        "gelu (extra credit)",
+    ]
+
+
 def test_identities_are_those_of_the_environment() -> None:
     read = classroom50_reads(entry(student="somebody", submitted_at="2026-08-31T09:00:00Z"))
     assert (read["classroom"], read["assignment"], read["owner"]) == ("cs-101", "lab1", "ada")

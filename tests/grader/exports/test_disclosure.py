@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import datetime
+import html
 import io
 import re
 import subprocess
@@ -16,15 +18,19 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
+from grader.course import suite
+from grader.course.manifest import load_course
 from grader.exports import FORMATS
 from grader.exports.disclosure import Audience, disclosed
 from grader.exports.files import ClassFormat, ClassSource, Options
 from grader.exports.report import write_report
-from grader.judge.scoring import shares
+from grader.gradebook.corrections import Correction, of_tests
+from grader.judge.scoring import score_exercise, score_test, shares, weighed, without_unfounded
 from grader.results import (
     Disclosure,
     Entry,
     ExerciseResult,
+    Mark,
     Outcome,
     Place,
     Status,
@@ -35,6 +41,8 @@ from grader.results import (
 from ..builders import checked, entry, exercise, unjudged
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+SHIPPED = Path(__file__).parents[3] / "exercises"
+NOW = datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC)
 ENVIRONMENT = {
     "CLASSROOM": "cs",
     "ASSIGNMENT": "lab",
@@ -235,6 +243,79 @@ def test_each_hidden_test_keeps_its_title_where_nothing_else_may_be_read() -> No
     for name in ("markdown", "feedback", "annotations", "mailmerge"):
         text = "\n".join(texts(name, of, Disclosure.TITLE))
         assert all(f"Title {n}" in text for n in range(3)), name
+
+
+def words_of(text: str) -> str:
+    """The words of a text, whatever a format puts between them."""
+    words = re.findall(r"[^\W_]+", html.unescape(text))
+    return f" {' '.join(words)} "
+
+
+@pytest.fixture(scope="module")
+def ended() -> Entry:
+    """Exercises of the shipped course of which no value is right, and every hidden test is dropped."""
+    course, exercises = load_course(SHIPPED), []
+    for each in course.exercises[::3]:
+        tests = weighed(each, suite.tests_of(course, each, tuple(Visibility)))
+        results = [
+            score_test(
+                test,
+                Outcome.FAILED if test.is_value else Outcome.PASSED,
+                f"What {test.name} says." if test.is_value else "",
+            )
+            for test in tests
+        ]
+        made = score_exercise(each, without_unfounded(tests, results))
+        reasons = [
+            reason
+            for test in made.tests
+            if test.visibility is Visibility.HIDDEN
+            for reason in of_tests(
+                [Correction(exercise=each.id, drop=test.name, author="x", time=NOW)], made
+            )
+        ]
+        mark = Mark(made.score, reasons=tuple(reasons), comment=f"See {tests[-1].name}.")
+        exercises.append(msgspec.structs.replace(made, mark=mark))
+    return entry(*exercises)
+
+
+@pytest.mark.parametrize("name", STUDENTS)
+def test_with_nothing_no_text_tells_of_a_single_hidden_test(name: str, ended: Entry) -> None:
+    """Public tests, and what a person dropped, name none: over suites of the course, in every format."""
+    found = words_of("\n".join(texts(name, ended, Disclosure.NOTHING)))
+    told = words_of("\n".join(texts(name, ended, Disclosure.EVERYTHING)))
+    public, secret = [], set()
+    for test in (test for each in ended.result.exercises for test in each.tests):
+        if test.visibility is Visibility.PUBLIC:
+            public += [test.name, test.title, test.hint]
+        else:
+            secret |= {test.name, test.title, test.hint, test.message, test.named}
+    known = " ".join(map(words_of, [*public, *(e.title for e in ended.result.exercises)]))
+    # Of a hidden test that passed, or its public twin, nothing is said that is not known.
+    secret = {words_of(text) for text in secret if words_of(text) not in known}
+    assert not [text for text in secret if text.strip() and text in found]
+    if name not in ("classroom", "classroom50", "moodle"):
+        assert [text for text in secret if text in told], "nothing of this format could be seen"
+
+
+@pytest.mark.parametrize("name", [n for n in STUDENTS if n not in ("annotations", "junit")])
+def test_a_student_reads_what_is_for_extra_credit(name: str) -> None:
+    extra = exercise(checked(title="More"), name="gelu", extra_credit=True)
+    of = entry(exercise(checked()), extra)
+    assert "extra credit" in "\n".join(texts(name, of))
+    plain = msgspec.structs.replace(extra, extra_credit=False)
+    assert "extra credit" not in "\n".join(texts(name, entry(exercise(checked()), plain)))
+
+
+def test_a_title_that_is_also_public_is_not_taken_away() -> None:
+    twin = hidden("test_open", Outcome.FAILED, "x", title="The title of test_open")
+    other = hidden("test_other", Outcome.FAILED, "x", title="Shapes")
+    says = 'First correct "The title of test_open". Shapes are (2, 3). See "Shapes" in test_other.'
+    of = entry(exercise(checked("test_open", Outcome.FAILED, message=says), twin, other))
+    (test, *_) = disclosed(of, Disclosure.NOTHING).result.exercises[0].tests
+    assert test.message == (
+        'First correct "The title of test_open". Shapes are (2, 3). See a further test in a further test.'
+    )
 
 
 def test_a_file_that_is_at_fault_as_a_whole_is_told() -> None:

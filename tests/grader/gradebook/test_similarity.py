@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import io
 import os
 import random
 import re
@@ -16,12 +17,17 @@ from string import ascii_lowercase
 
 import msgspec
 import pytest
+from rich.console import Console
 
+from grader.cli.terminal.groups import show_similarity
 from grader.course.manifest import load_course
 from grader.errors import GraderError
 from grader.gradebook.similarity import fingerprints
 from grader.gradebook.similarity.findings import (
+    AlikeCircle,
+    AlikeGroup,
     Basis,
+    GroupExercise,
     Similarity,
     read_similar,
     source_digest,
@@ -29,7 +35,7 @@ from grader.gradebook.similarity.findings import (
     write_similar,
 )
 from grader.gradebook.similarity.fingerprints import Reader
-from grader.gradebook.similarity.survey import find_similar, grouped
+from grader.gradebook.similarity.survey import circles, find_similar, grouped
 from grader.submissions.source import parse
 from tests.grader.builders import entry
 
@@ -378,6 +384,57 @@ def test_where_files_are_ordinarily_alike_those_with_all_in_common_are_told() ->
     (group,) = found.groups
     assert group.students == ("convolution", "zoe")
     assert group.exercises[0].alone
+
+
+def test_each_exercise_of_a_group_says_who_is_alike_with_whom() -> None:
+    """Four in one group, of whom two share no file."""
+    pairs = {("ann", "bob"): 0.9, ("ann", "cem"): 0.8, ("bob", "cem"): 0.7, ("cem", "dee"): 0.95}
+    found = [(c.students, c.lowest, c.highest) for c in circles(pairs)]
+    assert found == [(("ann", "bob", "cem"), 0.7, 0.9), (("cem", "dee"), 0.95, 0.95)]
+    everybody = {(f"s{n}", f"s{m}"): 1.0 for n in range(8) for m in range(n + 1, 8)}
+    assert [len(circle.students) for circle in circles(everybody)] == [8]
+    del everybody["s0", "s7"]
+    parts = [set(circle.students) for circle in circles(everybody)]
+    assert not any({"s0", "s7"} <= part for part in parts)
+    assert all(any({*pair} <= part for part in parts) for pair in everybody)
+    assert all((a, b) in everybody for part in parts for a in part for b in part if a < b)
+
+
+def group_of_four() -> Similarity:
+    def part(exercise: str, *alike: tuple[str, ...]) -> GroupExercise:
+        made = tuple(AlikeCircle(students=each, lowest=0.9, highest=0.9) for each in alike)
+        return GroupExercise(
+            exercise=exercise,
+            pairs=len(made),
+            lowest=0.9,
+            highest=0.9,
+            alone=True,
+            circles=made,
+        )
+
+    four = ("ann", "bob", "cem", "dee")
+    parts = part("glu", ("ann", "bob"), ("cem", "dee")), part("gelu", ("bob", "cem"))
+    group = AlikeGroup(students=four, exercises=(*parts, part("fit", four)))
+    return Similarity(exercises=(), pairs=(), groups=(group,))
+
+
+def test_a_group_is_shown_with_who_is_alike_in_what() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    show_similarity(console, group_of_four(), Path("similar.json"), {})
+    shown = console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    lines = [line.strip() for line in shown.splitlines()]
+    assert lines[:5] == [
+        "ann  bob  cem  dee: alike in 3 exercises",
+        "90 %  glu  ann, bob",
+        "90 %  glu  cem, dee",
+        "90 %  gelu  bob, cem",
+        "90 %  fit",
+    ]
+
+
+def test_of_some_exercises_a_group_has_those_who_are_alike_in_them() -> None:
+    (group,) = group_of_four().only(["gelu"]).groups
+    assert group.students == ("bob", "cem")
 
 
 def test_a_chain_is_no_group() -> None:

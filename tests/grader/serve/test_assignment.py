@@ -43,6 +43,8 @@ def test_nothing_of_another_assignment_is_served(serving: Callable[..., Served])
         assert b"arrays/" not in answer.body and b"A running mean" not in answer.body
     page = server.ask("GET", "/", "ada").body
     assert b"Week 1" in page and b"running_mean" not in page
+    assert page.count(b"extra credit") >= 1
+    assert [e["extra_credit"] for e in standing.json["exercises"]] == [False, True]
     assert b"running_mean" not in server.ask("GET", "/class", "staff").body
     assert server.stop() == 0
     with Gradebook.open(server.results) as book:

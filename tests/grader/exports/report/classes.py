@@ -8,10 +8,20 @@ from typing import Any
 
 import msgspec
 
-from grader.results import Entry, ExerciseResult, Outcome, Place, Status, Visibility
+from grader.course.assignments import CourseAssignment
+from grader.gradebook.term import Score, Term, TermPart, TermRow
+from grader.results import (
+    Entry,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Status,
+    StudentInfo,
+    Visibility,
+)
 from tests.grader.builders import checked, entry, exercise
 
-__all__ = ["SOURCE", "a_class", "a_long_course", "an_entry", "an_exercise", "sources"]
+__all__ = ["SOURCE", "a_class", "a_long_course", "a_term", "an_entry", "an_exercise", "sources"]
 
 _MARKS = {
     "p": Outcome.PASSED,
@@ -99,3 +109,17 @@ def a_long_course() -> Entry:
 def sources(entry: Entry) -> dict[str, bytes]:
     """The same small file for every exercise of an entry."""
     return {each.name: SOURCE for each in entry.result.exercises}
+
+
+def a_term() -> Term:
+    """Ten assignments and a class in which two students have one name, and one has none."""
+    names = [f"assignment_{number}" for number in range(1, 11)]
+    parts = tuple(TermPart(name, Score(6, 10, provisional=False), 60.0, 1.0, 6.0) for name in names)
+    people = {"s1": "Anna Maria von und zu Nowak-Kowalska", "s2": "Jan Nowak", "s3": "Jan Nowak"}
+    people["a-very-long-id-without-a-name-0123456789"] = ""
+    rows = [
+        TermRow(StudentInfo(id=id_, name=name), parts, 60.0, "C") for id_, name in people.items()
+    ]
+    note = "/home/somebody/a/long/path/without/a/space/results/week1 has no s3, who is in others."
+    assignments = [CourseAssignment(id=name, title=f"Assignment {name}") for name in names]
+    return Term(tuple(assignments), tuple(rows), (note,))

@@ -11,12 +11,14 @@ from selenium.webdriver.support.select import Select
 
 from grader.exports.report import write_report
 from grader.exports.report.render import shown
+from grader.exports.term import write_term
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity.findings import Similarity
 from grader.results import Status
 from tests.grader.exports.report.classes import (
     a_class,
     a_long_course,
+    a_term,
     an_entry,
     an_exercise,
     sources,
@@ -123,6 +125,24 @@ def search(browser: Chrome, text: str) -> None:
     field = browser.find_element("id", "find")
     field.clear()
     field.send_keys(text)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_the_page_of_a_term_fits_and_tells_people_of_one_name_apart(
+    view: Chrome, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    write_term(a_term(), tmp_path, "A course")
+    resize(view, size)
+    load(view, tmp_path, "index.html")
+    view.execute_script("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert view.execute_script("return document.documentElement.scrollWidth") <= size[0]
+    names = [cell.text for cell in view.find_elements("css selector", "#totals ~ * tbody summary")]
+    assert names[1:3] == ["Jan Nowak (s2)", "Jan Nowak (s3)"]
+    (region,) = view.find_elements("css selector", "[aria-label='Table of the totals']")
+    # What a person reads first is there without scrolling to the side.
+    total = region.find_elements("css selector", "thead th")[1]
+    assert total.text == "Total"
+    assert total.rect["x"] + total.rect["width"] <= size[0]
 
 
 def test_a_click_sorts_by_points_and_another_turns_it_around(view: Chrome, report: Path) -> None:

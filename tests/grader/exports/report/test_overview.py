@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import msgspec
 import pytest
 
+from grader.exports.report import write_report
 from grader.exports.report.overview import ExerciseView, figures
 from grader.exports.report.tally import Tally
-from grader.results import Entry, Status
+from grader.results import Entry, Mark, Status
 from tests.grader.exports.report.classes import an_entry, an_exercise
 
 
@@ -89,6 +94,24 @@ def test_a_file_that_is_missing_is_no_attempt() -> None:
     assert view.statuses == {Status.PASSED: 1, Status.ERROR: 1}
     assert [test.attempted for test in view.tests] == [2, 2]
     assert [row.score for row in tally.rows] == [10.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("status", [Status.ERROR, Status.NOT_ATTEMPTED])
+def test_points_that_a_person_gave_are_in_the_row_also_without_a_file(
+    tmp_path: Path, status: Status
+) -> None:
+    given = an_exercise("gelu", "ff", status=status)
+    mark = Mark(0.0, reasons=("Set to 7 points: shown in the lab.",))
+    given = msgspec.structs.replace(given, score=7.0, mark=mark)
+    nothing = an_exercise("fit", "ff", status=status)
+    of = an_entry("ada", [an_exercise("glu", "pp"), given, nothing])
+    write_report([of], tmp_path, sources=lambda _: {"glu": b"x = 1"})
+    page = (tmp_path / "staff" / "index.html").read_text(encoding="utf-8")
+    (row,) = re.findall(r"<tr data-tags.*?</tr>", page, re.DOTALL)
+    cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<td.*?</td>", row)]
+    assert cells[1] == "17"
+    assert cells[2:4] == ["10", "7"], "the points of a row add up to its total"
+    assert cells[4].startswith(("–", "○"))  # noqa: RUF001  # a dash, where no file was
 
 
 def test_an_exercise_that_nobody_attempted_has_no_numbers() -> None:

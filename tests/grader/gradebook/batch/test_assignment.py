@@ -7,10 +7,15 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from grader.authoring.release import Tier, _readme
+from grader.cli import main
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook
 from grader.gradebook.policy_file import PolicyError, policy_of, read_policy
@@ -164,6 +169,87 @@ def test_an_assignment_has_its_part_of_the_policy(course: Path) -> None:
         policy_of(load_course(course).assigned("week2"))
 
 
+@pytest.fixture
+def invoke(course: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """A command in this process, in the folder of the course."""
+    monkeypatch.chdir(course)
+    return lambda *arguments: CliRunner().invoke(main, [*map(str, arguments)])
+
+
+RULES = """
+timezone = "Europe/Warsaw"
+[late]
+per_day = 10
+[[extension]]
+student = "zoe"
+by = "2 days"
+"""
+
+
+def test_a_named_policy_counts_with_what_the_assignment_says_and_can_be_left(
+    course: Path, tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that works beside course.toml works everywhere, and there is a way back from another one."""
+    results, beside = tmp_path / "results", course / "exercises/policy.toml"
+    # Rules for lateness and no due time; an extension for somebody who is not in this gradebook.
+    beside.write_text(RULES, encoding="utf-8")
+    late = ("--times", "2026-10-13 12:00")
+    batch = ("batch", tmp_path / "class", "-o", results, *late)
+    assert invoke(*batch, "--assignment", "week1").exit_code == 0
+    assert sum(graded(results).values()) == 11.25
+    other = tmp_path / "other.toml"
+    other.write_text(
+        RULES.replace("per_day = 10", "per_day = 40")
+        + '[[due]]\nexercises = ["running_mean"]\nat = 2026-10-01T12:00:00\n',
+        encoding="utf-8",
+    )
+    done = invoke("policy", results, "--file", other)
+    assert done.exit_code == 0, done.output
+    assert "Due 2026-10-12 23:59:59 CEST" in done.stdout
+    assert "names 'zoe', and no student here has that id" in done.stderr
+    assert sum(graded(results).values()) == 7.5
+    # The due time is still that of the assignment, in the next grading, too.
+    file = course / "exercises/assignments.toml"
+    file.write_text(ASSIGNMENTS.replace("10-12", "10-14"), encoding="utf-8")
+    assert invoke(*batch).exit_code == 0
+    assert sum(graded(results).values()) == 12.5
+    file.write_text(ASSIGNMENTS, encoding="utf-8")
+    for back in (("--file", beside), ("--reset",)):
+        assert invoke(*batch, "--policy", other).exit_code == 0
+        assert sum(graded(results).values()) == 7.5
+        assert "--reset goes back" in invoke("policy", results).stderr
+        done = invoke("policy", results, *back)
+        assert done.exit_code == 0, done.output
+        assert sum(graded(results).values()) == 11.25
+    beside.unlink()
+    assert "Due 2026-10-12 23:59:59 CEST" in invoke("policy", results, "--reset").stdout
+    assert sum(graded(results).values()) == 12.5
+    monkeypatch.chdir(tmp_path)
+    elsewhere = invoke("policy", results, "--reset")
+    assert elsewhere.exit_code == 2
+    assert "No course found" in elsewhere.stderr and "--course" in elsewhere.stderr
+
+
+def test_a_gradebook_of_the_whole_course_goes_back_to_its_policy(
+    course: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    results, beside = tmp_path / "results", course / "exercises/policy.toml"
+    beside.write_text(POLICY.replace('"ada"', '"zoe"'), encoding="utf-8")
+    invoke("batch", tmp_path / "class", "-o", results, "--times", "2026-10-02 11:00")
+    before = graded(results)
+    assert sum(before.values()) == 18
+    other = tmp_path / "other.toml"
+    other.write_text("", encoding="utf-8")
+    for back in (("--file", beside), ("--reset",)):
+        assert invoke("policy", results, "--file", other).exit_code == 0
+        assert sum(graded(results).values()) == 20
+        done = invoke("policy", results, *back)
+        assert done.exit_code == 0, done.output
+        assert graded(results) == before
+    both = invoke("policy", results, "--reset", "--file", other)
+    assert "Only one of --file, --reset, --explain and --toml at a time." in both.stderr
+
+
 def test_without_rules_an_assignment_has_no_policy(course: Path) -> None:
     text = ASSIGNMENTS.replace("due = 2026-10-19T23:59:59\n", "")
     (course / "exercises/assignments.toml").write_text(text, encoding="utf-8")
@@ -226,6 +312,33 @@ def test_extra_credit_is_extra_in_every_command(course: Path) -> None:
         assert batch.returncode == 0, batch.stderr
         csv = grade(course, "export", results, "--assignment", "week1", "--format", "csv").stdout
         assert f",{needed:g},{needed:g}," in csv.splitlines()[1], csv
+
+
+def test_whatever_a_student_reads_marks_an_exercise_for_extra_credit(
+    course: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    extra_credit(course)
+    answers = course.parent / "class" / "ada"
+    for command in (
+        ("run", "--submission", answers, "--assignment", "week1"),
+        ("list",),
+        ("explain", "greeting"),
+        ("explain", "text"),
+    ):
+        done = invoke(*command)
+        assert done.exit_code == 0, done.output
+        (line,) = [line for line in done.stdout.splitlines() if "extra credit" in line][:1]
+        assert "word_count" not in line, command
+    assert "extra credit" not in invoke("explain", "word_count").stdout
+    results = tmp_path / "results"
+    assert invoke("batch", course.parent / "class", "-o", results, "--assignment", "week1")
+    assert invoke("report", results, "-o", tmp_path / "report").exit_code == 0
+    for page in ("students/ada.html", "staff/students/ada.html"):
+        assert (tmp_path / "report" / page).read_text("utf-8").count("extra credit") == 1
+    released = _readme(load_course(course), Tier.PUBLIC, "lab-bench", 0)
+    assert [line for line in released.splitlines() if "extra credit" in line] == [
+        line for line in released.splitlines() if "text/greeting.py" in line
+    ]
 
 
 def test_what_is_for_extra_credit_is_out_of_no_points_at_gradescope(course: Path) -> None:

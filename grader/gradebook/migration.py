@@ -1,0 +1,332 @@
+"""Bring a gradebook of an earlier format up to date: a module that knows SQL, that of tables which are no more.
+
+A copy of the file is on the disk before anything changes, and all changes are one transaction: whatever ends
+the process, the gradebook is the old one or the new one, and the next command goes on.
+
+Format 1 kept the files of judged attempts alone, and which attempt was found last. Format 2 had corrections in
+a table. Format 3 is today's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import os
+import secrets
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.errors import GraderError
+from grader.gradebook.corrections import Correction
+from grader.gradebook.corrections_file import CORRECTIONS_FILE, put_corrections
+from grader.gradebook.review import Attention
+from grader.gradebook.work import DamagedValueError, unpacked
+from grader.judge.scoring import sum_of
+from grader.results import (
+    CourseInfo,
+    Environment,
+    ExerciseResult,
+    Outcome,
+    Result,
+    Status,
+    SubmissionInfo,
+)
+
+_NOTHING = "Nothing was handed in."
+_TABLES_OF_RESULTS = ("grades", "replaced")
+# The facts whose values are JSON, by what they decode to.
+_FACTS: dict[str, Any] = {
+    "course": CourseInfo,
+    "attention": tuple[Attention, ...],
+    "blank": Result,
+    "stubs": dict[str, str],
+    "totals": dict[str, float],
+    "totals before": dict[str, float],
+}
+
+
+def migrate(
+    connection: sqlite3.Connection, file: Path, tables: str, version: int, secret: str
+) -> None:
+    """Make a gradebook of format 1 or 2 one of this `version`, whose `tables` these are.
+
+    A copy stays beside it, and the person is told. The caller holds the lock of the folder and has checked the
+    file. `secret` is the name of the fact from which pseudonyms are drawn.
+
+    Raises GraderError where no copy can be kept, and sqlite3.DatabaseError as SQLite does; then the gradebook
+    is the old one.
+    """
+    (before,) = connection.execute("PRAGMA user_version").fetchone()
+    kept = _keep_copy(connection, file, before)
+    if before == 2:
+        # A kill after this leaves a file that the next migration finds as it would write it.
+        put_corrections(file.parent, _corrections(connection))
+    connection.execute("PRAGMA synchronous = FULL")
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        if before == 1:
+            _from_format_1(connection, tables)
+        lost = _unreadable_results(connection)
+        connection.execute("DROP TABLE IF EXISTS corrections")
+        for name in _unreadable_facts(connection):
+            connection.execute("DELETE FROM facts WHERE name = ?", (name,))
+        connection.execute(
+            "INSERT OR IGNORE INTO facts VALUES (?, ?)", (secret, secrets.token_hex(16))
+        )
+        connection.execute("INSERT OR REPLACE INTO facts VALUES ('stale', 'yes')")
+        connection.execute(f"PRAGMA user_version = {version}")
+    told = (
+        f"{file} was a gradebook of format {before} and is one of format {version} now. The old one is kept as "
+        f"{kept.name} beside it."
+    )
+    if before == 2 and (file.parent / CORRECTIONS_FILE).is_file():
+        told += f" Its corrections are in {CORRECTIONS_FILE} now."
+    if lost:
+        told += f" {lost} of its verdicts cannot be read by this grader: `grade regrade` judges them again."
+    logging.getLogger(__name__).warning(told)
+
+
+# --- the copy -------------------------------------------------------------------------------------
+
+
+def _keep_copy(connection: sqlite3.Connection, file: Path, version: int) -> Path:
+    """Write the gradebook as it is to `gradebook.format2.sqlite` beside it, synced; returns that file.
+
+    A copy that is there is not replaced: another one has the next number.
+    """
+    draft = file.with_name(f"{file.stem}.format{version}.part")
+    try:
+        draft.unlink(missing_ok=True)
+        # By SQLite, so that what is in the write-ahead log alone is in the copy.
+        with contextlib.closing(sqlite3.connect(draft)) as copy:
+            connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+        with draft.open("rb+") as written:
+            os.fsync(written.fileno())
+        kept = _placed(draft, file, version)
+        if os.name == "posix":
+            folder = os.open(file.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        return kept
+    except OSError as error:
+        raise GraderError(
+            f"The gradebook {file} has the format {version} of an earlier grader, and no copy of it can be "
+            f"kept beside it: {error.strerror}. Nothing was changed; make room, or copy {file.parent} to a "
+            "folder in which you may write, and run this again."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _placed(draft: Path, file: Path, version: int) -> Path:
+    """Give the copy its name, or the next one that is free; the same copy is not kept twice."""
+    number = 1
+    while True:
+        end = f"-{number}" if number > 1 else ""
+        kept = file.with_name(f"{file.stem}.format{version}{end}{file.suffix}")
+        if not kept.exists():
+            draft.rename(kept)
+            return kept
+        if kept.read_bytes() == draft.read_bytes():
+            return kept
+        number += 1
+
+
+# --- format 2 -------------------------------------------------------------------------------------
+
+
+def _corrections(connection: sqlite3.Connection) -> list[Correction]:
+    """The corrections that hold, as the file has them, in the order in which they were made."""
+    rows = connection.execute(
+        "SELECT student, exercise, test, kind, points, reason, comment, author, made_at, judged"
+        " FROM corrections WHERE undone_at = '' ORDER BY id"
+    )
+    return [_correction(*row) for row in rows]
+
+
+def _correction(
+    student: str,
+    exercise: str,
+    test: str,
+    kind: str,
+    points: float,
+    reason: str,
+    comment: str,
+    author: str,
+    made_at: str,
+    judged: float | None,
+) -> Correction:
+    """One correction of a row; a comment alone was one that added 0 points."""
+    changes: dict[str, Any] = {kind: points if kind in ("points", "add") else test}
+    if kind == "add" and not points and comment:
+        changes = {}
+    try:
+        return Correction(
+            student=student,
+            exercise=exercise,
+            reason=reason or ("" if not changes else "no reason was kept"),
+            comment=comment,
+            author=author or "unknown",
+            time=datetime.datetime.fromisoformat(made_at),
+            judged=judged,
+            **changes,
+        )
+    except (TypeError, ValueError) as error:
+        raise DamagedValueError(f"a correction of {student} {exercise}: {error}") from error
+
+
+# --- format 1 -------------------------------------------------------------------------------------
+
+
+def _from_format_1(connection: sqlite3.Connection, tables: str) -> None:
+    """Make today's attempts, in which the order of commands chose none, and the tables that there were not."""
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    for statement in _separate(tables):
+        kind, name = statement.split()[1:3]
+        if kind == "TABLE" and name == "attempts":
+            # Not by renaming the old one: what points to it would follow.
+            connection.execute(statement.replace("attempts", "attempts_of_today", 1))
+        elif kind == "TABLE" and name not in there:
+            connection.execute(statement)
+    # Without `counted`, which was for the order of the commands to say.
+    connection.execute(
+        "INSERT INTO attempts_of_today"
+        " SELECT id, student, number, digest, submitted_at, late, origin FROM attempts"
+    )
+    connection.execute("DROP TABLE attempts")
+    connection.execute("ALTER TABLE attempts_of_today RENAME TO attempts")
+    # The very first gradebooks had results as plain JSON.
+    connection.create_function("deflated", 1, lambda text: zlib.compress(text.encode()))
+    for table in _TABLES_OF_RESULTS:
+        connection.execute(
+            f"UPDATE {table} SET result = deflated(result) WHERE typeof(result) = 'text'"  # noqa: S608
+        )
+    _keep_files(connection)
+    if (blank := _blank(connection)) is not None:
+        text = msgspec.json.encode(blank).decode()
+        connection.execute("INSERT OR REPLACE INTO facts VALUES ('blank', ?)", (text,))
+
+
+def _separate(tables: str) -> Iterator[str]:
+    statement = ""
+    for line in tables.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement.strip()
+            statement = ""
+
+
+def _keep_files(connection: sqlite3.Connection) -> None:
+    """The files that verdicts are about; why there is none is what a verdict on none says."""
+    connection.execute(
+        "INSERT INTO files SELECT attempt, exercise, source, '' FROM grades WHERE source != ''"
+    )
+    without = connection.execute("SELECT attempt, exercise, result FROM grades WHERE source = ''")
+    rows = []
+    for attempt, exercise, cell in without.fetchall():
+        result = _read(cell)
+        rows.append((attempt, exercise, "" if result is None else result.message))
+    connection.executemany("INSERT INTO files VALUES (?, ?, '', ?)", rows)
+
+
+def _blank(connection: sqlite3.Connection) -> Result | None:
+    """The result of who handed in nothing, from one verdict on each exercise; None where there is none."""
+    facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
+    rows = connection.execute(
+        "SELECT exercise, result, environments.environment, seed, graded_at FROM grades"
+        " JOIN environments ON environments.id = grades.environment GROUP BY exercise"
+    ).fetchall()
+    found = {row[0]: row for row in rows}
+    graded = [found[name] for name in facts.get("exercises", "").split(",") if name in found]
+    results = [_read(row[1]) for row in graded]
+    exercises = tuple(_emptied(result) for result in results if result is not None)
+    if not exercises:
+        return None
+    try:
+        course = msgspec.json.decode(facts["course"], type=CourseInfo)
+        environment = msgspec.json.decode(graded[0][2], type=Environment)
+    except (KeyError, msgspec.DecodeError):
+        return None
+    return Result(
+        course=course,
+        submission=SubmissionInfo("", ""),
+        score=0.0,
+        max_score=sum_of(exercises)[1],
+        seed=graded[0][3],
+        exercises=exercises,
+        started_at=min(row[4] for row in graded),
+        duration_seconds=0.0,
+        environment=msgspec.structs.replace(environment, torch="", isolation=()),
+    )
+
+
+def _emptied(result: ExerciseResult) -> ExerciseResult:
+    """The exercise as a student has it who handed in nothing."""
+    tests = tuple(
+        msgspec.structs.replace(
+            test,
+            outcome=Outcome.NOT_IMPLEMENTED,
+            score=0.0,
+            duration_seconds=0.0,
+            message=_NOTHING,
+            hint="",
+            place=None,
+            printed="",
+            refused=False,
+            named="",
+        )
+        for test in result.tests
+    )
+    return msgspec.structs.replace(
+        result,
+        tests=tests,
+        status=Status.NOT_ATTEMPTED,
+        score=0.0,
+        duration_seconds=0.0,
+        message=_NOTHING,
+        output="",
+        settled=True,
+    )
+
+
+# --- what this grader no longer reads -------------------------------------------------------------
+
+
+def _unreadable_results(connection: sqlite3.Connection) -> int:
+    """Leave verdicts open whose result this grader cannot read; returns how many. Their files stay."""
+    connection.create_function("is_read", 1, lambda cell: _read(cell) is not None)
+    lost = {
+        table: connection.execute(f"DELETE FROM {table} WHERE NOT is_read(result)").rowcount  # noqa: S608
+        for table in _TABLES_OF_RESULTS
+    }
+    return lost["grades"]
+
+
+def _unreadable_facts(connection: sqlite3.Connection) -> list[str]:
+    """The facts that this grader cannot read; the next grading writes them anew."""
+    names = []
+    for name, value in connection.execute("SELECT name, value FROM facts").fetchall():
+        try:
+            if name in _FACTS and value:
+                msgspec.json.decode(value, type=_FACTS[name])
+        except msgspec.DecodeError:
+            names.append(name)
+    return names
+
+
+def _read(cell: bytes) -> ExerciseResult | None:
+    """The result in a cell; None where this grader cannot read it."""
+    try:
+        return unpacked(cell)
+    except DamagedValueError:
+        return None

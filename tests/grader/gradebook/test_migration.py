@@ -1,0 +1,248 @@
+"""Gradebooks of earlier formats are brought up to date, after a copy of each was made."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import lzma
+import os
+import sqlite3
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from grader.errors import GraderError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import migration as migrating
+from grader.gradebook.corrections import Kind
+from grader.gradebook.store import FORMAT_VERSION, only_writer
+from grader.results import Outcome, Status
+
+# Of format 3; the tests make older ones of it.
+TODAY = Path(__file__).with_name("batch") / "gradebook_of_an_earlier_grader.sqlite.xz"
+SCORES = {"Zoë 東": 10, "ann": 10, "bob": 7.5, "dee": 0, "fay": 0, "gus": 0, "mia": 0}
+
+FORMAT_2 = """
+CREATE TABLE corrections (
+    id INTEGER PRIMARY KEY,
+    student TEXT NOT NULL,
+    exercise TEXT NOT NULL,
+    test TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    points REAL NOT NULL,
+    reason TEXT NOT NULL,
+    comment TEXT NOT NULL,
+    author TEXT NOT NULL,
+    made_at TEXT NOT NULL,
+    judged REAL,
+    undone_at TEXT NOT NULL,
+    undone_by TEXT NOT NULL
+);
+INSERT INTO corrections VALUES
+    (1, 'bob', 'task', '', 'points', 8, 'shown', 'Good.', 'ben', '2026-10-12T10:00:00Z', 7.5, '', ''),
+    (2, 'ann', 'task', '', 'add', -1, 'taken back', '', 'ben', '2026-10-12T10:00:01Z', 10, '2026-10-13', 'ben'),
+    (3, 'ann', 'task', '', 'add', 0, '', 'Well done.', 'ben', '2026-10-12T10:00:02Z', NULL, '', ''),
+    (4, '', 'task', 'test_zero', 'give', 0, 'unclear', '', 'ben', '2026-10-12T10:00:03Z', NULL, '', ''),
+    (5, 'fay', 'task', 'c0ffee', 'release', 0, 'looked at', '', 'ben', '2026-10-12T10:00:04Z', NULL, '', '');
+DELETE FROM facts WHERE name = 'pseudonyms';
+PRAGMA user_version = 2;
+"""
+FORMAT_1 = """
+CREATE TABLE old (
+    id INTEGER PRIMARY KEY,
+    student TEXT NOT NULL REFERENCES students (id),
+    number INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    counted INTEGER NOT NULL,
+    submitted_at TEXT NOT NULL,
+    late INTEGER NOT NULL,
+    origin TEXT NOT NULL,
+    UNIQUE (student, number),
+    UNIQUE (student, digest)
+);
+INSERT INTO old SELECT id, student, number, digest, 0, submitted_at, late, origin FROM attempts;
+DROP TABLE attempts;
+ALTER TABLE old RENAME TO attempts;
+DROP TABLE files;
+DELETE FROM facts WHERE name IN ('blank', 'pseudonyms');
+-- As the very first grader kept them.
+UPDATE grades SET result = inflated(result) WHERE exercise = 'task' AND score > 0;
+PRAGMA user_version = 1;
+"""
+OLDER = {1: FORMAT_1, 2: FORMAT_2}
+
+
+def older(folder: Path, version: int) -> Path:
+    """The file of a gradebook of an older format, in a folder that is made for it."""
+    folder.mkdir()
+    file = folder / "gradebook.sqlite"
+    file.write_bytes(lzma.decompress(TODAY.read_bytes()))
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.create_function("inflated", 1, lambda data: zlib.decompress(data).decode())
+        connection.executescript(OLDER[version])
+    return file
+
+
+def version_of(file: Path) -> int:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    return int(version)
+
+
+def scores(folder: Path) -> dict[str, float]:
+    with Gradebook.open(folder) as book:
+        return {entry.student.id: entry.result.score for entry in book.entries()}
+
+
+@pytest.mark.parametrize("version", OLDER)
+@pytest.mark.parametrize("opener", [Gradebook, Keeper])
+def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
+    tmp_path: Path,
+    version: int,
+    opener: type[Gradebook] | type[Keeper],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = older(tmp_path / "results", version)
+    with opener.open(file.parent):
+        pass
+    assert version_of(file) == FORMAT_VERSION
+    copy = file.with_name(f"gradebook.format{version}.sqlite")
+    assert version_of(copy) == version
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert f"was a gradebook of format {version}" in told and copy.name in told
+    with Gradebook.open(file.parent) as book:
+        # Nothing is told twice.
+        assert len(caplog.records) == 1
+        assert len(book.fact("pseudonyms")) == 32
+        assert [student.id for student in book.absent()] == ["mia"]
+        (mia,) = [entry for entry in book.entries() if entry.absent]
+        (exercise,) = mia.result.exercises
+        assert exercise.status is Status.NOT_ATTEMPTED
+        assert {test.outcome for test in exercise.tests} == {Outcome.NOT_IMPLEMENTED}
+        sources = {e.student.id: book.sources(e) for e in book.entries() if not e.absent}
+        assert all(sources.values())
+    assert scores(file.parent).keys() == SCORES.keys()
+    # The copy is a gradebook that can take the place of the new one.
+    copy.replace(tmp_path / "results" / "gradebook.sqlite")
+    assert scores(file.parent).keys() == SCORES.keys()
+
+
+def test_the_points_of_format_1_are_what_they_were(tmp_path: Path) -> None:
+    assert scores(older(tmp_path / "results", 1).parent) == SCORES
+
+
+def test_corrections_of_format_2_become_their_file(tmp_path: Path) -> None:
+    file = older(tmp_path / "results", 2)
+    with Gradebook.open(file.parent) as book:
+        made = book.corrections()
+    assert [(c.kind, c.student, c.reason, c.comment) for c in made] == [
+        (Kind.POINTS, "bob", "shown", "Good."),
+        (Kind.COMMENT, "ann", "", "Well done."),
+        (Kind.GIVE, "", "unclear", ""),
+        (Kind.RELEASE, "fay", "looked at", ""),
+    ]
+    assert (made[0].points, made[0].judged, made[2].give, made[3].release) == (
+        *(8, 7.5, "test_zero"),
+        "c0ffee",
+    )
+    counted = scores(file.parent)
+    # What was taken back stays so, and what is given to all is given to who was judged.
+    assert (counted["bob"], counted["ann"], counted["mia"]) == (8, 10, 0)
+
+
+STEPS = ("_keep_copy", "put_corrections", "_unreadable_results", "_unreadable_facts")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_migration_that_is_stopped_leaves_the_old_gradebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    file = older(tmp_path / "results", 2)
+    done = getattr(migrating, step)
+
+    def stop(*arguments: object) -> None:
+        done(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrating, step, stop)
+        with pytest.raises(KeyboardInterrupt):
+            Gradebook.open(file.parent).__enter__()
+    assert version_of(file) == 2
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM corrections").fetchone() == (5,)
+    assert scores(file.parent)["bob"] == 8
+    with Gradebook.open(file.parent) as book:
+        assert len(book.corrections()) == 4
+    kept = sorted(path.name for path in file.parent.iterdir() if "format" in path.name)
+    assert kept == ["gradebook.format2.sqlite"], "the same copy is not kept twice"
+
+
+def test_a_migration_that_is_killed_leaves_the_old_gradebook(tmp_path: Path) -> None:
+    file = older(tmp_path / "results", 2)
+    killed = f"""
+import os, pathlib
+from grader.gradebook import Gradebook, migration
+migration._unreadable_facts = lambda connection: os._exit(9)
+Gradebook.open(pathlib.Path({str(file.parent)!r})).__enter__()
+"""
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
+    assert version_of(file) == 2
+    assert scores(file.parent)["bob"] == 8
+
+
+def test_another_copy_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+    file = older(tmp_path / "results", 2)
+    first = file.with_name("gradebook.format2.sqlite")
+    first.write_bytes(b"of another time")
+    assert scores(file.parent)["bob"] == 8
+    assert first.read_bytes() == b"of another time"
+    assert version_of(file.with_name("gradebook.format2-2.sqlite")) == 2
+
+
+def test_what_stands_in_the_way_is_told_and_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = older(tmp_path / "results", 2)
+    with only_writer(file.parent), pytest.raises(GraderError, match="Another grading writes"):
+        scores(file.parent)
+    other = file.with_name("corrections.toml")
+    other.write_text(
+        '[[correction]]\nstudent = "bob"\nexercise = "task"\npoints = 1\nreason = "x"\n'
+        'author = "y"\ntime = 2026-10-12T10:00:00Z\n',
+        encoding="utf-8",
+    )
+    text = other.read_bytes()
+    with pytest.raises(GraderError, match="Move that file away"):
+        scores(file.parent)
+    assert other.read_bytes() == text
+    other.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: False)
+        with pytest.raises(GraderError, match=r"copy .* to a folder in which you may"):
+            scores(file.parent)
+    assert version_of(file) == 2
+    assert scores(file.parent)["bob"] == 8
+
+
+def test_a_verdict_that_cannot_be_read_is_open_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = older(tmp_path / "results", 2)
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "UPDATE grades SET result = ? WHERE attempt ="
+            " (SELECT id FROM attempts WHERE student = 'bob')",
+            (zlib.compress(b'{"name": "task"}'),),
+        )
+        connection.execute("UPDATE facts SET value = '[{}]' WHERE name = 'attention'")
+    with Gradebook.open(file.parent) as book:
+        (bob,) = [entry for entry in book.entries() if entry.student.id == "bob"]
+        assert book.sources(bob).keys() == {"task"}
+        assert book.attention() == ()
+    assert "1 of its verdicts cannot be read" in caplog.text and "`grade regrade`" in caplog.text
+    assert caplog.records[0].levelno == logging.WARNING
