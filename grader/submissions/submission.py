@@ -146,50 +146,50 @@ def digest_of_files(digests: Mapping[str, str]) -> str:
 
 # --- what a file is that is not valid Python, in words that say what to do -------------------------
 
-# How files of other kinds begin, which are sent in the place of code, and what to do. `%s` is what it is.
-_NOT_CODE = "it is %s, not a Python file; "
+# How files of other kinds begin, which are sent in the place of code; what they are, and what to do.
 _KINDS = (
     (
         rb"version https://git-lfs\.github\.com/spec/",
-        "a pointer of Git LFS",
-        "hand in the file that it stands for (`git lfs pull` fetches it)",
+        "it is a pointer of Git LFS, not a Python file; hand in the file that it stands for "
+        "(`git lfs pull` fetches it)",
     ),
     (
         rb"(?i)(<!doctype|<html|<head|<body|<\?xml|bplist|From: <Saved by|MIME-Version:)",
-        "a web page",
-        "sign in and download the file itself, or copy the code out of the page",
+        "it is a web page, not a Python file; sign in and download the file itself, or copy the code out "
+        "of the page",
     ),
-    (rb"\{\\rtf", "a document (RTF)", "save it as plain text"),
-    (rb"%PDF-", "a PDF", "hand in the code as text"),
+    (rb"\{\\rtf", "it is a document (RTF), not a Python file; save it as plain text"),
+    (rb"%PDF-", "it is a PDF, not a Python file; hand in the code as text"),
     (
         rb"PK\x03\x04",
-        "a zip archive or a document of an office program",
-        "hand in the code as text, or the archive as .zip",
+        "it is a zip archive or an office document, not a Python file; hand in the code as text, or the "
+        "archive as .zip",
     ),
-    (rb"\xd0\xcf\x11\xe0", "a document of an office program", "save it as plain text"),
-    (rb"\x1f\x8b|BZh\d|\xfd7zXZ|7z\xbc\xaf|Rar!", "an archive", "hand in the files in it"),
+    (rb"\xd0\xcf\x11\xe0", "it is an office document, not a Python file; save it as plain text"),
+    (
+        rb"\x1f\x8b|BZh\d|\xfd7zXZ|7z\xbc\xaf|Rar!",
+        "it is an archive, not a Python file; hand in the files in it",
+    ),
     (
         rb"\x89PNG|\xff\xd8\xff|GIF8|BM.{4}\0\0\0\0|RIFF.{4}WEBP",
-        "an image",
-        "hand in the code as text",
+        "it is an image, not a Python file; hand in the code as text",
     ),
-    (rb"[\x80-\xff]\r\r\n", "compiled Python", "hand in the source, the file that ends in .py"),
-    (rb"\0\x05\x16[\0\x07]", "data of macOS about a file", "hand in the file itself"),
+    (
+        rb"[\x80-\xff]\r\r\n",
+        "it is compiled Python; hand in the source, the file that ends in .py",
+    ),
+    (rb"\0\x05\x16[\0\x07]", "it is data of macOS about a file; hand in the file itself"),
     (
         rb"(diff --git |Index: \S|From [0-9a-f]{40} |--- \S[^\n]*\n\+\+\+ \S|\*\*\* \S[^\n]*\n--- \S)",
-        "a patch",
-        "hand in the whole file as it is after the change",
+        "it is a patch, not a Python file; hand in the whole file as it is after the change",
     ),
     (
         # As git writes a link where the system has none; or a shortcut.
         rb"(L\0\0\0\x01\x14\x02|\[InternetShortcut\]|[\w.~ -]*([/\\][\w.~ -]+)+\.py\s*\Z|\w+\.py\s*\Z)",
-        "the text of a link",
-        "hand in the file to which it leads",
+        "it is the text of a link, not a Python file; hand in the file to which it leads",
     ),
 )
-_FOREIGN = tuple(
-    (re.compile(begin, re.DOTALL), _NOT_CODE % what + advice) for begin, what, advice in _KINDS
-)
+_FOREIGN = tuple((re.compile(begin, re.DOTALL), meaning) for begin, meaning in _KINDS)
 _NOTEBOOK = "it is a notebook, not a Python file; copy the code out of its cells"
 _JSON = "it is JSON, not a Python file; hand in the code as text"
 
@@ -275,6 +275,11 @@ def _kind_of(source: bytes) -> str:
     begin = source.removeprefix(codecs.BOM_UTF8).lstrip()
     if begin[:1] == b"{" and b'"cells"' in source and b'"nbformat"' in source:
         return _NOTEBOOK
+    if begin[:1] in (b"{", b"["):
+        # Python reads most of it, too, but no answer is a single value.
+        with contextlib.suppress(ValueError, RecursionError):
+            msgspec.json.decode(begin)
+            return _JSON
     return next((meaning for pattern, meaning in _FOREIGN if pattern.match(begin)), "")
 
 
@@ -291,23 +296,17 @@ def _explained(source: bytes, error: SyntaxError) -> Look:
     for pattern, meaning in _FOREIGN_LINES[1:]:
         if pattern.match(line.lstrip()):
             return Look(State.INVALID, number, meaning)
-    if foreign := _other_language(text, line, error.msg):
+    if foreign := _other_language(line, error.msg):
         return Look(State.INVALID, number, foreign, is_foreign=True)
     is_no_text = error.lineno is not None and _is_no_utf8(source)
     return Look(State.INVALID, number, error.msg + _remedy(error.msg), is_foreign=is_no_text)
 
 
-def _other_language(text: str, line: str, message: str) -> str:
-    """What a text is that is not Python of the version that judges; empty where that is not known."""
+def _other_language(line: str, message: str) -> str:
+    """What a line is that is not of the Python that judges; empty where that is not known."""
     if _OLD.match(line.lstrip()) and not message.startswith(("unterminated", "'")):
         return "it is written for Python 2; write it for Python 3"
-    if newer := newer_syntax(line, message, sys.version_info[:2]):
-        return newer
-    if text.lstrip()[:1] in ("{", "["):
-        with contextlib.suppress(ValueError, RecursionError):
-            msgspec.json.decode(text)
-            return _JSON
-    return ""
+    return newer_syntax(line, message, sys.version_info[:2])
 
 
 def _is_no_utf8(source: bytes) -> bool:

@@ -13,13 +13,13 @@ from grader.results import StudentInfo
 from grader.submissions import ClassAttempt, ExerciseFile, find_class, read_attempt, read_submission
 from grader.submissions.attempt import AttemptFile
 from grader.submissions.names import rank, spoken_of
+from grader.submissions.zip import Member, read_member
 
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Files, Pack
 
 WORK = b"class GatedLinearUnit:\n    pass\n\n\ndef gradient_flow(x):\n    return 1\n"
 OTHER = WORK.replace(b"1", b"2")
-NAMED_AS_BEFORE = ("glu_old.py", "glu_solution.py", "my_glu.py", "Glu final.py", "glu.ipynb", ".glu.py")
 
 Handed = Callable[["Files"], ExerciseFile]
 
@@ -29,10 +29,15 @@ def stub(course: Course) -> bytes:
     return course.stub(course.exercise("glu")).source
 
 
-@pytest.fixture(params=["folder", "zip", "tar.gz", "class.zip", "grade run"])
+@pytest.fixture
+def few(course: Course) -> Course:
+    return course.only([course.exercise(name) for name in ("relu", "gelu", "glu")])
+
+
+@pytest.fixture(params=["tar.gz", "class.zip", "grade run"])
 def handed(
     request: pytest.FixtureRequest,
-    course: Course,
+    few: Course,
     tmp_path: Path,
     lay: Callable[[Path, Files], Path],
     zipped: Pack,
@@ -41,26 +46,20 @@ def handed(
     """What is read for glu of an attempt with these files, however it comes."""
 
     def run(files: Files) -> ExerciseFile:
-        path = tmp_path / "ada"
         if request.param == "class.zip":
             path = tmp_path / "class.zip"
             path.write_bytes(
                 zipped({f"ada/{name}": data for name, data in files.items()} | {"bob/x.txt": b""})
             )
-            (found, _) = find_class(path, course).attempts
-            return read_attempt(found, course).files["glu"]
-        if request.param in ("folder", "grade run"):
-            lay(path, files)
-        else:
-            path = tmp_path / f"ada.{request.param}"
-            path.write_bytes(zipped(files) if "zip" in request.param else tarred(files, "w:gz"))
+            (found, _) = find_class(path, few).attempts
+            return read_attempt(found, few).files["glu"]
         if request.param == "grade run":
-            return read_submission(path, course).files["glu"]
-        name = path.name if path.is_file() else ""
-        found = ClassAttempt(
-            student=StudentInfo(id="ada"), path=path, members=(AttemptFile(name, path),)
-        )
-        return read_attempt(found, course).files["glu"]
+            return read_submission(lay(tmp_path / "ada", files), few).files["glu"]
+        path = tmp_path / "ada.tar.gz"
+        path.write_bytes(tarred(files, "w:gz"))
+        student, members = StudentInfo(id="ada"), (AttemptFile(path.name, path),)
+        found = ClassAttempt(student=student, path=path, members=members)
+        return read_attempt(found, few).files["glu"]
 
     return run
 
@@ -179,15 +178,6 @@ def test_code_that_belongs_to_no_exercise_is_told_once_where_nothing_else_is_wor
     assert not any(file.seems_misnamed for file in files.values())
 
 
-def test_an_archive_that_is_not_opened_is_told(handed: Handed, stub: bytes, zipped: Pack) -> None:
-    archives = {f"{letter}.zip": zipped({"glu.py": WORK}) for letter in "abcd"}
-    found = handed({"modules/glu.py": stub, "tensors/strides.py": WORK} | archives)
-    first = "broadcasting"  # the first exercise that has no work
-    assert found.source == stub
-    assert not found.problem, "it is told at the first exercise"
-    assert first
-
-
 def test_an_archive_beside_the_stub_is_looked_into(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], zipped: Pack, stub: bytes
 ) -> None:
@@ -199,6 +189,12 @@ def test_an_archive_beside_the_stub_is_looked_into(
     told = read_submission(nested / "b.zip", only).files["glu"]
     assert told.source == stub
     assert told.problem == "Handed in besides: w.zip. An archive in an archive is not opened."
+    many = lay(
+        tmp_path / "d", {"glu.py": stub} | dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], work)
+    )
+    told = read_submission(many, only).files["glu"]
+    assert told.problem == "There are 4 archives: hand in one."
+    assert told.seems_misnamed
     broken = lay(tmp_path / "c", {"modules/glu.py": stub, "w.zip": work[:40]})
     told = read_submission(broken, only).files["glu"]
     assert told.problem.startswith("w.zip is cut off or damaged")
@@ -230,20 +226,17 @@ def test_one_file_that_is_named_hears_of_work_beside_it(
 def test_thousands_of_other_files_are_not_read(
     course: Course, tmp_path: Path, zipped: Pack, stub: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from grader.submissions import attempt
-
     read: list[str] = []
-    real = attempt.read_member
 
-    def counted(member, most):  # type: ignore[no-untyped-def]
+    def counted(member: Member, most: int) -> bytes:
         read.append(member.path)
-        return real(member, most)
+        return read_member(member, most)
 
     files = {f"lib/{number}/{each}.py": b"x = 1\n" for number in range(60) for each in range(30)}
     data = {f"ada/{name}": source for name, source in files.items()}
     data |= {"ada/modules/glu.py": stub, "ada/hw3.py": WORK, "bob/glu.py": WORK}
     (tmp_path / "class.zip").write_bytes(zipped(data))
-    monkeypatch.setattr(attempt, "read_member", counted)
+    monkeypatch.setattr("grader.submissions.attempt.read_member", counted)
     only = course.only([course.exercise("glu")])
     ada, bob = find_class(tmp_path / "class.zip", only).attempts
     assert read_attempt(ada, only).files["glu"].problem.startswith("Handed in besides: hw3.py,")
