@@ -150,20 +150,17 @@ def digest_of_files(digests: Mapping[str, str]) -> str:
 _KINDS = (
     (
         rb"version https://git-lfs\.github\.com/spec/",
-        "it is a pointer of Git LFS, not a Python file; hand in the file that it stands for "
-        "(`git lfs pull` fetches it)",
+        "it is a pointer of Git LFS, not a Python file; `git lfs pull` fetches the file to hand in",
     ),
     (
         rb"(?i)(<!doctype|<html|<head|<body|<\?xml|bplist|From: <Saved by|MIME-Version:)",
-        "it is a web page, not a Python file; sign in and download the file itself, or copy the code out "
-        "of the page",
+        "it is a web page, not a Python file; sign in and download the file, or copy the code out",
     ),
     (rb"\{\\rtf", "it is a document (RTF), not a Python file; save it as plain text"),
     (rb"%PDF-", "it is a PDF, not a Python file; hand in the code as text"),
     (
         rb"PK\x03\x04",
-        "it is a zip archive or an office document, not a Python file; hand in the code as text, or the "
-        "archive as .zip",
+        "it is a zip archive or an office document, not a Python file; hand in the code as text",
     ),
     (rb"\xd0\xcf\x11\xe0", "it is an office document, not a Python file; save it as plain text"),
     (
@@ -264,8 +261,8 @@ def newer_syntax(line: str, message: str, judging: tuple[int, int]) -> str:
             major, minor = newer.since
             here = ".".join(map(str, judging))
             return (
-                f"{newer.what} is syntax of Python {major}.{minor}, and Python {here} judges here; "
-                "write it for that version"
+                f"{newer.what} is syntax of Python {major}.{minor}, and Python {here}"
+                " judges here; write it in a way that this version reads"
             )
     return ""
 
