@@ -269,9 +269,10 @@ class _Gathering:
         files = {exercise.id: self._handed(exercise) for exercise in self._course.exercises}
         idle = [e.id for e in self._course.exercises if e.id not in self._seen]
         if idle and self._named:
-            # Once is enough: it belongs to no exercise more than to another one.
+            # Once is enough: it belongs to no exercise more than to another one that is there.
+            first = next((name for name in idle if files[name].source is not None), idle[0])
             is_idle = len(idle) == len(files)
-            files[idle[0]] = self._with_leftovers(files[idle[0]], is_idle=is_idle)
+            files[first] = self._with_leftovers(files[first], is_idle=is_idle)
         return files
 
     def _handed(self, exercise: Exercise) -> ExerciseFile:
@@ -298,10 +299,10 @@ class _Gathering:
             else:
                 problem += ": hand in one."
             return ExerciseFile(None, problem, chosen.piece.place)
-        sentences = (
-            self._judged(exercise, chosen, choices[0]),
-            self._not_judged(exercise, chosen, written),
-        )
+        # What the first sentence names the second one need not.
+        judged = self._judged(exercise, chosen, choices[0])
+        rest = [c for c in written if c is not chosen and not (judged and c is choices[0])]
+        sentences = judged, self._not_judged(exercise, chosen.piece, rest)
         return chosen.piece.file.with_note(*filter(None, sentences))
 
     def _ranked(self, exercise: Exercise) -> list[tuple[Rank, _Piece]]:
@@ -373,25 +374,27 @@ class _Gathering:
             return f"Judged is {path}: {clean(best.piece.path, 60)} {_REASONS[best.state]}."
         return f"Judged is {path}: hand it in as {exercise.id}.py." if chosen.rank.is_text else ""
 
-    def _not_judged(self, exercise: Exercise, chosen: _Choice, written: list[_Choice]) -> str:
+    def _not_judged(self, exercise: Exercise, judged: _Piece, rest: list[_Choice]) -> str:
         """Which other files hold work for the exercise; code that says the same is none."""
-        stub = self._course.stub(exercise).source
-        known = (chosen.piece.file.source or b"", stub)
-        left = [choice.piece for choice in written[1:]]
+        left = [choice.piece for choice in rest]
         # Of what has another name only what speaks of the exercise is looked at beside its work.
         left += [
             piece
             for piece in self._code
-            if exercise in piece.spoken_of and piece not in left and self._holds(exercise, piece)
+            if exercise in piece.spoken_of
+            and piece.owner is not exercise
+            and self._holds(exercise, piece)
         ]
+        if not left:
+            return ""
+        known = (judged.file.source or b"", self._course.stub(exercise).source)
         pieces = [
             piece
             for piece in left
-            if piece is not chosen.piece
-            and not any(is_untouched(piece.file.source or b"", source) for source in known)
+            if not any(is_untouched(piece.file.source or b"", source) for source in known)
             and not self._is_given(piece)
         ]
-        return f"Not judged: {_listed(pieces, chosen.piece.name)}." if pieces else ""
+        return f"Not judged: {_listed(pieces, judged.name)}." if pieces else ""
 
     def _near(self, exercise: Exercise) -> list[_Piece]:
         """The files that seem to hold work for the exercise under another name than its own."""

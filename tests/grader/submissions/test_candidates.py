@@ -113,7 +113,11 @@ def test_a_stub_at_another_place_of_a_submission_needs_no_word(
         ({"modules/glu.py": WORK, "glu.py": OTHER}, WORK, "Not judged: glu.py."),
         ({"modules/glu.py": WORK, "glu_old.py": OTHER}, WORK, "Not judged: glu_old.py."),
         ({"glu (1).py": WORK, "glu (2).py": OTHER}, OTHER, "Not judged: glu (1).py."),
-        ({"glu.py": b"def f(:\n", "glu (1).py": WORK}, WORK, "glu.py is not valid Python. Not"),
+        (
+            {"glu.py": b"def f(:\n", "glu (1).py": WORK},
+            WORK,
+            "Judged is glu (1).py: glu.py is not valid",
+        ),
         ({"glu.py": b"<html>", "Glu.py": WORK}, WORK, "Judged is Glu.py: glu.py is not valid"),
         # What says the same, or nothing about the exercise, is nobody's business.
         ({"modules/glu.py": WORK, "modules/glu (1).py": WORK}, WORK, ""),
