@@ -31,6 +31,7 @@ from grader.results import (
     Visibility,
 )
 from grader.submissions import ExerciseFile, State, Submission, read_submission
+from grader.submissions.submission import about_names
 
 # Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class _Grading:
             if verdict is not None:
                 result = _settled(self._course, exercise, self._options, verdict)
             else:
-                result = self._judged(exercise)
+                result = with_note(self._judged(exercise), self._files[exercise.id])
         except IsolationError:
             raise
         except GraderError as error:
@@ -252,7 +253,7 @@ def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settl
         case State.EMPTY:
             back = f"`grade reset {exercise.id}` brings the stub back"
             message = f"{exercise.file} is empty: write your code into it and save it, or {back}."
-            return _Settled(Outcome.ERROR, message)
+            return _Settled(Outcome.ERROR, f"{message} {handed.problem}".rstrip())
         case State.UNTOUCHED if handed.problem:
             return _Settled(Outcome.ERROR, f"{exercise.file} is still the stub. {handed.problem}")
         case State.UNTOUCHED:
@@ -260,6 +261,7 @@ def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settl
             return _Settled(Outcome.NOT_IMPLEMENTED, message)
         case State.INVALID:
             message = f"{exercise.file} is not valid Python: line {look.line}: {look.error}."
+            message = f"{message} {handed.problem}".rstrip()
             return _Settled(Outcome.ERROR, message, Place(exercise.file, look.line, ""))
     return None
 
@@ -270,6 +272,20 @@ def _settled(
     tests = tests_of(course, exercise, options.suites)
     end = verdict.outcome, verdict.message, verdict.place
     return score_alike(exercise, tests, *end, settled=True)
+
+
+def with_note(result: ExerciseResult, handed: ExerciseFile) -> ExerciseResult:
+    """The result with what has to be said of this file; of a settled one the message says it."""
+    note = ""
+    if handed.source is not None and not result.settled:
+        note = f"{handed.problem} {foreign_names(result, handed.source)}".strip()
+    return result if note == result.note else msgspec.structs.replace(result, note=note)
+
+
+def foreign_names(result: ExerciseResult, source: bytes) -> str:
+    """What the code names that this Python does not have, if it raised something; a sentence, or empty."""
+    raised = result.status is Status.ERROR or any(t.outcome is Outcome.ERROR for t in result.tests)
+    return about_names(source) if raised and not result.settled else ""
 
 
 def nothing_handed_in(

@@ -141,7 +141,8 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     says which tests count for nothing here, for want of a package. In a gradebook `score` is what counts;
     where that is not what the judge gave, `mark` says what is, and why. While `held` names odd code in the
     file, the points are provisional: a person looks first. `requests` are the student's own, oldest first.
-    Points for `extra_credit` are added to the score, and full marks do not need them.
+    Points for `extra_credit` are added to the score, and full marks do not need them. The `note` is a sentence
+    about the file: that it has another name, what was handed in besides, or that it is for a newer Python.
     """
 
     name: str
@@ -160,6 +161,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     held: tuple[str, ...] = ()
     requests: tuple[StudentRequest, ...] = ()
     extra_credit: bool = False
+    note: str = ""
 
     @property
     def provisional(self) -> str:

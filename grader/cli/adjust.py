@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.corrections import Correction, correction_words, refuse_pointless
 from grader.judge.scoring import rounded
 from grader.results import ExerciseResult, Status
+from grader.submissions.source import code_digest
 from grader.text import clean, nearest, number
 
 _LONGEST = 1000
@@ -185,7 +185,7 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
     exercises = entry.result.exercises if entry is not None else ()
     if entry is None or not any(e.name == exercise and e.held for e in exercises):
         raise SubmissionError(f"No points of {student} for {exercise} are held.")
-    return sha256(book.sources(entry)[exercise]).hexdigest()
+    return code_digest(book.sources(entry)[exercise])
 
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:

@@ -164,12 +164,28 @@ class Gradebook:
                 blank=self.blank,
                 policy=self.policy,
                 has_policy=bool(self.fact("policy")),
-                corrections=read_corrections(version[1], self.folder / CORRECTIONS_FILE),
+                corrections=self._of_files(
+                    read_corrections(version[1], self.folder / CORRECTIONS_FILE)
+                ),
                 unfinished=bool(self.unfinished),
                 extra_credit=frozenset(self.fact("extra credit").split(",")),
             )
             self._rules = version, rules
         return self._rules[1]
+
+    def _of_files(self, corrections: tuple[Correction, ...]) -> tuple[Correction, ...]:
+        """The corrections, of which one of an earlier grader names a file by its bytes as they came."""
+        if not any(made.release or made.marked for made in corrections):
+            return corrections
+        now = self.store.originals()
+        return tuple(
+            msgspec.structs.replace(
+                made,
+                release=now.get(made.release, made.release),
+                marked=now.get(made.marked, made.marked),
+            )
+            for made in corrections
+        )
 
     @property
     def policy(self) -> Policy:

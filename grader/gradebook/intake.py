@@ -22,7 +22,7 @@ from grader.gradebook.review import Attention, held, nothing_found, ordinary_in,
 from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.gradebook.work import Attempt, Verdict, Work
-from grader.grading import settle
+from grader.grading import settle, with_note
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
@@ -136,26 +136,24 @@ class Asking:
         Within a transaction.
         """
         student = attempts[0].student
-        without: dict[int, dict[str, ExerciseFile]] = {}
+        read: dict[int, dict[str, ExerciseFile]] = {}
         asking: set[int] = set()
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
-            # The sources are in the gradebook from here on.
             id_ = self._keeper.register(attempt, submission).id
-            without[id_] = {
-                name: file for name, file in submission.files.items() if file.source is None
-            }
+            read[id_] = submission.files
             asking |= {id_} if submission.requests else set()
             at = attempt.submitted_at
             keep_requests(self._book.store, student.id, submission.requests, at, _FILE)
         work = self._book.work(student)
-        wanted = without.keys() if all_attempts else ()
-        files = self._files(work, {e.id: wanted for e in self._exercises}, without)
-        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in without)
+        wanted = read.keys() if all_attempts else ()
+        files = self._files(work, {e.id: wanted for e in self._exercises}, read)
+        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
+        without = {name: file for name, file in read[newest.id].items() if file.source is None}
         return ToJudge(
             student.id,
             files,
-            self._attention(newest, files, without[newest.id], asks=newest.id in asking),
+            self._attention(newest, files, without, asks=newest.id in asking),
             is_undated=work.has_versions and not work.is_dated,
             is_older=newest != work.attempts[-1],
         )
@@ -170,7 +168,7 @@ class Asking:
         self,
         work: Work,
         wanted: Mapping[str, Collection[int]],
-        without: Mapping[int, Mapping[str, ExerciseFile]],
+        read: Mapping[int, Mapping[str, ExerciseFile]],
     ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
         """The files of the wanted attempts and of those that may count; where there is none, the newest."""
         pairs: list[tuple[Attempt, Exercise]] = []
@@ -179,9 +177,9 @@ class Asking:
             ids.update(wanted[exercise.id])
             with_file = [attempt for attempt, _ in work.sources(exercise.id) if attempt.id in ids]
             pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
-        # What was read just now says more of why there is no file.
+        # What was read just now says more of why there is no file, and was looked at.
         files_of = {
-            id_: {**self._book.store.files_of(id_), **without.get(id_, {})}
+            id_: {**self._book.store.files_of(id_), **read.get(id_, {})}
             for id_ in {attempt.id for attempt, _ in pairs}
         }
         return [
@@ -228,7 +226,8 @@ class Question(NamedTuple):
 
     def answered_by(self, result: ExerciseResult) -> ExerciseResult:
         """The result as it is kept for this file: odd code holds the points of any file but the stub."""
-        return msgspec.structs.replace(result, held=() if result.untouched else self.held)
+        held = () if result.untouched else self.held
+        return with_note(msgspec.structs.replace(result, held=held), self.file)
 
 
 class Questions:

@@ -24,7 +24,7 @@ from grader.gradebook.corrections_file import (
     writing,
 )
 from grader.gradebook.policy_file import NamedPolicy, read_policy
-from grader.gradebook.review import Attention
+from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import total_of
 from grader.gradebook.store import FILE, Store, as_text, only_writer, opened
 from grader.gradebook.times import now
@@ -33,6 +33,7 @@ from grader.gradebook.work import Attempt, Verdict, packed
 from grader.judge.assignment import Observations
 from grader.results import Environment, ExerciseResult, Result, StudentInfo, to_json
 from grader.submissions import ClassAttempt, Submission, safe_name
+from grader.submissions.source import code_digest
 
 
 class Keeper:
@@ -81,9 +82,7 @@ class Keeper:
             "title": course.title,
             "corrections": self._digest_of_corrections(),
             "exercises": ",".join(exercise.id for exercise in course.exercises),
-            "stubs": {
-                e.id: hashlib.sha256(course.stub(e).source).hexdigest() for e in course.exercises
-            },
+            "stubs": {e.id: code_digest(course.stub(e).source) for e in course.exercises},
             "extra credit": ",".join(sorted(course.extra_credit)),
         }
         if course.assignments:
@@ -302,6 +301,15 @@ class Keeper:
             environment=environment,
         )
         self._store.put_verdict(attempt.id, result.name, key, verdict, replace=not waited_for)
+
+    def look_at(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
+        """Let these entries take the place of those on an exercise of a student; within a transaction."""
+        before = self.book.attention()
+        kept = [entry for entry in before if (entry.student, entry.exercise) != (student, exercise)]
+        order = list(Reason)
+        after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
+        if tuple(after) != before:
+            self._store.set_facts({"attention": after})
 
     def observations(self, course: Course, seed: int) -> list[Observations]:
         """What tests saw of the course's wrong answers under this seed, by suites and grader of today."""

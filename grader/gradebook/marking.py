@@ -7,7 +7,6 @@ one file, so that it stands through a regrade and says nothing of a newer file.
 from __future__ import annotations
 
 import datetime
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +20,7 @@ from grader.gradebook.corrections import Correction
 from grader.gradebook.keeper import Keeper
 from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult
+from grader.submissions.source import code_digest
 from grader.text import clean, number
 from grader.toml import TomlMistake, line_of, read_toml
 
@@ -56,8 +56,8 @@ class FileToMark(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 by which a mark names the file."""
-        return hashlib.sha256(self.source).hexdigest()
+        """The digest by which a mark names the file."""
+        return code_digest(self.source)
 
 
 def rubric_of(course: Course, exercise: Exercise) -> Path:

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from grader.course.manifest import Exercise
+from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
 from grader.submissions.odd_code import odd_code, odd_names
-from grader.submissions.source import decode
 from grader.text import counted
 
 
@@ -58,12 +58,13 @@ def attention(
     if result.status is Status.UNJUDGED:
         found.append((Reason.FAULT, result.message))
     if (problem := _problem(handed)) is not None:
-        found.append((problem, handed.problem if handed.source is None else result.message))
+        said = result.message if result.settled else handed.problem
+        found.append((problem, handed.problem if handed.source is None else said))
     if handed.source is not None:
-        try:
-            decode(handed.source)
-        except SyntaxError:
+        if result.settled and handed.is_foreign:
             found.append((Reason.UNREADABLE, result.message))
+        elif names := foreign_names(result, handed.source):
+            found.append((Reason.UNREADABLE, names))
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
         found.append((Reason.TIMEOUT, late.message or result.message))
@@ -93,11 +94,13 @@ def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
     return names if any(rule.names for rule in exercise.forbidden) else names | {"getattr"}
 
 
-def passed_over(student: str, exercise: Exercise, handed: ExerciseFile) -> Iterator[Attention]:
-    """An entry for a file that cannot be read, where one of an earlier attempt counts instead."""
+def passed_over(
+    student: str, exercise: Exercise, handed: ExerciseFile, *, earlier: bool = True
+) -> Iterator[Attention]:
+    """An entry for a file that cannot be read, where one of an `earlier` attempt counts instead, or none."""
     if handed.source is None and (problem := _problem(handed)) is not None:
-        what = f"{handed.problem} Until then the file of an earlier attempt counts."
-        yield Attention(problem, student, exercise.id, what)
+        until = " Until then the file of an earlier attempt counts." if earlier else ""
+        yield Attention(problem, student, exercise.id, f"{handed.problem}{until}")
 
 
 def _problem(handed: ExerciseFile) -> Reason | None:

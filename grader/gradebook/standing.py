@@ -7,7 +7,6 @@ their times, and where one has none, by when they were found.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -37,6 +36,7 @@ from grader.results import (
     StudentRequest,
     SubmissionInfo,
 )
+from grader.submissions.submission import digest_of_files
 
 NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
 _REGRADE = "Not judged yet: `grade regrade` judges it."
@@ -319,11 +319,7 @@ def _digest(about: Attempt, chosen: Mapping[str, Choice]) -> str:
     handed = {name: choice for name, choice in chosen.items() if choice.source}
     if all(choice.attempt.id == about.id for choice in handed.values()):
         return about.digest
-    digest = hashlib.sha256()
-    for name, choice in sorted(chosen.items()):
-        source = bytes.fromhex(choice.source) if choice.source else hashlib.sha256().digest()
-        digest.update(name.encode() + b"\0" + source)
-    return digest.hexdigest()
+    return digest_of_files({name: choice.source for name, choice in chosen.items()})
 
 
 def _common(environments: Sequence[Environment]) -> Environment:

@@ -8,6 +8,7 @@ it. The file can be read while a grading writes to it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import sqlite3
@@ -33,6 +34,8 @@ from grader.gradebook.work import (
 from grader.judge.assignment import Observations
 from grader.results import Environment, ExerciseResult, Status, StudentInfo
 from grader.submissions import ExerciseFile
+from grader.submissions.source import code_digest
+from grader.submissions.submission import digest_of_files
 
 FORMAT_VERSION = 3
 # Earlier formats, of which `migration.py` makes this one.
@@ -64,8 +67,8 @@ CREATE TABLE sources (digest TEXT PRIMARY KEY, deflated BLOB NOT NULL) WITHOUT R
 CREATE TABLE files (                -- what was handed in, judged or not
     attempt INTEGER NOT NULL REFERENCES attempts (id),
     exercise TEXT NOT NULL,
-    source TEXT NOT NULL,           -- digest of the file, empty if there is none
-    problem TEXT NOT NULL,          -- why there is none
+    source TEXT NOT NULL,           -- digest of its canonical source, empty if there is none
+    problem TEXT NOT NULL,          -- why there is none, or what has to be said of it
     PRIMARY KEY (attempt, exercise)
 ) WITHOUT ROWID;
 CREATE TABLE environments (id INTEGER PRIMARY KEY, environment TEXT NOT NULL UNIQUE);
@@ -125,6 +128,24 @@ CREATE TABLE IF NOT EXISTS observations (   -- what tests saw of wrong answers o
     PRIMARY KEY (exercise, seed, answer, test)
 ) WITHOUT ROWID;
 """
+# The first grader that makes this table gives older rows of `files` the digests that it compares.
+_ORIGINALS = """
+CREATE TABLE originals (            -- of files that came with other line ends than the canonical ones
+    attempt INTEGER NOT NULL REFERENCES attempts (id),
+    exercise TEXT NOT NULL,
+    source TEXT NOT NULL,           -- digest of the bytes as they came
+    PRIMARY KEY (attempt, exercise)
+) WITHOUT ROWID
+"""
+_FILES = (
+    "SELECT exercise, deflated, problem FROM files"
+    " LEFT JOIN sources ON sources.digest = files.source WHERE attempt = ?"
+)
+_FILES_AS_THEY_CAME = (
+    "SELECT files.exercise, deflated, problem FROM files LEFT JOIN originals USING (attempt, exercise)"
+    " LEFT JOIN sources ON sources.digest = coalesce(originals.source, files.source)"
+    " WHERE files.attempt = ?"
+)
 _REQUEST = "SELECT number, student, exercise, message, asked_at, origin FROM requests"
 _STUDENT = "SELECT id, name, email, ids FROM students"
 _ATTEMPT = "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
@@ -142,7 +163,7 @@ class Store:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._facts_changed = 0
-        self._has_requests = False
+        self._has_requests = self._has_originals = False
         self._environments: dict[int, Environment] = {}
 
     @contextlib.contextmanager
@@ -240,31 +261,51 @@ class Store:
         return digests
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
-        """The files of an attempt, by exercise, or why there is none."""
-        rows = self.connection.execute(
-            "SELECT exercise, deflated, problem FROM files"
-            " LEFT JOIN sources ON sources.digest = files.source WHERE attempt = ?",
-            (attempt,),
-        )
+        """The files of an attempt, by exercise, as they came, or why there is none."""
+        self._find_originals()
+        query = _FILES_AS_THEY_CAME if self._has_originals else _FILES
+        rows = self.connection.execute(query, (attempt,))
         return {
             exercise: ExerciseFile(None if deflated is None else _inflated(deflated), problem)
             for exercise, deflated, problem in rows
         }
 
+    def originals(self) -> dict[str, str]:
+        """The digests by which files are compared, by those of the bytes as they came where these differ."""
+        self._find_originals()
+        find = "SELECT originals.source, files.source FROM originals JOIN files USING (attempt, exercise)"
+        return dict(self.connection.execute(find).fetchall()) if self._has_originals else {}
+
+    def _find_originals(self) -> None:
+        """Look for a table that no gradebook has to which nothing was written since an earlier grader."""
+        if not self._has_originals:
+            self._has_originals = _has_table(self.connection, "originals")
+
     def put_file(self, attempt: int, exercise: str, file: ExerciseFile, digest: str) -> None:
-        """Keep a file of an attempt; the same content stands in the gradebook once."""
-        row = {"attempt": attempt, "exercise": exercise, "source": digest, "problem": file.problem}
-        changed = self.connection.execute(
-            "INSERT INTO files VALUES (:attempt, :exercise, :source, :problem)"
-            " ON CONFLICT (attempt, exercise) DO UPDATE SET source = :source, problem = :problem"
-            " WHERE source != :source OR problem != :problem",
-            row,
-        ).rowcount
-        if changed and file.source is not None:
-            known = "SELECT 1 FROM sources WHERE digest = ?"
-            if self.connection.execute(known, (digest,)).fetchone() is None:
-                deflated = zlib.compress(file.source)
-                self.connection.execute("INSERT INTO sources VALUES (?, ?)", (digest, deflated))
+        """Keep a file of an attempt; the same content stands in the gradebook once.
+
+        With the digest that it has, it stays the file that came first.
+        """
+        place = attempt, exercise
+        find = "SELECT source, problem FROM files WHERE attempt = ? AND exercise = ?"
+        before = self.connection.execute(find, place).fetchone()
+        if before == (digest, file.problem):
+            return
+        insert = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)"
+        self.connection.execute(insert, (*place, digest, file.problem))
+        if before is not None and before[0] == digest:
+            return
+        forget = "DELETE FROM originals WHERE attempt = ? AND exercise = ?"
+        self.connection.execute(forget, place)
+        if file.source is None:
+            return
+        original = hashlib.sha256(file.source).hexdigest()
+        if original != digest:
+            self.connection.execute("INSERT INTO originals VALUES (?, ?, ?)", (*place, original))
+        known = "SELECT 1 FROM sources WHERE digest = ?"
+        if self.connection.execute(known, (original,)).fetchone() is None:
+            deflated = zlib.compress(file.source)
+            self.connection.execute("INSERT INTO sources VALUES (?, ?)", (original, deflated))
 
     # --- regrade requests -----------------------------------------------------------------------
 
@@ -280,8 +321,7 @@ class Store:
         """The requests that a query finds, each with its answers."""
         if not self._has_requests:
             # A gradebook that nothing was written to since an earlier grader has no such table.
-            known = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"
-            self._has_requests = self.connection.execute(known).fetchone() is not None
+            self._has_requests = _has_table(self.connection, "answers")
         rows = self.connection.execute(query, values).fetchall() if self._has_requests else []
         return [
             KeptRequest(
@@ -615,6 +655,40 @@ def _prepare(connection: sqlite3.Connection, *, is_new: bool) -> None:
         connection.execute(insert, (PSEUDONYMS, secrets.token_hex(16)))
         connection.commit()
     connection.executescript(_LATER_TABLES)
+    if not _has_table(connection, "originals"):
+        with connection:
+            connection.execute("BEGIN")
+            connection.execute(_ORIGINALS)
+            _compare_code(connection)
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    known = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return connection.execute(known, (name,)).fetchone() is not None
+
+
+def _compare_code(connection: sqlite3.Connection) -> None:
+    """Give files and attempts of an earlier grader the digests by which they are compared today."""
+    attempts: set[int] = set()
+    for original, deflated in connection.execute("SELECT digest, deflated FROM sources").fetchall():
+        try:
+            digest = code_digest(zlib.decompress(deflated))
+        except (zlib.error, TypeError):
+            continue  # who reads it is told
+        if digest == original:
+            continue
+        files = "SELECT attempt, exercise, source FROM files WHERE source = ?"
+        attempts |= {row[0] for row in connection.execute(files, (original,))}
+        connection.execute(f"INSERT INTO originals {files}", (original,))
+        of_both = digest, original
+        connection.execute("UPDATE files SET source = ? WHERE source = ?", of_both)
+        connection.execute("UPDATE grades SET source = ? WHERE source = ?", of_both)
+    for attempt in attempts:
+        files = "SELECT exercise, source FROM files WHERE attempt = ?"
+        sources = dict(connection.execute(files, (attempt,)).fetchall())
+        # Where an attempt of these files and that time is there, it stays the one that is found again.
+        change = "UPDATE OR IGNORE attempts SET digest = ? WHERE id = ?"
+        connection.execute(change, (digest_of_files(sources), attempt))
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ import grader
 from grader.course.manifest import Exercise
 from grader.judge.assignment import GradingOptions
 from grader.submissions import ExerciseFile
+from grader.submissions.source import code_digest
 
 # What decides on an outcome; how a result is shown, exported or stored does not.
 _JUDGING = (
@@ -23,6 +25,7 @@ _JUDGING = (
     "course",
     "grading.py",
     "submissions/source.py",
+    "submissions/submission.py",
     "results.py",
     "text.py",
     "toml.py",
@@ -40,11 +43,12 @@ class VerdictKey(msgspec.Struct, frozen=True):
 
 @functools.cache
 def grader_digest() -> str:
-    """The digest of the code that judges, and of the torch that it judges with."""
+    """The digest of the code that judges, and of the torch and the Python that it judges with."""
     # 11 ms that a `grade` which has nothing to judge need not wait for.
     from importlib import metadata
 
-    digest = hashlib.sha256(f"{grader.__version__} {metadata.version('torch')}".encode())
+    versions = grader.__version__, metadata.version("torch"), *map(str, sys.version_info[:2])
+    digest = hashlib.sha256(" ".join(versions).encode())
     package = Path(__file__).parents[1]
     for part in _JUDGING:
         path = package / part
@@ -55,8 +59,8 @@ def grader_digest() -> str:
 
 
 def source_digest(file: ExerciseFile) -> str:
-    """The digest of a file that was handed in; empty where there is none."""
-    return hashlib.sha256(file.source).hexdigest() if file.source is not None else ""
+    """The digest of a file that was handed in, the same for all line ends; empty where there is none."""
+    return code_digest(file.source) if file.source is not None else ""
 
 
 def verdict_key(

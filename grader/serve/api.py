@@ -82,7 +82,7 @@ class Api:
     async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> Handed:
         """Keep what was handed in, then tell the queue, the class and the judges."""
         handed, places = await self._server.desk.answer(
-            lambda desk: (desk.accept(student, read.files, key), desk.places())
+            lambda desk: (desk.accept(student, read, key), desk.places())
         )
         self._server.hub.tell_places(places)
         self._server.hub.tell(CLASS, CHANGED)

@@ -27,14 +27,15 @@ from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Handed, Job, JobState
 from grader.gradebook.requests import answer, ask, numbered
+from grader.gradebook.review import attention, passed_over
 from grader.gradebook.standing import needed
-from grader.gradebook.verdict_key import VerdictKey
+from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
 from grader.judge.assignment import GradingOptions, Observations
 from grader.judge.pool import Completed
 from grader.results import Environment, ExerciseResult, StudentInfo
-from grader.serve.hand_in import HandedFile
+from grader.serve.hand_in import HandedFile, HandIn
 from grader.serve.http import Refusal
 from grader.submissions import ClassAttempt, ExerciseFile, Submission
 from grader.text import counted
@@ -110,12 +111,12 @@ class Desk:
 
     # --- what is handed in ----------------------------------------------------------------------
 
-    def accept(self, student: StudentInfo, files: Sequence[HandedFile], retry_key: str) -> Handed:
+    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Handed:
         """Keep a submission, synced to the disk when this returns.
 
         With the key of an earlier one it is that one. Raises Refusal for one too many.
         """
-        keeper, store = self._keeper, self._store
+        keeper, store, files = self._keeper, self._store, read.files
         handed_in = {file.question.exercise.id: file.question.file for file in files}
         with keeper.transaction():
             if (earlier := queue.tried_before(store, student.id, retry_key)) is not None:
@@ -131,11 +132,16 @@ class Desk:
             waiting = {}
             for question, settled in files:
                 name, state = question.exercise.id, JobState.DONE
-                if not self._is_answered(attempt.id, question, settled):
+                if not self._is_answered(attempt, question, settled):
                     state = JobState.WAITING
                     waiting[attempt.id, name] = question.key, question.held
                 queue.queue_job(store, attempt.id, name, state, now)
             self._replace_older(student, attempt.id, handed_in, now)
+            for name, file in read.odd.items():
+                if file.source is None:
+                    has_earlier = any(store.digests_of(student.id).get(name, {}).values())
+                    about = student.id, self._course.exercise(name), file
+                    keeper.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
         # In memory alone, and not before all of it is on the disk.
         self._known |= waiting
         if len(waiting) < len(files):
@@ -157,8 +163,10 @@ class Desk:
 
     def _refuse_other_files(self, known: Handed, files: Mapping[str, ExerciseFile]) -> None:
         kept = self._store.files_of(known.attempt)
-        before = {name: file.source for name, file in kept.items() if file.source is not None}
-        if before != {name: file.source for name, file in files.items()}:
+        before = {
+            name: source_digest(file) for name, file in kept.items() if file.source is not None
+        }
+        if before != {name: source_digest(file) for name, file in files.items()}:
             raise Refusal(
                 422, "Other files were handed in with this Idempotency-Key: take a new one."
             )
@@ -195,7 +203,7 @@ class Desk:
                 self._known.pop((waiting, exercise), None)
 
     def _is_answered(
-        self, attempt: int, question: Question, settled: ExerciseResult | None
+        self, attempt: Attempt, question: Question, settled: ExerciseResult | None
     ) -> bool:
         """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
         verdict = self._store.verdict(question.key.key)
@@ -208,10 +216,17 @@ class Desk:
         return True
 
     def _keep(
-        self, attempt: int, question: Question, result: ExerciseResult, environment: Environment
+        self,
+        attempt: Attempt,
+        question: Question,
+        result: ExerciseResult,
+        environment: Environment,
     ) -> None:
         result, seed = question.answered_by(result), self._options.seed
-        self._keeper.keep(Attempt(attempt, "", 0), question.key, seed, result, environment)
+        self._keeper.keep(attempt, question.key, seed, result, environment)
+        exercise = question.exercise
+        entries = attention(attempt.student, exercise, question.file, result)
+        self._keeper.look_at(attempt.student, exercise.id, entries)
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -241,7 +256,7 @@ class Desk:
                     return None
                 question, settled = self._handed(job)
                 # The same file may have been judged for another student since it was handed in.
-                if not self._is_answered(job.attempt, question, settled):
+                if not self._is_answered(_attempt_of(job), question, settled):
                     return Taken(job, question)
                 queue.end_job(store, job, time.time())
             self._write_result(job.student)
@@ -265,7 +280,8 @@ class Desk:
             result = verdict.result or unjudged(
                 self._course, question.exercise, self._options, verdict.fault
             )
-            self._keep(job.attempt, question, result, environment_of(self._torch, verdict.walls))
+            here = environment_of(self._torch, verdict.walls)
+            self._keep(_attempt_of(job), question, result, here)
             queue.end_job(store, job, time.time())
             self._keeper.keep_observations(verdict.observations)
         self._write_result(job.student)
@@ -344,6 +360,11 @@ def _running_seconds() -> float:
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
+
+
+def _attempt_of(job: Job) -> Attempt:
+    """The attempt of a job, as far as it has to be known to keep a verdict on it."""
+    return Attempt(job.attempt, job.student, 0)
 
 
 def iso(seconds: float) -> str:

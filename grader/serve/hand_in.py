@@ -39,10 +39,18 @@ class HandedFile(NamedTuple):
 
 
 class HandIn(NamedTuple):
-    """The files of a request that can be taken, and a sentence for each exercise whose file cannot."""
+    """The files of a request that can be taken, and those of which something has to be said.
+
+    Of the latter some can be taken, too: something else was handed in beside them.
+    """
 
     files: tuple[HandedFile, ...]
-    problems: dict[str, str]
+    odd: dict[str, ExerciseFile]
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """A sentence for each exercise of whose file something has to be said."""
+        return {name: file.problem for name, file in self.odd.items()}
 
 
 class HandInReader:
@@ -66,16 +74,16 @@ class HandInReader:
             for name, file in handed.items()
             if file.source is not None
         ]
-        problems = {
-            name: file.problem
+        odd = {
+            name: file
             for name, file in handed.items()
-            if file.source is None and (file.path is not None or file.seems_misnamed)
+            if file.seems_misnamed or (file.source is None and file.path is not None)
         }
         if not questions:
-            sentences = [*problems.values(), *(file.problem for file in handed.values())]
-            raise Refusal(422, f"Nothing was taken. {sentences[0]}")
+            first = next(iter((*odd.values(), *handed.values())))
+            raise Refusal(422, f"Nothing was taken. {first.problem}")
         files = (HandedFile(question, self._questions.settled(question)) for question in questions)
-        return HandIn(tuple(files), problems)
+        return HandIn(tuple(files), odd)
 
     def _exercise_files(
         self, student: StudentInfo, files: Mapping[str, bytes]

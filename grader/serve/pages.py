@@ -39,6 +39,8 @@ _STATIC = {
 }
 # A character of a form takes up to twelve bytes.
 _REQUEST_BYTES = 12 * MOST_CHARACTERS + 1024
+# Of those about whom there is something to look at.
+_MOST_STUDENTS = 200
 # Of the requests that are answered, the newest are shown.
 _MOST_ANSWERED = 100
 
@@ -94,8 +96,13 @@ class Pages:
             return RedirectResponse("/class", 303)
         summary = await self._server.summaries.current()
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        queue, newest, pieces = await self._server.views.answer(
-            lambda views: (views.queue(alive, fault), views.newest(), views.last_hour())
+        queue, newest, pieces, attention = await self._server.views.answer(
+            lambda views: (
+                views.queue(alive, fault),
+                views.newest(),
+                views.last_hour(),
+                views.attention(),
+            )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
         jumps = [
@@ -110,6 +117,8 @@ class Pages:
             newest=newest,
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
+            attention=attention[:_MOST_STUDENTS],
+            more=len(attention[_MOST_STUDENTS:]),
         )
 
     # --- regrade requests: the form on a student's page, and the queue of staff -------------------

@@ -21,6 +21,7 @@ from grader.exports.report.tally import Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import ClockChange, Handed, JobState
+from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import result_of
 from grader.judge.scoring import with_extra_credit
 from grader.results import Entry, Result, StudentInfo, SubmissionInfo
@@ -265,6 +266,10 @@ class Views:
             )
             for handed in queue.newest(self.store, _MOST_LISTED)
         ]
+
+    def attention(self) -> list[StudentAttention]:
+        """What a person should look at, student by student."""
+        return by_student(self.book.attention(), _MOST_LISTED)
 
     def last_hour(self) -> list[int]:
         """How many submissions were accepted in each five minutes of the last hour, oldest first."""

@@ -247,8 +247,9 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
 
 
 def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
-    """What else there is to say of the points: what was left out, what a policy or a person changed."""
-    notes = [Note(text) for text in (exercise.left_out, exercise.provisional) if text]
+    """What else there is to say: of the file, and of points that were left out or changed."""
+    texts = exercise.note, exercise.left_out, exercise.provisional
+    notes = [Note(text) for text in texts if text]
     if (mark := exercise.mark) is not None:
         if exercise.score != mark.judged:
             notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))

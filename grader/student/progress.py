@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-import hashlib
 import os
 from collections.abc import Callable, Collection, Container, Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.results import ExerciseResult, Status
 from grader.submissions import ExerciseFile, State
+from grader.submissions.source import code_digest
 from grader.text import counted
 
 FOLDER = ".grade"
@@ -354,8 +354,8 @@ def make_folder(folder: Path) -> None:
 
 
 def digest_of(source: bytes | None) -> str:
-    """The SHA-256 of a file, by which a verdict is of it; empty where there is none."""
-    return "" if source is None else hashlib.sha256(source).hexdigest()
+    """The digest of a file, by which a verdict is of it; empty where there is none."""
+    return "" if source is None else code_digest(source)
 
 
 def stamp() -> str:

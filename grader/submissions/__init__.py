@@ -5,10 +5,10 @@ then reads one attempt, bounded in time and memory. Nothing is extracted, nothin
 be read is one line in the result of that student.
 
 A class: `download`, of an item for each name (`contents`) that its platform (`platforms`, `gradescope`)
-reads, with `roster` and `times`, both a `class_list` in a `sheet`; `naming` says which part of a name is a
-person's, `ours` what `grade` wrote itself; then `attempt`. One submission: `read`. Both read `folder` and
-`archive` (`zip`, `tar`) into a `submission`; `source` reads the code without running it, and `odd_code` finds
-in it what a person should see.
+reads, with `roster` and `times`, both a `class_list` in a `sheet`; `owners` says which part of a name is a
+person's, `ours` what `grade` wrote itself; then `attempt`, which knows the files of an exercise by their
+`names`. One submission: `read`. Both read `folder` and `archive` (`zip`, `tar`) into a `submission`; `source`
+reads the code without running it, and `odd_code` finds in it what a person should see.
 """
 
 from __future__ import annotations

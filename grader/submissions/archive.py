@@ -27,7 +27,8 @@ from grader.text import clean
 _MAX_TABLE_BYTES = 16 << 20
 _MAX_CANDIDATES = 100
 _NAMES_SHOWN = 3
-MAX_CODE_NAMES = 10
+# Of each depth: a library that was handed in with the work does not hide what lies above it.
+_MAX_EXTRA_CODE = 20
 
 _PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.zst)", re.I)
 
@@ -50,10 +51,37 @@ class Candidate(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The contents of an archive or a folder: the candidates, and a few names of other files."""
+    """The contents of an archive or a folder: the candidates, and some of the other files."""
 
     candidates: list[Candidate]
-    others: list[str]
+    extras: list[Candidate]
+
+
+class Extras:
+    """Which of the files that have no exercise's name are kept, one after the other.
+
+    Of code, and of what is nearly named so by `is_kin`, so many of each depth; of the rest a few names.
+    """
+
+    def __init__(self, is_kin: Callable[[str], bool]) -> None:
+        self._is_kin = is_kin
+        self._counts: dict[tuple[bool, bool, int], int] = {}
+
+    def may_hold_work(self, name: str) -> bool:
+        """Whether a file of this name may hold an exercise, so that it may have to be read."""
+        return looks_like_code(name) or self._is_kin(name)
+
+    def keep(self, path: str) -> bool:
+        """Whether to keep the file at this path, which is counted if so."""
+        name = path.rpartition("/")[2]
+        is_kin = self._is_kin(name)
+        is_work = is_kin or looks_like_code(name)
+        kind = is_work, is_kin, path.count("/") if is_work else 0
+        count = self._counts.get(kind, 0)
+        if count >= (_MAX_EXTRA_CODE if is_work else _NAMES_SHOWN):
+            return False
+        self._counts[kind] = count + 1
+        return True
 
 
 def looks_like_code(name: str) -> bool:
@@ -131,14 +159,20 @@ class StoredArchive:
         return opener()
 
 
-def list_archive(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> Listing:
-    """The files of an archive whose names are wanted; raises Unreadable, which begins with `name`."""
+def list_archive(
+    file: BinaryIO, name: str, is_wanted: Callable[[str], bool], extras: Extras
+) -> Listing:
+    """The files of an archive whose names are wanted, and the `extras` to keep.
+
+    Raises Unreadable, which begins with `name`.
+    """
+    contents = _Contents(is_wanted, extras)
     try:
         format_ = format_of(file)
         if format_ is Format.ZIP:
-            return _list_zip(file, is_wanted)
+            return _list_zip(file, contents)
         stream = Plain(file) if format_ is Format.TAR else Decompressed(file, format_.value)
-        return _list_tar(stream, is_wanted)
+        return _list_tar(stream, contents)
     except Unreadable as problem:
         raise Unreadable(f"{clean(name)} {problem}") from problem
 
@@ -149,41 +183,43 @@ class _Contents:
     Of the rest only hashes of the paths are kept, to see where one name is a file and a folder.
     """
 
-    def __init__(self, is_wanted: Callable[[str], bool]) -> None:
+    def __init__(self, is_wanted: Callable[[str], bool], extras: Extras) -> None:
         self.kept: list[Member] = []
-        self.others: list[str] = []
-        self._is_wanted = is_wanted
+        self.kept_extras: list[Member] = []
+        self._is_wanted, self._extras = is_wanted, extras
         self._files: set[int] = set()
         self._folders: set[int] = set()
 
-    def add(self, member: Member) -> bool:
-        """Look at an entry; whether it is one to keep."""
+    def add(self, member: Member) -> list[Member] | None:
+        """Look at an entry; returns the list whose last one it is now, if it may have to be read."""
         check_path(member.path)
         parent, _, name = member.path.rpartition("/")
         self._folders.add(hash(parent))
         if member.kind is EntryKind.FOLDER:
             self._folders.add(hash(member.path))
-            return False
+            return None
         self._files.add(hash(member.path))
         if any(is_ignored(part) for part in parent.split("/") if parent) or is_ignored(name):
-            return False
+            return None
         if not self._is_wanted(name):
-            if len(self.others) < (MAX_CODE_NAMES if looks_like_code(name) else _NAMES_SHOWN):
-                self.others.append(name)
-            return False
+            if not self._extras.keep(member.path):
+                return None
+            self.kept_extras.append(member)
+            return self.kept_extras if self._extras.may_hold_work(name) else None
         if len(self.kept) >= _MAX_CANDIDATES:
             raise Unreadable(
                 f"holds {clean(name)} and its like too many times: hand in one of each."
             )
         self.kept.append(member)
-        return True
+        return self.kept
 
     def listing(self) -> Listing:
-        """The candidates that were kept, and the names of others."""
-        candidates = [
-            Candidate(member.path, functools.partial(self._read, member)) for member in self.kept
-        ]
-        return Listing(candidates, self.others)
+        """The candidates and the extras that were kept."""
+        candidates, extras = (
+            [Candidate(member.path, functools.partial(self._read, member)) for member in members]
+            for members in (self.kept, self.kept_extras)
+        )
+        return Listing(candidates, extras)
 
     def _read(self, member: Member) -> bytes:
         """The bytes of a member, unless its name or that of a folder above it is another thing too."""
@@ -197,21 +233,17 @@ class _Contents:
         return read_member(member, MAX_FILE_BYTES)
 
 
-def _list_zip(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Listing:
+def _list_zip(file: BinaryIO, contents: _Contents) -> Listing:
     archive = ZipArchive(file, max_entries=MAX_ENTRIES, max_table_bytes=_MAX_TABLE_BYTES)
-    contents = _Contents(is_wanted)
     for member in archive.members():
         contents.add(member)
     return contents.listing()
 
 
-def _list_tar(stream: Plain | Decompressed, is_wanted: Callable[[str], bool]) -> Listing:
-    contents = _Contents(is_wanted)
+def _list_tar(stream: Plain | Decompressed, contents: _Contents) -> Listing:
     for member in tar_members(stream, max_entries=MAX_ENTRIES):
-        if contents.add(member):
+        if (kept := contents.add(member)) is not None:
             # Read as it passes by, but judged with the rules that hold for every member.
             data = stream.read(min(member.size, MAX_FILE_BYTES))
-            contents.kept[-1] = msgspec.structs.replace(
-                member, open=functools.partial(io.BytesIO, data)
-            )
+            kept[-1] = msgspec.structs.replace(member, open=functools.partial(io.BytesIO, data))
     return contents.listing()

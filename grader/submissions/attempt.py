@@ -1,17 +1,23 @@
 """One attempt as it lies in a download, and the exercise files that are found in it.
 
-What was handed in is a folder, files, archives, or members of one large archive: its pieces. In each
-of them an exercise's file may stand flat, under its chapter, under `exercises/`, and below any other
-folders; the nearest one counts. Where two are equally near and differ, neither is guessed.
+What was handed in is a folder, files, archives, or members of one large archive: its pieces. Every file
+whose name is an exercise's, or nearly so, is a candidate for it, wherever it lies. The likeliest one that
+somebody wrote in is judged; of an untouched stub beside it nothing counts. Where two are equally likely and
+differ, neither is guessed.
+
+Whatever else seems to hold work is named to the student and to a person: code under another name, by the
+words of that name or by what it defines, and archives that are not opened. Files are read for that only where
+an exercise has no work, or where the name of one beside it speaks of the exercise.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -20,18 +26,19 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.results import StudentInfo
 from grader.submissions.archive import (
-    MAX_CODE_NAMES,
     Candidate,
-    Listing,
+    Extras,
     list_archive,
     looks_like_code,
     looks_packed,
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
-from grader.submissions.source import is_untouched
+from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
+from grader.submissions.source import canonical, is_empty, is_untouched
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
     ExerciseFile,
+    State,
     Submission,
     message_of,
     requested,
@@ -44,9 +51,22 @@ MAX_NESTED_BYTES = 32 << 20
 _MAX_ARCHIVES = 3
 _MAX_ALIKE = 8
 _MAX_REQUESTS = 100
-# `glu-1.py` is Canvas's and `glu (1).py` a browser's name for a second `glu.py`.
-_SCRIPT = re.compile(r"(?P<stem>.+?)(?P<copy>-\d{1,3}| ?\(\d{1,3}\))?\.py", re.IGNORECASE)
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# Of the files that may be one exercise's, and of those with other names: 200 KB each at most.
+_MOST_READ = 40
+# Of those that are named after some exercise.
+_MOST_NAMED = 100
+_NAMES_SHOWN = 3
+_WORK = (State.EDITED, State.INVALID)
+# Why a file of a better name than the one that is judged is not.
+_REASONS = {
+    State.UNTOUCHED: "is still the stub",
+    State.EMPTY: "is empty",
+    State.INVALID: "is not valid Python",
+    State.UNREADABLE: "cannot be read",
+}
+# Also in the JSON of a notebook, where a line may begin behind `\n`.
+_DEFINED = re.compile(rb"(?:def|class)[ \t]+([A-Za-z]\w*)")
+_AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
 class AttemptFile(msgspec.Struct, frozen=True):
@@ -86,71 +106,16 @@ def read_attempt(attempt: ClassAttempt, course: Course) -> Submission:
     return Submission(attempt.student.id, gathered.files, gathered.requests)
 
 
-def is_named_after(course: Course, name: str) -> bool:
-    """Whether a file has the name of an exercise, or nearly so."""
-    return any(_likeness(exercise, name) is not None for exercise in course.exercises)
-
-
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
     """Where the file of an exercise stands in the folders below, if anywhere; for a message."""
     with contextlib.suppress(Unreadable):
         ranked = [
-            (rank, str(file.place))
+            (fits, str(file.place))
             for file in walk(folder)
-            if (rank := _rank(exercise, file.path)) is not None
+            if (fits := rank(exercise, file.path)) is not None
         ]
         return Path(min(ranked)[1]) if ranked else None
     return None
-
-
-def _likeness(exercise: Exercise, name: str) -> int | None:
-    """How nearly a file is named after an exercise: 0 for exactly so, None for not at all."""
-    if name[-3:].lower() != ".py" or name[: len(exercise.id)].lower() != exercise.id:
-        return None
-    if name == f"{exercise.id}.py":
-        return 0
-    match = _SCRIPT.fullmatch(name)
-    if match is None or match["stem"].lower() != exercise.id:
-        return None
-    return 1 if match["stem"] == exercise.id else 2
-
-
-def speaks_of(exercise: Exercise, name: str) -> bool:
-    """Whether the words of a file's name hold those of an exercise: `glu_solution.py`, `MyGlu2.py`."""
-    if not looks_like_code(name):
-        return False
-    text = _CAPITAL.sub(" ", name.lstrip(".").partition(".")[0]).casefold()
-    words = [word.rstrip("0123456789") for word in re.findall(r"[^\W_]+", text)]
-    return f" {exercise.id.replace('_', ' ')} " in f" {' '.join(words)} " and words[0] != "test"
-
-
-def beside_stub(course: Course, exercise: Exercise, source: bytes, names: Iterable[str]) -> str:
-    """What to say of code that stands under another name beside an untouched stub; empty if none does."""
-    near = [n for n in names if speaks_of(exercise, n) and not is_named_after(course, n)]
-    if not near or not is_untouched(source, course.stub(exercise).source):
-        return ""
-    listed = ", ".join(clean(name, 40) for name in sorted(near)[:3])
-    what = "which is no exercise's name" if len(near) == 1 else "which are no exercises' names"
-    return (
-        f"Handed in besides: {listed}, {what}. Only {exercise.id}.py is judged: put the code there."
-    )
-
-
-def _squeezed(name: str) -> str:
-    """A name without what is mistaken most easily in it: capitals and signs."""
-    return re.sub(r"[\W_]", "", name.casefold())
-
-
-def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
-    """How well a path fits an exercise, the smaller the better: by its name, and by how deep it lies."""
-    *folders, name = path.split("/")
-    likeness = _likeness(exercise, name)
-    if likeness is None:
-        return None
-    for own in (exercise.chapter, "exercises"):
-        if folders and folders[-1].lower() == own:
-            folders.pop()
-    return likeness, len(folders)
 
 
 class Gathered(NamedTuple):
@@ -167,21 +132,89 @@ def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> Gathere
         for piece in pieces:
             gathering.add(piece)
         gathering.unpack()
-        files = {exercise.id: gathering.handed(exercise) for exercise in course.exercises}
-        return Gathered(files, gathering.requests())
+        return Gathered(gathering.files(), gathering.requests())
+
+
+def beside(
+    pieces: Sequence[AttemptFile], course: Course, exercise: Exercise, own: ExerciseFile
+) -> ExerciseFile:
+    """The file that was asked for, with a sentence on work for the exercise in the pieces around it."""
+    with contextlib.ExitStack() as opened:
+        gathering = _Gathering(Path(), course, opened)
+        for piece in pieces:
+            gathering.add(piece)
+        return gathering.told(exercise, own)
+
+
+class _Piece:
+    """A file of the attempt, which is read once, and only where something depends on it."""
+
+    def __init__(self, candidate: Candidate, place: Path, course: Course, shown: str = "") -> None:
+        self.path, self.place, self._read = candidate.path, place, candidate.read
+        self.name = self.path.rpartition("/")[2]
+        self.shown = shown or self.name
+        self._course = course
+
+    @functools.cached_property
+    def file(self) -> ExerciseFile:
+        """The file, or why it cannot be read."""
+        try:
+            return ExerciseFile(self._read(), "", self.place)
+        except Unreadable as problem:
+            return ExerciseFile(None, str(problem), self.place)
+
+    @functools.cached_property
+    def owner(self) -> Exercise | None:
+        """The exercise whose name it has, or nearly has."""
+        exercises = self._course.exercises
+        return is_exactly(exercises, self.name) or next(
+            (exercise for exercise in exercises if rank(exercise, self.path) is not None), None
+        )
+
+    @functools.cached_property
+    def spoken_of(self) -> list[Exercise]:
+        """The exercises whose words its name holds."""
+        return spoken_of(self._course, self.name)
+
+    @functools.cached_property
+    def defined(self) -> frozenset[str]:
+        """The functions and classes that seem to be defined in it, also in a notebook or below an error."""
+        return frozenset(
+            name.decode("ascii", "replace") for name in _DEFINED.findall(self.file.source or b"")
+        )
+
+
+class _Choice(NamedTuple):
+    """A file that may be an exercise's: how well its name fits, and how far it came."""
+
+    rank: Rank
+    piece: _Piece
+    state: State
+
+    @property
+    def order(self) -> tuple[bool, Rank]:
+        """What is likelier comes first: code before what is not Python, then by the name."""
+        return self.state is State.INVALID, self.rank
+
+    @property
+    def is_work(self) -> bool:
+        """Whether something was written in it."""
+        return self.state in _WORK
 
 
 class _Gathering:
-    """The pieces of one attempt as lists of candidates: one for what lies open, one an archive."""
+    """The pieces of one attempt: files that are named after an exercise, other ones, and archives."""
 
     def __init__(self, path: Path, course: Course, opened: contextlib.ExitStack) -> None:
         self._path, self._course, self._opened = path, course, opened
-        self._open: list[tuple[Candidate, Path]] = []
+        self._named: list[_Piece] = []
+        self._extras: list[_Piece] = []
+        self._kept = Extras(self._is_kin)
         self._packed: list[AttemptFile] = []
-        self._listings: list[tuple[Listing, Path]] = []
         self._asked: list[Candidate] = []
-        self._others: list[str] = []
         self._problems: list[tuple[str, Path]] = []
+        # The exercises that somebody wrote something for, or that are told to a person.
+        self._seen: set[str] = set()
 
     def add(self, piece: AttemptFile) -> None:
         """Sort a file to what lies open or to the archives; look into a folder."""
@@ -202,12 +235,13 @@ class _Gathering:
         if requested(self._course, name):
             self._asked.append(candidate)
         elif is_named_after(self._course, name):
-            self._open.append((candidate, self._path_of(piece)))
+            self._named.append(_Piece(candidate, self._path_of(piece), self._course))
         elif looks_packed(name):
             self._packed.append(piece)
-        elif len(self._others) < (MAX_CODE_NAMES if looks_like_code(name) else 3):
+        elif self._kept.keep(piece.path):
             is_link = isinstance(piece.place, Path) and piece.place.is_symlink()
-            self._others.append(f"{name} (a link)" if is_link else name)
+            shown = f"{name} (a link)" if is_link else name
+            self._extras.append(_Piece(candidate, self._path_of(piece), self._course, shown))
 
     def unpack(self) -> None:
         """List the archives; one that cannot be read is a problem of what is in no other piece."""
@@ -216,29 +250,256 @@ class _Gathering:
             self._problems.append((problem, self._path))
             return
         for piece in sorted(self._packed, key=lambda packed: packed.path):
+            place = self._path_of(piece)
             try:
                 file = self._opened.enter_context(self._archive(piece))
-                listing = list_archive(file, piece.path, self._is_listed)
+                listing = list_archive(file, piece.path, self._is_listed, Extras(self._is_kin))
             except Unreadable as problem:
-                self._problems.append((str(problem), self._path_of(piece)))
+                self._problems.append((str(problem), place))
             else:
-                work = [file for file in listing.candidates if not self._asks(file)]
                 self._asked += filter(self._asks, listing.candidates)
-                self._listings.append((Listing(work, listing.others), self._path_of(piece)))
-                self._others += listing.others
+                work = (file for file in listing.candidates if not self._asks(file))
+                self._named += (_Piece(each, place, self._course) for each in work)
+                self._extras += (_Piece(each, place, self._course) for each in listing.extras)
 
-    def handed(self, exercise: Exercise) -> ExerciseFile:
+    # --- the file of an exercise ------------------------------------------------------------------
+
+    def files(self) -> dict[str, ExerciseFile]:
+        """The file of each exercise, or why there is none, and what a person has to be told of it."""
+        files = {exercise.id: self._handed(exercise) for exercise in self._course.exercises}
+        idle = [e.id for e in self._course.exercises if e.id not in self._seen]
+        if idle and self._named:
+            # Once is enough: it belongs to no exercise more than to another one that is there.
+            first = next((name for name in idle if files[name].source is not None), idle[0])
+            is_idle = len(idle) == len(files)
+            files[first] = self._with_leftovers(files[first], is_idle=is_idle)
+        return files
+
+    def _handed(self, exercise: Exercise) -> ExerciseFile:
         """The file of one exercise, or why there is none."""
-        nearest = list(self._nearest(exercise))
-        if not nearest:
+        ranked = self._ranked(exercise)
+        if not ranked:
             return self._missing(exercise)
-        path = nearest[0][1]
-        try:
-            source = self._only(exercise, [file for file, _ in nearest])
-        except Unreadable as problem:
-            return ExerciseFile(None, str(problem), path)
-        beside = beside_stub(self._course, exercise, source, self._others)
-        return ExerciseFile(source, beside, path, seems_misnamed=bool(beside))
+        first = ranked[0][1]
+        if len(ranked) == 1 and not self._has_leftovers and not self._is_elsewhere(exercise):
+            return first.file
+        choices = self._choices(exercise, ranked)
+        written = sorted((c for c in choices if c.is_work), key=lambda choice: choice.order)
+        if not written:
+            return self.told(exercise, first.file) if choices else self._missing(exercise)
+        self._seen.add(exercise.id)
+        chosen = written[0]
+        equal = [c.piece for c in written if c.order == chosen.order]
+        contents = {canonical(piece.file.source or b""): piece.path for piece in equal}
+        if len(contents) > 1:
+            problem = f"{exercise.id}.py is there {len(contents)} times"
+            if len(contents) <= _MAX_ALIKE:
+                paths = ", ".join(sorted({clean(path, 60) for path in contents.values()}))
+                problem += f", and they differ ({paths}): hand in one of them."
+            else:
+                problem += ": hand in one."
+            return ExerciseFile(None, problem, chosen.piece.place)
+        # What the first sentence names the second one need not.
+        judged = self._judged(exercise, chosen, choices[0])
+        rest = [c for c in written if c is not chosen and not (judged and c is choices[0])]
+        sentences = judged, self._not_judged(exercise, chosen.piece, rest)
+        return chosen.piece.file.with_note(*filter(None, sentences))
+
+    def _ranked(self, exercise: Exercise) -> list[tuple[Rank, _Piece]]:
+        """The files whose names are nearly the exercise's, the likeliest first."""
+        found = []
+        for piece in (*self._named, *self._extras):
+            if piece.owner is exercise and (fits := rank(exercise, piece.path)) is not None:
+                found.append((fits, piece))
+        return sorted(found, key=lambda pair: pair[0])
+
+    def _choices(self, exercise: Exercise, ranked: list[tuple[Rank, _Piece]]) -> list[_Choice]:
+        """How far the files of these names came, the likeliest name first."""
+        stub = self._course.stub(exercise)
+        choices: list[_Choice] = []
+        for fits, piece in ranked[:_MOST_READ]:
+            state = piece.file.state(stub)
+            if fits.is_text and not (state is State.EDITED and self._holds(exercise, piece)):
+                continue
+            if choices and state in _WORK and self._is_given(piece):
+                state = State.UNTOUCHED
+            choices.append(_Choice(fits, piece, state))
+        return choices
+
+    def told(self, exercise: Exercise, own: ExerciseFile) -> ExerciseFile:
+        """A file that nobody wrote in, with a sentence on what seems to be the work instead."""
+        if own.state(self._course.stub(exercise)) in _WORK:
+            return own
+        near = [piece for piece in self._near(exercise) if piece.file != own]
+        if not near:
+            return own
+        self._seen.add(exercise.id)
+        what = ""
+        if not any(is_named_after(self._course, piece.name) for piece in near):
+            is_one = len(near) == 1
+            what = (
+                f", which {'is' if is_one else 'are'} no {'exercise' if is_one else 'exercises'}'"
+            )
+            what += "s name" if is_one else " names"
+        problem = f"Handed in besides: {_listed(near)}{what}. "
+        return own.with_note(f"{problem}Only {exercise.id}.py is judged: put the code there.")
+
+    def _missing(self, exercise: Exercise) -> ExerciseFile:
+        """Why there is no file of an exercise: what was handed in instead, or what could not be read."""
+        problem = f"{exercise.file} is missing: hand it in under this name."
+        if self._problems and not self._named:
+            return ExerciseFile(None, *self._problems[0])
+        # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
+        near = self._near(exercise)
+        if near:
+            self._seen.add(exercise.id)
+        if self._problems:
+            problem += f" And {self._problems[0][0]}"
+        elif not self._named:
+            by_name = sorted(self._extras, key=lambda piece: (piece not in near, piece.shown))
+            names = _listed(by_name[:_NAMES_SHOWN])
+            problem += f" What was handed in is {names}." if names else " Nothing was handed in."
+            if any(looks_packed(piece.name) for piece in self._extras):
+                problem += " An archive in an archive is not opened."
+        elif names := _listed(near or self._code):
+            problem += f" Handed in besides: {names}."
+        return ExerciseFile(None, problem, seems_misnamed=bool(near))
+
+    # --- what is not judged -----------------------------------------------------------------------
+
+    def _judged(self, exercise: Exercise, chosen: _Choice, best: _Choice) -> str:
+        """Which file is judged, where it is not the one that has the best name."""
+        path = clean(chosen.piece.path, 60)
+        if chosen.rank[:2] != best.rank[:2]:
+            return f"Judged is {path}: {clean(best.piece.path, 60)} {_REASONS[best.state]}."
+        return f"Judged is {path}: hand it in as {exercise.id}.py." if chosen.rank.is_text else ""
+
+    def _not_judged(self, exercise: Exercise, judged: _Piece, rest: list[_Choice]) -> str:
+        """Which other files hold work for the exercise; code that says the same is none."""
+        left = [choice.piece for choice in rest]
+        # Of what has another name only what speaks of the exercise is looked at beside its work.
+        left += [
+            piece
+            for piece in self._code
+            if exercise in piece.spoken_of
+            and piece.owner is not exercise
+            and self._holds(exercise, piece)
+        ]
+        if not left:
+            return ""
+        known = (judged.file.source or b"", self._course.stub(exercise).source)
+        pieces = [
+            piece
+            for piece in left
+            if not any(is_untouched(piece.file.source or b"", source) for source in known)
+            and not self._is_given(piece)
+        ]
+        return f"Not judged: {_listed(pieces, judged.name)}." if pieces else ""
+
+    def _near(self, exercise: Exercise) -> list[_Piece]:
+        """The files that seem to hold work for the exercise under another name than its own."""
+        stub = self._course.stub(exercise).source
+        # A file of a better name was judged, or it is none of these.
+        ranked = [piece for _, piece in self._ranked(exercise)[:_MOST_READ]]
+        others = [piece for piece in self._named[:_MOST_NAMED] if piece not in ranked]
+        near = [
+            piece
+            for piece in (*ranked, *self._code, *others)
+            if (piece in ranked or exercise in piece.spoken_of or self._holds(exercise, piece))
+            and not (piece.file.source is not None and is_empty(piece.file.source))
+            and not is_untouched(piece.file.source or b"", stub)
+            and not self._is_given(piece)
+        ]
+        return list(dict.fromkeys(near))
+
+    def _with_leftovers(self, first: ExerciseFile, *, is_idle: bool) -> ExerciseFile:
+        """The file of an exercise without work, and what a person has to be told of the whole attempt."""
+        sentences = [problem for problem, _ in self._problems[:1]]
+        if is_idle and (code := [piece for piece in self._code if self._is_own_code(piece)]):
+            what = "is no exercise's name" if len(code) == 1 else "are no exercises' names"
+            sentences.append(f"Handed in besides: {_listed(code)}, which {what}.")
+        is_told = bool(sentences)
+        if first.source is None and first.path is None:
+            sentences = []  # why it is missing says so
+        if packed := [piece for piece in self._extras if looks_packed(piece.name)]:
+            what = "An archive in an archive is not opened."
+            sentences.append(f"Handed in besides: {_listed(packed)}. {what}")
+        return first.with_note(*sentences) if sentences or is_told else first
+
+    @functools.cached_property
+    def _has_leftovers(self) -> bool:
+        """Whether something has to be told if an exercise has no work."""
+        packed = any(looks_packed(piece.name) for piece in self._extras)
+        return bool(self._code or self._problems) or packed
+
+    def _is_elsewhere(self, exercise: Exercise) -> bool:
+        """Whether the file of another exercise seems to hold the work for this one, too."""
+        others = (p for p in self._named[:_MOST_NAMED] if p.owner is not exercise)
+        return any(self._holds(exercise, piece) for piece in others)
+
+    @functools.cached_property
+    def _code(self) -> list[_Piece]:
+        """The other files that may hold work, the nearest ones and those that speak of an exercise first."""
+        code = [p for p in self._extras if p.spoken_of or looks_like_code(p.name)]
+        code.sort(key=lambda piece: (not piece.spoken_of, piece.path.count("/"), piece.name))
+        return code[:_MOST_READ]
+
+    def _holds(self, exercise: Exercise, piece: _Piece) -> bool:
+        """Whether a file defines what the exercise asks for: some of it, or all in a file of another one."""
+        names = self._names
+        others = frozenset[str]().union(*(names[id_] for id_ in names if id_ != exercise.id))
+        wanted = names[exercise.id]
+        own = wanted - others
+        if not (own or wanted) & piece.defined or is_test(piece.name):
+            return False
+        stub = b"" if piece.owner is exercise else self._stub_of(piece)
+        if own and not stub:
+            return True
+        return (own or wanted) <= piece.defined - _defined_in(stub)
+
+    def _stub_of(self, piece: _Piece) -> bytes:
+        """The stub under the name of a file; the course may have more exercises than those that are graded."""
+        if piece.owner is not None:
+            return self._course.stub(piece.owner).source
+        for path in self._in_course(piece):
+            with contextlib.suppress(OSError):
+                # In the folder of who works in the course itself, it may be this very file.
+                if not path.samefile(piece.place):
+                    return path.read_bytes()
+        return b""
+
+    def _in_course(self, piece: _Piece) -> list[Path]:
+        """The files of this name among the exercises of the course."""
+        folder, name = self._course.folder, glob.escape(piece.name)
+        return [path for path in (*folder.glob(name), *folder.glob(f"*/{name}")) if path.is_file()]
+
+    @functools.cached_property
+    def _names(self) -> dict[str, frozenset[str]]:
+        """What the stub of each exercise defines."""
+        return {e.id: _defined_in(self._course.stub(e).source) for e in self._course.exercises}
+
+    def _is_own_code(self, piece: _Piece) -> bool:
+        """Whether somebody wrote a file who was not given it with the course."""
+        source = piece.file.source
+        if is_test(piece.name) or (source is not None and is_empty(source)):
+            return False
+        return not self._in_course(piece) and not self._is_given(piece)
+
+    def _is_given(self, piece: _Piece) -> bool:
+        """Whether the course has this very file at this place, so that it came with it."""
+        folders = piece.path.split("/")
+        for parts in (folders, folders[1:], folders[2:]):
+            for root in (self._course.root, self._course.folder) if parts else ():
+                place = root.joinpath(*parts)
+                with contextlib.suppress(OSError):
+                    is_same = place.is_file() and place.read_bytes() == piece.file.source
+                    # In the folder of who works in the course itself, it is the student's.
+                    is_work = place.is_relative_to(self._course.folder)
+                    if is_same and not (is_work and place.samefile(piece.place)):
+                        return True
+        return False
+
+    # --- reading ----------------------------------------------------------------------------------
 
     def requests(self) -> dict[str, str]:
         """The messages of the requests; one that cannot be read says so to the person who answers it."""
@@ -256,65 +517,12 @@ class _Gathering:
     def _asks(self, candidate: Candidate) -> str | None:
         return requested(self._course, candidate.path.rpartition("/")[2])
 
-    def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
-        """The best named and nearest files, of the folders and of each archive."""
-        sources = [
-            [(candidate, path) for candidate in listing.candidates]
-            for listing, path in self._listings
-        ]
-        for source in (self._open, *sources):
-            ranked = [
-                (rank, (candidate, path))
-                for candidate, path in source
-                if (rank := _rank(exercise, candidate.path)) is not None
-            ]
-            best = min((rank for rank, _ in ranked), default=None)
-            yield from (candidate for rank, candidate in ranked if rank == best)
-
-    def _only(self, exercise: Exercise, candidates: list[Candidate]) -> bytes:
-        """The one file that is meant: several must be equal, except for a stub beside the work."""
-        if len(candidates) > _MAX_ALIKE:
-            raise Unreadable(f"{exercise.id}.py is there {len(candidates)} times: hand in one.")
-        contents = {candidate.read(): candidate.path for candidate in candidates}
-        if len(contents) > 1:
-            stub = self._course.stub(exercise).source
-            contents = {
-                source: path for source, path in contents.items() if not is_untouched(source, stub)
-            } or dict([contents.popitem()])
-        if len(contents) > 1:
-            paths = ", ".join(sorted({clean(path, 60) for path in contents.values()}))
-            raise Unreadable(
-                f"{exercise.id}.py is there {len(contents)} times, and they differ ({paths}): "
-                "hand in one of them."
-            )
-        return next(iter(contents))
-
-    def _missing(self, exercise: Exercise) -> ExerciseFile:
-        """Why there is no file of an exercise: what was handed in instead, or what could not be read."""
-        problem = f"{exercise.file} is missing: hand it in under this name."
-        has_work = self._open or any(listing.candidates for listing, _ in self._listings)
-        if self._problems and not has_work:
-            return ExerciseFile(None, *self._problems[0])
-        if self._problems:
-            return ExerciseFile(None, f"{problem} And {self._problems[0][0]}")
-        # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
-        code = [name for name in self._others if looks_like_code(name)]
-        near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
-        if not has_work:
-            names = ", ".join(
-                clean(name, 40)
-                for name in sorted(self._others, key=lambda n: (n not in near, n))[:3]
-            )
-            problem += f" What was handed in is {names}." if names else " Nothing was handed in."
-            if any(looks_packed(name) for name in self._others[:3]):
-                problem += " An archive in an archive is not opened."
-        elif names := ", ".join(clean(name, 40) for name in sorted(near or code)[:3]):
-            problem += f" Handed in besides: {names}."
-        return ExerciseFile(None, problem, seems_misnamed=bool(near))
-
     def _is_listed(self, name: str) -> bool:
         """Whether a file of this name in an archive is an exercise's, or a request."""
         return is_named_after(self._course, name) or requested(self._course, name) is not None
+
+    def _is_kin(self, name: str) -> bool:
+        return bool(spoken_of(self._course, name))
 
     def _path_of(self, piece: AttemptFile) -> Path:
         return piece.place if isinstance(piece.place, Path) else self._path
@@ -337,3 +545,20 @@ class _Gathering:
                 "download: unpack the download, and grade its folder."
             )
         return io.BytesIO(read_member(piece.place, MAX_NESTED_BYTES))
+
+
+def _listed(pieces: Sequence[_Piece], beside: str = "") -> str:
+    """The first three names for a message, with the folders of what is called as the file `beside` it."""
+    names = dict.fromkeys(
+        clean(piece.path, 60) if piece.name == beside else clean(piece.shown, 40)
+        for piece in pieces
+    )
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join([*names][:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+@functools.lru_cache(maxsize=1000)
+def _defined_in(stub: bytes) -> frozenset[str]:
+    """The functions and classes that a stub has at its top, without those that are private."""
+    names = (name.decode("ascii", "replace") for name in _AT_TOP.findall(stub))
+    return frozenset(name for name in names if not name.startswith("_"))

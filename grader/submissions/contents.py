@@ -9,19 +9,15 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.submissions.archive import (
-    MAX_CODE_NAMES,
-    StoredArchive,
-    looks_like_code,
-    looks_packed,
-)
-from grader.submissions.attempt import AttemptFile, is_named_after
+from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
+from grader.submissions.attempt import AttemptFile
 from grader.submissions.folder import (
     EntryKind,
     Unreadable,
@@ -34,8 +30,9 @@ from grader.submissions.folder import (
     safe_name,
     written,
 )
-from grader.submissions.naming import Affixes, is_work, owner_of, shared_affixes, without_suffix
+from grader.submissions.names import is_named_after, spoken_of
 from grader.submissions.ours import kind_of_archive, kind_of_folder, kind_of_names
+from grader.submissions.owners import Affixes, is_work, owner_of, shared_affixes, without_suffix
 from grader.submissions.platforms import PLATFORMS, Download, Item
 from grader.submissions.roster import Known
 from grader.submissions.submission import requested
@@ -48,7 +45,6 @@ _MAX_MEMBERS = 1_000_000
 _MAX_TABLE_BYTES = 256 << 20
 _MAX_WRAPPERS = 4
 _MAX_PIECES = 100
-_MAX_OTHERS = 3
 _MAX_HIDDEN = 1000
 # An archive in an archive that is larger is not looked into before it is its student's turn.
 _MAX_OURS_BYTES = 1 << 20
@@ -360,6 +356,8 @@ class _Collected:
         self.metadata: dict[str, Path | Member] = {}
         self._course, self._wrapper = course, wrapper
         self._folders: dict[str, Item] = {}
+        self._extras: dict[str, Extras] = {}
+        self._wanted: Counter[str] = Counter()
         self._files: list[Item] = []
 
     @property
@@ -403,17 +401,22 @@ class _Collected:
         if member.kind is EntryKind.FOLDER or any(map(is_ignored, below)):
             return
         name = below[-1]
-        wanted = (
+        if (
             is_named_after(self._course, name)
             or looks_packed(name)
             or requested(self._course, name) is not None
-        )
-        others = MAX_CODE_NAMES if looks_like_code(name) else _MAX_OTHERS
-        if not wanted and len(item.pieces) >= others:
-            return
-        if len(item.pieces) >= _MAX_PIECES:
-            item.problem = (
-                f"{item.name} holds too many files of the same names: hand in one of each."
-            )
-            return
+        ):
+            if self._wanted[item.name] >= _MAX_PIECES:
+                item.problem = (
+                    f"{item.name} holds too many files of the same names: hand in one of each."
+                )
+                return
+            self._wanted[item.name] += 1
+        else:
+            extras = self._extras.setdefault(item.name, Extras(self._is_kin))
+            if not extras.keep("/".join(below)):
+                return
         item.pieces.append(AttemptFile("/".join(below), member))
+
+    def _is_kin(self, name: str) -> bool:
+        return bool(spoken_of(self._course, name))

@@ -20,7 +20,7 @@ from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, ClassAttempt
 from grader.submissions.contents import Context, open_download
 from grader.submissions.folder import EntryKind, listed_names, written
-from grader.submissions.naming import (
+from grader.submissions.owners import (
     DISPUTED,
     Affixes,
     owner_of,

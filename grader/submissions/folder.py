@@ -22,8 +22,8 @@ MAX_DEPTH = 8
 _JUNK = frozenset(("__macosx", "__pycache__", "thumbs.db", "desktop.ini"))
 # What else is no work of the student's: tools, and the stubs that came with the course.
 _IGNORED = _JUNK | {"venv", "env", "site-packages", "node_modules", "tests", "stubs"}
-# Somebody's code that a system hides; `._glu.py` is macOS's, `.#glu.py` an editor's.
-_HIDDEN_CODE = re.compile(r"\.[^._#~].*\.(py|pyw|ipynb)", re.IGNORECASE)
+# Somebody's code or archive that a system hides; `._glu.py` is macOS's, `.#glu.py` an editor's.
+_HIDDEN_CODE = re.compile(r"\.[^._#~].*\.(py|pyw|ipynb|zip|tar|tgz|tar\.(gz|bz2|xz)|rar|7z)", re.I)
 
 
 class Unreadable(Exception):
@@ -57,7 +57,7 @@ def is_ignored(name: str) -> bool:
 
 
 def is_hidden_code(name: str) -> bool:
-    """Whether a file of this name is code that is not judged for the dot in front alone."""
+    """Whether a file of this name is work that is not judged for the dot in front alone."""
     return _HIDDEN_CODE.fullmatch(name) is not None
 
 

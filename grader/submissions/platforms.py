@@ -18,7 +18,7 @@ from grader.results import StudentInfo
 from grader.submissions.attempt import AttemptFile
 from grader.submissions.folder import EntryKind, Unreadable, open_regular, written
 from grader.submissions.gradescope import Submitted, read_metadata
-from grader.submissions.naming import DISPUTED, Affixes, Knows, shared_affixes, without_groups
+from grader.submissions.owners import DISPUTED, Affixes, Knows, shared_affixes, without_groups
 from grader.submissions.zip import Member, MemberReader, Readable
 from grader.text import clean
 

@@ -15,8 +15,17 @@ from pathlib import Path
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import AttemptFile, beside_stub, gather, nearest_below
-from grader.submissions.folder import Unreadable, entries, is_ignored, open_regular, written
+from grader.submissions.attempt import AttemptFile, beside, gather, nearest_below
+from grader.submissions.folder import (
+    EntryKind,
+    Unreadable,
+    entries,
+    entry_kind,
+    is_ignored,
+    open_regular,
+    written,
+)
+from grader.submissions.names import places
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 
 # In a folder with more names it is unclear which of them is meant.
@@ -28,10 +37,8 @@ def read_submission(
 ) -> Submission:
     """Read a folder, the file of one exercise, or a zip or tar of a folder.
 
-    In a folder a file may stand at `<chapter>/<exercise>.py`, at
-    `exercises/<chapter>/<exercise>.py` or at `<exercise>.py`; the first one found counts. What stands
-    at none of these is looked for in the folders and archives below. A file that is named after no exercise
-    is that of the `only` one that is asked for.
+    A folder and an archive are read as an attempt of a class is (`attempt.py`). A file that is named after no
+    exercise is that of the `only` one that is asked for.
 
     Raises SubmissionError if there is nothing of the course, unless that is to be allowed, or the archive
     cannot be read.
@@ -44,25 +51,29 @@ def read_submission(
         raise SubmissionError(
             f"There is no submission at {path}: name a folder, a file or an archive."
         )
-    files = {exercise.id: _find(path, exercise) for exercise in course.exercises}
-    if any(handed.path is None for handed in files.values()):
-        below = gather([AttemptFile("", path)], path, course).files
-        files = {name: below[name] if file.path is None else file for name, file in files.items()}
+    files = gather([AttemptFile("", path)], path, course).files
+    for exercise in course.exercises:
+        # Also where there are too many files to look at, or a link is in the way.
+        if files[exercise.id].source is None and (found := _find(path, exercise)).path is not None:
+            files[exercise.id] = found
     _refuse_empty(path, course, files, allow_empty)
-    return Submission(
-        _name(path), {e.id: _beside(course, e, files[e.id]) for e in course.exercises}
-    )
+    return Submission(_name(path), files)
 
 
 def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> ExerciseFile:
-    """The file, with what stands under another name in its folder if it is still the stub."""
-    if handed.source is None or handed.problem or handed.path is None or not handed.path.is_file():
+    """The file, with what stands under another name in its folder if nobody wrote in it."""
+    if handed.source is None or handed.path is None:
         return handed
     with contextlib.suppress(Unreadable):
         listed = itertools.islice(entries(handed.path.parent), _MAX_NAMES)
-        names = [entry.name for entry in listed if not is_ignored(entry.name)]
-        if problem := beside_stub(course, exercise, handed.source, names):
-            return ExerciseFile(handed.source, problem, handed.path, seems_misnamed=True)
+        pieces = [
+            AttemptFile(entry.name, Path(entry.path))
+            for entry in listed
+            if entry.name != handed.path.name
+            and not is_ignored(entry.name)
+            and entry_kind(entry) is EntryKind.FILE
+        ]
+        return beside(pieces, course, exercise, handed)
     return handed
 
 
@@ -97,7 +108,7 @@ def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
     real = path.resolve()
     files = gather([AttemptFile(path.name, real)], real, course).files
     _refuse_empty(path, course, files, allow_empty)
-    problems = {handed.problem for handed in files.values()}
+    problems = {handed.problem if handed.source is None else "" for handed in files.values()}
     if len(problems) == 1 and (problem := problems.pop()):
         raise SubmissionError(f"{path}: {problem}")
     return Submission(_name(path), files)
@@ -110,14 +121,14 @@ def file_of(submission: Path, exercise: Exercise) -> Path:
     """
     if submission.is_file():
         return submission
-    for place in _places(exercise):
+    for place in places(exercise):
         if os.path.lexists(submission / place):
             return submission / place
     return nearest_below(submission, exercise) or submission / exercise.file
 
 
 def _find(folder: Path, exercise: Exercise) -> ExerciseFile:
-    for place in _places(exercise):
+    for place in places(exercise):
         if os.path.lexists(folder / place):
             if (link := _link_above(folder, place)) is not None:
                 problem = f"{link.name} is a link; hand in the folder itself."
@@ -130,10 +141,6 @@ def _link_above(folder: Path, place: str) -> Path | None:
     """The folder on the way to a file that is a link: it may lead to the solutions."""
     above = [folder / parent for parent in Path(place).parents if parent != Path()]
     return next((folder for folder in above if folder.is_symlink()), None)
-
-
-def _places(exercise: Exercise) -> tuple[str, ...]:
-    return exercise.file, f"exercises/{exercise.file}", f"{exercise.id}.py"
 
 
 def _read(path: Path) -> ExerciseFile:

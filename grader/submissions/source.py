@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -97,6 +98,21 @@ def decode(source: bytes) -> str:
             f"the byte 0x{byte.hex()}{meaning} is not UTF-8; save the file as UTF-8",
             _line_at(source, error.start),
         ) from None
+
+
+def canonical(source: bytes) -> bytes:
+    """The source as every editor could save it: lines end with LF, the last one too, and no mark in front.
+
+    Python reads both alike, also within a string.
+    """
+    text = source.removeprefix(codecs.BOM_UTF8)
+    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text if not text or text.endswith(b"\n") else text + b"\n"
+
+
+def code_digest(source: bytes) -> str:
+    """The SHA-256 of what is compared of a file: its `canonical` source."""
+    return hashlib.sha256(canonical(source)).hexdigest()
 
 
 def is_empty(source: bytes) -> bool:
@@ -243,6 +259,19 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
                     if found_name := next((n for n in rule.names if _stands_for(name, n)), ""):
                         findings.append(ForbiddenName(found_name, line, qualified_name, rule))
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
+
+
+def dotted_names(tree: ast.Module) -> set[str]:
+    """What the code imports and names, under the full names: `typing.override`; a plain name as it is."""
+    nodes = list(ast.walk(tree))
+    statements = [node for node in nodes if isinstance(node, ast.stmt)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    for node in statements:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names | {name for name, _ in _names(tree, _aliases(statements, {}))}
 
 
 def _stands_for(name: str, forbidden: str) -> bool:

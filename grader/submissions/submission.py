@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import enum
 import hashlib
 import re
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +17,14 @@ import msgspec
 from grader.course.manifest import Course
 from grader.course.stub import Stub
 from grader.results import SubmissionInfo
-from grader.submissions.source import has_same_code, is_empty, parse
+from grader.submissions.source import (
+    code_digest,
+    decode,
+    dotted_names,
+    has_same_code,
+    is_empty,
+    parse,
+)
 from grader.text import clean
 
 # Two thousand lines and more; no exercise needs as much.
@@ -32,25 +43,38 @@ class State(enum.Enum):
 
 
 class Look(NamedTuple):
-    """The state of a file, found without running it; for invalid Python the line and the reason."""
+    """The state of a file, found without running it; for invalid Python the line and the reason.
+
+    What `is_foreign` is no slip in Python: it is something else, or is written for another version.
+    """
 
     state: State
     line: int = 1
     error: str = ""
+    is_foreign: bool = False
 
 
 class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
     """One exercise as it was handed in: its source, or the `problem` that prevents one.
 
-    `path` is the file, or the archive that holds it; there is none where nothing was found. Where the
-    file `seems_misnamed`, one of nearly its name was handed in instead, or beside the untouched stub; then
-    there are a source and a problem.
+    `path` is the file, or the archive that holds it; there is none where nothing was found. With both a source
+    and a problem the file is judged, and the problem says what else was handed in that is not, or that the
+    file has another name. Where it `seems_misnamed`, a person has to look.
     """
 
     source: bytes | None
     problem: str = ""
     path: Path | None = None
     seems_misnamed: bool = False
+
+    def with_note(self, *sentences: str) -> ExerciseFile:
+        """The file with sentences for its student and for a person; without any it is this one."""
+        if not sentences:
+            return self
+        problem = " ".join(filter(None, (self.problem, *sentences)))
+        noted = msgspec.structs.replace(self, problem=problem, seems_misnamed=True)
+        noted.__dict__.update(self.__dict__)
+        return noted
 
     def state(self, stub: Stub) -> State:
         """Where the student stands; see `look`."""
@@ -66,6 +90,11 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
             looks[stub] = self._look(stub)
         return looks[stub]
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is something else than Python of the version that judges, which a person has to see."""
+        return self.source is not None and self.look(Stub(b"")).is_foreign
+
     def _look(self, stub: Stub) -> Look:
         """The state of the file; see `look`."""
         if self.source is None:
@@ -75,14 +104,12 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
         stub_source = None if self._is(stub.working) else stub.source
         if self.source == stub_source:  # most of a long course
             return Look(State.UNTOUCHED)
-        if _is_notebook(self.source):
-            return Look(State.INVALID, 1, _NOTEBOOK)
+        if kind := _kind_of(self.source):
+            return Look(State.INVALID, 1, kind, is_foreign=True)
         try:
             tree = parse(self.source)
         except SyntaxError as error:
-            return Look(
-                State.INVALID, *_explained(self.source.decode("utf-8-sig", "replace"), error)
-            )
+            return _explained(self.source, error)
         if stub_source is not None and has_same_code(tree, parse(stub_source)):
             return Look(State.UNTOUCHED)
         return Look(State.EDITED)
@@ -104,15 +131,64 @@ class Submission(msgspec.Struct, frozen=True):
     requests: dict[str, str] = {}
 
     def info(self) -> SubmissionInfo:
-        """Its name, and a digest of the files that are judged."""
-        digest = hashlib.sha256()
-        for exercise_id, handed in sorted(self.files.items()):
-            digest.update(exercise_id.encode() + b"\0")
-            digest.update(hashlib.sha256(handed.source or b"").digest())
-        return SubmissionInfo(self.name, digest.hexdigest())
+        """Its name, and a digest of the files that are judged, whatever their line ends."""
+        digests = {name: code_digest(file.source or b"") for name, file in self.files.items()}
+        return SubmissionInfo(self.name, digest_of_files(digests))
+
+
+def digest_of_files(digests: Mapping[str, str]) -> str:
+    """The digest of a submission from those of its files, by exercise; empty where there is no file."""
+    digest, nothing = hashlib.sha256(), hashlib.sha256().digest()
+    for exercise, source in sorted(digests.items()):
+        digest.update(exercise.encode() + b"\0" + (bytes.fromhex(source) if source else nothing))
+    return digest.hexdigest()
 
 
 # --- what a file is that is not valid Python, in words that say what to do -------------------------
+
+# How files of other kinds begin, which are sent in the place of code; what they are, and what to do.
+_KINDS = (
+    (
+        rb"version https://git-lfs\.github\.com/spec/",
+        "it is a pointer of Git LFS, not a Python file; `git lfs pull` fetches the file to hand in",
+    ),
+    (
+        rb"(?i)(<!doctype|<html|<head|<body|<\?xml|bplist|From: <Saved by|MIME-Version:)",
+        "it is a web page, not a Python file; sign in and download the file, or copy the code out",
+    ),
+    (rb"\{\\rtf", "it is a document (RTF), not a Python file; save it as plain text"),
+    (rb"%PDF-", "it is a PDF, not a Python file; hand in the code as text"),
+    (
+        rb"PK\x03\x04",
+        "it is a zip archive or an office document, not a Python file; hand in the code as text",
+    ),
+    (rb"\xd0\xcf\x11\xe0", "it is an office document, not a Python file; save it as plain text"),
+    (
+        rb"\x1f\x8b|BZh\d|\xfd7zXZ|7z\xbc\xaf|Rar!",
+        "it is an archive, not a Python file; hand in the files in it",
+    ),
+    (
+        rb"\x89PNG|\xff\xd8\xff|GIF8|BM.{4}\0\0\0\0|RIFF.{4}WEBP",
+        "it is an image, not a Python file; hand in the code as text",
+    ),
+    (
+        rb"[\x80-\xff]\r\r\n",
+        "it is compiled Python; hand in the source, the file that ends in .py",
+    ),
+    (rb"\0\x05\x16[\0\x07]", "it is data of macOS about a file; hand in the file itself"),
+    (
+        rb"(diff --git |Index: \S|From [0-9a-f]{40} |--- \S[^\n]*\n\+\+\+ \S|\*\*\* \S[^\n]*\n--- \S)",
+        "it is a patch, not a Python file; hand in the whole file as it is after the change",
+    ),
+    (
+        # As git writes a link where the system has none; or a shortcut.
+        rb"(L\0\0\0\x01\x14\x02|\[InternetShortcut\]|[\w.~ -]*([/\\][\w.~ -]+)+\.py\s*\Z|\w+\.py\s*\Z)",
+        "it is the text of a link, not a Python file; hand in the file to which it leads",
+    ),
+)
+_FOREIGN = tuple((re.compile(begin, re.DOTALL), meaning) for begin, meaning in _KINDS)
+_NOTEBOOK = "it is a notebook, not a Python file; copy the code out of its cells"
+_JSON = "it is JSON, not a Python file; hand in the code as text"
 
 # A line by which a text from elsewhere is known, and what it means.
 _FOREIGN_LINES = (
@@ -124,32 +200,119 @@ _FOREIGN_LINES = (
     (re.compile(r"(```|~~~)"), "such a line marks code in a text, and is no code; delete it"),
     (re.compile(r"[%!]"), "lines with % or ! are for notebooks; delete this line"),
 )
+# Of Python 2: what the line holds, and what Python says of it.
+_OLD = re.compile(
+    r"print\b(?!\s*\()|exec\b(?!\s*\()|raise\s+[\w.]+\s*,|except\s+(\([^)]*\)|[\w.]+)\s*,\s*[a-z_]\w*\s*:|.*<>"
+)
 _QUOTES = frozenset("“”„‘’‚«»´")  # noqa: RUF001  # as editors of prose write them
 _LONGEST_EXPLAINED = 200_000
+_LONGEST_LINE = 1000
 
 
-def _is_notebook(source: bytes) -> bool:
-    """Whether it is the file of a notebook under the name of a Python file."""
-    begin = source.lstrip()[:1] == b"{"
-    return begin and b'"cells"' in source and b'"nbformat"' in source
+class _NewerSyntax(NamedTuple):
+    """What a version of Python brought: where the line looks so, and the older Python says this of it."""
+
+    since: tuple[int, int]
+    what: str
+    line: re.Pattern[str]
+    message: re.Pattern[str] = re.compile("")
 
 
-_NOTEBOOK = "it is a notebook, not a Python file; copy the code out of its cells"
+_NEWER = (
+    _NewerSyntax((3, 15), "a lazy import", re.compile(r"\s*lazy\s+(import|from)\b")),
+    _NewerSyntax(
+        (3, 15),
+        "unpacking in a comprehension",
+        re.compile(r".*[\[({]\s*\*"),
+        re.compile("(iterable|dict) unpacking cannot be used"),
+    ),
+    _NewerSyntax(
+        (3, 14),
+        "except with several types and no parentheses",
+        re.compile(r"\s*except\b[^:]*,[^:]*:"),
+        re.compile("multiple exception types|invalid syntax|expected"),
+    ),
+    _NewerSyntax((3, 14), "a template string", re.compile(r".*(?<![\w.])(t|tr|rt)[\"']", re.I)),
+    _NewerSyntax(
+        (3, 13),
+        "a default of a type parameter",
+        re.compile(r"\s*((async\s+)?def|class|type)\s+\w+\s*\[[^\]]*\w\s*="),
+    ),
+    _NewerSyntax(
+        (3, 12),
+        "a list of type parameters",
+        re.compile(r"\s*((async\s+)?def|class)\s+\w+\s*\["),
+    ),
+    _NewerSyntax((3, 12), "a type statement", re.compile(r"\s*type\s+\w+\s*(\[.*\]\s*)?=")),
+    _NewerSyntax(
+        (3, 12),
+        "an f-string with its own quotes, a backslash or a comment in braces",
+        # The mark that begins the string stands within its braces, too.
+        re.compile(r".*(?<!\w)(f|fr|rf)([\"'])((?!\2).)*\{[^{}]*(\2[^{}]*\}|\\|#)", re.I),
+        re.compile("f-string|invalid syntax|unterminated|forgot a comma"),
+    ),
+)
 
 
-def _explained(text: str, error: SyntaxError) -> tuple[int, str]:
+def newer_syntax(line: str, message: str, judging: tuple[int, int]) -> str:
+    """What a line is that a newer Python than the `judging` one reads; empty where nothing is known of it."""
+    for newer in _NEWER:
+        if judging < newer.since and newer.line.match(line) and newer.message.match(message):
+            major, minor = newer.since
+            here = ".".join(map(str, judging))
+            return (
+                f"{newer.what} is syntax of Python {major}.{minor}, and Python {here}"
+                " judges here; write it in a way that this version reads"
+            )
+    return ""
+
+
+def _kind_of(source: bytes) -> str:
+    """What a file is by its first bytes, if it is not meant as Python; empty where it may be."""
+    begin = source.removeprefix(codecs.BOM_UTF8).lstrip()
+    if begin[:1] == b"{" and b'"cells"' in source and b'"nbformat"' in source:
+        return _NOTEBOOK
+    if begin[:1] in (b"{", b"["):
+        # Python reads most of it, too, but no answer is a single value.
+        with contextlib.suppress(ValueError, RecursionError):
+            msgspec.json.decode(begin)
+            return _JSON
+    return next((meaning for pattern, meaning in _FOREIGN if pattern.match(begin)), "")
+
+
+def _explained(source: bytes, error: SyntaxError) -> Look:
     """The line to look at and what is wrong there, in Python's words if nothing better is known."""
+    text = source.decode("utf-8-sig", "replace")
     lines = re.split(r"\r\n|\r|\n", text[:_LONGEST_EXPLAINED])
     number = error.lineno or 1
     # Python may find the fault below the first mark of a merge, and above its other ones.
     pattern, meaning = _FOREIGN_LINES[0]
     if marks := [row for row, line in enumerate(lines, 1) if pattern.match(line)]:
-        return marks[0], meaning
-    line = lines[number - 1].lstrip() if number <= len(lines) else ""
+        return Look(State.INVALID, marks[0], meaning)
+    line = lines[number - 1][:_LONGEST_LINE] if 0 < number <= len(lines) else ""
     for pattern, meaning in _FOREIGN_LINES[1:]:
-        if pattern.match(line):
-            return number, meaning
-    return number, error.msg + _remedy(error.msg)
+        if pattern.match(line.lstrip()):
+            return Look(State.INVALID, number, meaning)
+    if foreign := _other_language(line, error.msg):
+        return Look(State.INVALID, number, foreign, is_foreign=True)
+    is_no_text = error.lineno is not None and _is_no_utf8(source)
+    return Look(State.INVALID, number, error.msg + _remedy(error.msg), is_foreign=is_no_text)
+
+
+def _other_language(line: str, message: str) -> str:
+    """What a line is that is not of the Python that judges; empty where that is not known."""
+    if _OLD.match(line.lstrip()) and not message.startswith(("unterminated", "'")):
+        return "it is written for Python 2; write it for Python 3"
+    return newer_syntax(line, message, sys.version_info[:2])
+
+
+def _is_no_utf8(source: bytes) -> bool:
+    """Whether a file is no text in UTF-8."""
+    try:
+        decode(source)
+    except SyntaxError:
+        return True
+    return False
 
 
 def _remedy(message: str) -> str:
@@ -158,6 +321,51 @@ def _remedy(message: str) -> str:
         return "; it looks like a space or like nothing: delete it, and type a space if one belongs there"
     if message.startswith("invalid character") and _QUOTES & set(message):
         return "; type a plain quotation mark instead"
+    return ""
+
+
+# What later versions added to the standard library, of what students import.
+_ADDED = {
+    (
+        3,
+        12,
+    ): "typing.override typing.TypeAliasType itertools.batched collections.abc.Buffer math.sumprod "
+    "types.get_original_bases random.binomialvariate calendar.Month calendar.Day sys.monitoring",
+    (
+        3,
+        13,
+    ): "typing.TypeIs typing.ReadOnly typing.NoDefault typing.get_protocol_members typing.is_protocol "
+    "warnings.deprecated copy.replace math.fma queue.ShutDown asyncio.QueueShutDown types.CapsuleType "
+    "pathlib.UnsupportedOperation os.process_cpu_count re.PatternError dbm.sqlite3",
+    (
+        3,
+        14,
+    ): "string.templatelib annotationlib compression concurrent.interpreters functools.Placeholder "
+    "concurrent.futures.InterpreterPoolExecutor heapq.heapify_max heapq.heappush_max heapq.heappop_max "
+    "operator.is_none operator.is_not_none typing.evaluate_forward_ref io.Reader io.Writer uuid.uuid7",
+}
+
+
+def about_names(source: bytes) -> str:
+    """What the code names that this Python does not have, or that only a notebook has; else empty."""
+    return newer_names(source, sys.version_info[:2])
+
+
+def newer_names(source: bytes, judging: tuple[int, int]) -> str:
+    """The same, for Python of this version."""
+    try:
+        names = dotted_names(parse(source))
+    except SyntaxError:
+        return ""
+    here = ".".join(map(str, judging))
+    for (major, minor), added in _ADDED.items():
+        for name in added.split() if judging < (major, minor) else ():
+            if any(f"{used}.".startswith(f"{name}.") for used in names):
+                return (
+                    f"{name} is there since Python {major}.{minor}, and Python {here} judges here."
+                )
+    if "get_ipython" in names:
+        return "It is the export of a notebook: delete the lines with get_ipython()."
     return ""
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import datetime
+import hashlib
 import json
 import os
 import random
@@ -11,8 +14,11 @@ import sqlite3
 import pytest
 
 from grader.errors import GraderError
-from grader.gradebook import Keeper
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.corrections import Correction
 from grader.gradebook.queue import back_up
+from grader.gradebook.review import Attention, Reason
+from grader.gradebook.standing import handed_in
 from grader.results import Status, StudentInfo
 
 from .conftest import School
@@ -71,6 +77,100 @@ def test_the_same_files_of_another_time_are_another_attempt(school: School) -> N
         undated = school.hand_in(keeper, "ann", b"x = 1\n")
     assert [each.number for each in (first, later, again)] == [1, 2, 1]
     assert undated.number == 2, "it is one of those that are known"
+
+
+CODE = b'x = """a\nb"""\n'
+SAVED_OTHERWISE = {
+    "Windows": CODE.replace(b"\n", b"\r\n"),
+    "old Mac": CODE.replace(b"\n", b"\r"),
+    "a mark in front": b"\xef\xbb\xbf" + CODE,
+    "no last line end": CODE[:-1],
+    "all of it": b"\xef\xbb\xbf" + CODE[:-1].replace(b"\n", b"\r\n"),
+}
+
+
+@pytest.mark.parametrize("source", SAVED_OTHERWISE.values(), ids=SAVED_OTHERWISE)
+def test_the_same_code_with_other_line_ends_is_the_same_attempt(
+    school: School, source: bytes
+) -> None:
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        first = school.hand_in(keeper, "ann", CODE)
+        again = school.hand_in(keeper, "ann", source)
+        bob = school.hand_in(keeper, "bob", source)
+        other = school.hand_in(keeper, "ann", CODE.replace(b"a\n", b"a\n\n"))
+        assert again == first
+        assert other.number == 2
+        # What came stays as it came: of an attempt the first, of another student his own.
+        kept = [keeper.book.store.files_of(each.id)["task"].source for each in (first, bob)]
+        assert kept == [CODE, source]
+        assert bob.digest == first.digest
+    assert ast.dump(ast.parse(CODE)) == ast.dump(ast.parse(source))
+
+
+def test_of_the_same_code_handed_in_later_the_earlier_time_and_verdict_count(
+    school: School,
+) -> None:
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        first = school.hand_in(keeper, "ann", CODE, "2026-03-01T10:00:00Z")
+        school.keep(keeper, first, 10, CODE)
+        school.hand_in(keeper, "ann", SAVED_OTHERWISE["Windows"], "2026-03-03T10:00:00Z")
+        work, rules = keeper.book.work(ANN), keeper.book.rules
+        files = handed_in(work, rules, "task")
+        assert {file.submitted_at for file in files} == {"2026-03-01T10:00:00Z"}
+        assert [file.judged for file in files] == [10, 10]
+        assert keeper.book.entries().__next__().result.score == 10
+
+
+def test_a_gradebook_of_an_earlier_grader_learns_to_compare_the_code(school: School) -> None:
+    source = SAVED_OTHERWISE["Windows"]
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        first = school.hand_in(keeper, "ann", source, "2026-03-01T10:00:00Z")
+        kept = keeper.book.store.files_of(first.id)
+        digest = keeper.book.store.digests_of("ann")["task"][first.id]
+    as_it_came = hashlib.sha256(source).hexdigest()
+    with contextlib.closing(sqlite3.connect(school.results / "gradebook.sqlite")) as connection:
+        # As it was written before.
+        connection.execute("DROP TABLE originals")
+        connection.execute("UPDATE files SET source = ?", (as_it_came,))
+        connection.execute("UPDATE attempts SET digest = 'of the bytes'")
+        connection.commit()
+    with Gradebook.open(school.results) as book:
+        assert book.store.files_of(first.id) == kept
+        assert book.store.originals() == {}
+    with Keeper.open(school.results) as keeper:
+        assert keeper.book.store.files_of(first.id) == kept
+        assert keeper.book.store.digests_of("ann")["task"][first.id] == digest
+        assert keeper.book.store.originals() == {as_it_came: digest}
+        assert school.hand_in(keeper, "ann", CODE, "2026-03-01T10:00:00Z") == first
+        time = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC)
+        released = Correction(
+            author="me",
+            time=time,
+            student="ann",
+            exercise="task",
+            release=as_it_came,
+            reason="seen",
+        )
+        keeper.correct(released)
+        assert keeper.book.corrections()[0].release == digest
+
+
+def test_what_to_look_at_is_replaced_for_one_exercise_of_one_student(school: School) -> None:
+    def entry(student: str, exercise: str, what: str) -> Attention:
+        return Attention(Reason.MISNAMED, student, exercise, what)
+
+    with Keeper.open(school.results) as keeper:
+        for student, exercise in (("bob", "task"), ("ann", "task"), ("ann", "other")):
+            with keeper.transaction():
+                keeper.look_at(student, exercise, [entry(student, exercise, "before")])
+        with keeper.transaction():
+            keeper.look_at("ann", "task", [entry("ann", "task", "now")])
+            keeper.look_at("bob", "task", [])
+        found = [(e.student, e.exercise, e.what) for e in keeper.book.attention()]
+    assert found == [("ann", "other", "before"), ("ann", "task", "now")]
 
 
 def test_a_time_that_was_not_known_is_kept(school: School) -> None:

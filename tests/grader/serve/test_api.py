@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from grader.gradebook import queue
+from grader.gradebook.review import Reason
 from grader.results import Result
 from grader.serve.turns import MOST_REFUSED
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, in_json, marked, sql
@@ -136,6 +138,27 @@ def test_of_several_files_those_that_can_be_read_are_taken(served: Served) -> No
     assert list(answer.json["exercises"]) == ["greeting"]
     assert "200,000 bytes" in answer.json["problems"]["word_count"]
     served.judged("ada", answer.json["id"])
+
+
+def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(served: Served) -> None:
+    told = "Judged is greeting (1).py: greeting.py is still the stub."
+    answer = served.hand_in("ada", {"greeting.py": STUB, "greeting (1).py": marked(91)})
+    assert answer.json["problems"] == {"greeting": told}
+    result = served.judged("ada", answer.json["id"])["result"]["exercises"][0]
+    assert (result["score"], result["note"]) == (2.5, told)
+    other = served.hand_in("bob", {"greeting.py": STUB, "hw3.py": marked(92)})
+    assert "Handed in besides: hw3.py" in other.json["problems"]["greeting"]
+    served.judged("bob", other.json["id"])
+    with queue.reading(served.results) as book:
+        entries = [(e.student, e.exercise) for e in book.attention() if e.kind is Reason.MISNAMED]
+    assert entries == [("ada", "greeting"), ("bob", "greeting")]
+    page = served.ask("GET", "/class", "staff").body.decode()
+    assert "To look at" in page and told in page and "hw3.py" in page
+    # What is right is looked at no more.
+    again = served.hand_in("ada", {"greeting.py": marked(93)})
+    served.judged("ada", again.json["id"])
+    page = served.ask("GET", "/class", "staff").body.decode()
+    assert told not in page and "hw3.py" in page
 
 
 def test_progress_comes_as_a_stream_and_ends_with_the_verdict(served: Served) -> None:

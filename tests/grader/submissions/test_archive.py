@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from grader.course.manifest import Course
 from grader.results import StudentInfo
 from grader.submissions import find_class, read_attempt
-from grader.submissions.archive import list_archive
+from grader.submissions.archive import Extras, list_archive
 from grader.submissions.folder import Unreadable
 from grader.submissions.submission import MAX_FILE_BYTES
 
@@ -46,7 +46,8 @@ def read(course: Course, tmp_path: Path) -> Read:
         )
         files = read_attempt(found, course).files
         for handed in files.values():
-            assert (handed.source is None) == bool(handed.problem)
+            assert handed.source is not None or handed.problem
+            assert handed.source is None or bool(handed.problem) == handed.seems_misnamed
             assert handed.problem.isprintable()
             assert len(handed.problem) < 400
             assert str(tmp_path) not in handed.problem
@@ -412,8 +413,10 @@ def test_whatever_is_broken_ends_as_a_list_or_as_one_line(
         at %= len(data)
         data[at : at + len(value)] = value
     with contextlib.suppress(Unreadable):
-        listing = list_archive(io.BytesIO(bytes(data)), "a", lambda name: name.endswith(".py"))
-        for candidate in listing.candidates:
+        is_wanted = lambda name: name.endswith(".py")  # noqa: E731
+        extras = Extras(lambda name: name.startswith("g"))
+        listing = list_archive(io.BytesIO(bytes(data)), "a", is_wanted, extras)
+        for candidate in (*listing.candidates, *listing.extras):
             with contextlib.suppress(Unreadable):
                 assert len(candidate.read()) <= MAX_FILE_BYTES
 
@@ -425,4 +428,4 @@ def test_whatever_is_broken_ends_as_a_list_or_as_one_line(
 )
 def test_noise_is_no_archive(mark: bytes, noise: bytes) -> None:
     with pytest.raises(Unreadable):
-        list_archive(io.BytesIO(mark + noise), "a", lambda name: True)
+        list_archive(io.BytesIO(mark + noise), "a", lambda name: True, Extras(bool))

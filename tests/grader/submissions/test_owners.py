@@ -6,7 +6,7 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.results import StudentInfo
-from grader.submissions.naming import (
+from grader.submissions.owners import (
     Affixes,
     Shared,
     is_work,

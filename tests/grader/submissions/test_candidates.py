@@ -1,0 +1,264 @@
+"""Which file of an attempt is judged, and what a person is told of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grader.course.manifest import Course
+from grader.results import StudentInfo
+from grader.submissions import ClassAttempt, ExerciseFile, find_class, read_attempt, read_submission
+from grader.submissions.attempt import AttemptFile
+from grader.submissions.names import rank, spoken_of
+from grader.submissions.zip import Member, read_member
+
+if TYPE_CHECKING:
+    from tests.grader.submissions.conftest import Files, Pack
+
+WORK = b"class GatedLinearUnit:\n    pass\n\n\ndef gradient_flow(x):\n    return 1\n"
+OTHER = WORK.replace(b"1", b"2")
+
+Handed = Callable[["Files"], ExerciseFile]
+
+
+@pytest.fixture
+def stub(course: Course) -> bytes:
+    return course.stub(course.exercise("glu")).source
+
+
+@pytest.fixture
+def few(course: Course) -> Course:
+    return course.only([course.exercise(name) for name in ("relu", "gelu", "glu")])
+
+
+@pytest.fixture(params=["tar.gz", "class.zip", "grade run"])
+def handed(
+    request: pytest.FixtureRequest,
+    few: Course,
+    tmp_path: Path,
+    lay: Callable[[Path, Files], Path],
+    zipped: Pack,
+    tarred: Pack,
+) -> Handed:
+    """What is read for glu of an attempt with these files, however it comes."""
+
+    def run(files: Files) -> ExerciseFile:
+        if request.param == "class.zip":
+            path = tmp_path / "class.zip"
+            path.write_bytes(
+                zipped({f"ada/{name}": data for name, data in files.items()} | {"bob/x.txt": b""})
+            )
+            (found, _) = find_class(path, few).attempts
+            return read_attempt(found, few).files["glu"]
+        if request.param == "grade run":
+            return read_submission(lay(tmp_path / "ada", files), few).files["glu"]
+        path = tmp_path / "ada.tar.gz"
+        path.write_bytes(tarred(files, "w:gz"))
+        student, members = StudentInfo(id="ada"), (AttemptFile(path.name, path),)
+        found = ClassAttempt(student=student, path=path, members=members)
+        return read_attempt(found, few).files["glu"]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "modules/glu (1).py",
+        "modules/glu-1.py",
+        "modules/glu_1.py",
+        "modules/glu copy 2.py",
+        "modules/glu - Kopie.py",
+        "modules/Copy of glu.py",
+        "modules/Glu.py",
+        "modules/glu.txt",
+        "modules/glu.py.txt",
+        "week1/glu.py",
+        "src/glu.py",
+    ],
+)
+@pytest.mark.parametrize("first", ["stub", "empty", "stub with a mark"])
+def test_a_stub_never_beats_work(handed: Handed, stub: bytes, name: str, first: str) -> None:
+    of = {"stub": stub, "empty": b"\n", "stub with a mark": b"\xef\xbb\xbf# me\n" + stub}[first]
+    found = handed({"modules/glu.py": of, name: WORK})
+    assert found.source == WORK
+    assert found.seems_misnamed
+    why = "is empty" if first == "empty" else "is still the stub"
+    assert found.problem == f"Judged is {name}: modules/glu.py {why}."
+
+
+@pytest.mark.parametrize(
+    ("stub_at", "work_at"),
+    [
+        ("modules/glu.py", "exercises/modules/glu.py"),
+        ("exercises/modules/glu.py", "modules/glu.py"),
+        ("modules/glu.py", "glu.py"),
+    ],
+)
+def test_a_stub_at_another_place_of_a_submission_needs_no_word(
+    handed: Handed, stub: bytes, stub_at: str, work_at: str
+) -> None:
+    found = handed({stub_at: stub, work_at: WORK})
+    assert (found.source, found.problem) == (WORK, "")
+
+
+@pytest.mark.parametrize(
+    ("files", "judged", "told"),
+    [
+        ({"modules/glu.py": WORK, "modules/glu (1).py": OTHER}, WORK, "Not judged: glu (1).py."),
+        ({"modules/glu.py": WORK, "old/glu.py": OTHER}, WORK, "Not judged: old/glu.py."),
+        ({"modules/glu.py": WORK, "glu.py": OTHER}, WORK, "Not judged: glu.py."),
+        ({"modules/glu.py": WORK, "glu_old.py": OTHER}, WORK, "Not judged: glu_old.py."),
+        ({"glu (1).py": WORK, "glu (2).py": OTHER}, OTHER, "Not judged: glu (1).py."),
+        (
+            {"glu.py": b"def f(:\n", "glu (1).py": WORK},
+            WORK,
+            "Judged is glu (1).py: glu.py is not valid",
+        ),
+        ({"glu.py": b"<html>", "Glu.py": WORK}, WORK, "Judged is Glu.py: glu.py is not valid"),
+        # What says the same, or nothing about the exercise, is nobody's business.
+        ({"modules/glu.py": WORK, "modules/glu (1).py": WORK}, WORK, ""),
+        ({"modules/glu.py": WORK, "glu_old.py": b"# old\n" + WORK}, WORK, ""),
+        ({"modules/glu.py": WORK, "glu-1.py": WORK.replace(b"\n", b"\r\n")}, WORK, ""),
+        ({"modules/glu.py": WORK, "utils.py": b"def load(): ...\n"}, WORK, ""),
+        ({"modules/glu.py": WORK, "solution.py": OTHER}, WORK, ""),
+        ({"modules/glu.py": WORK, "test_glu.py": b"def gradient_flow(): ...\n"}, WORK, ""),
+        ({"modules/glu.py": WORK, "plot_glu.py": b"print(1)\n"}, WORK, ""),
+    ],
+)
+def test_of_two_that_were_edited_the_likelier_one_is_judged(
+    handed: Handed, files: dict[str, bytes], judged: bytes, told: str
+) -> None:
+    found = handed(files)
+    assert found.source == judged
+    assert told in found.problem if told else not found.problem
+    assert found.seems_misnamed is bool(told)
+
+
+def test_an_untouched_stub_under_another_name_is_nobodys_work(handed: Handed, stub: bytes) -> None:
+    found = handed({"modules/glu.py": WORK, "glu_orig.py": stub, "orig/glu.py": stub})
+    assert (found.source, found.problem) == (WORK, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("hw3.py", WORK),
+        ("src/solution.py", b"import torch\n\n\nclass GatedLinearUnit(:\n"),
+        ("Untitled.ipynb", b'{"cells": [{"source": ["import x\\n", "def gradient_flow(x):\\n"]}]}'),
+        ("modules/gelu.py", WORK + b"\n\ndef gelu(x):\n    return x\n"),
+        ("glu.docx", b"PK\x03\x04"),
+        ("glu.txt", b"my answer is here\n"),
+        ("._glu.py.txt.py", b""),
+    ],
+)
+@pytest.mark.parametrize("first", ["stub", "empty", "missing"])
+def test_work_in_a_file_of_another_name_is_told(
+    handed: Handed, stub: bytes, name: str, source: bytes, first: str
+) -> None:
+    is_told = bool(source)
+    files = {"modules/glu.py": stub if first == "stub" else b""} if first != "missing" else {}
+    found = handed({"modules/relu.py": b"x = 1\n", **files, name: source})
+    assert found.source == (None if first == "missing" else files["modules/glu.py"])
+    assert found.seems_misnamed is is_told
+    assert (f"Handed in besides: {name.rpartition('/')[2]}" in found.problem) is is_told
+
+
+def test_code_that_belongs_to_no_exercise_is_told_once_where_nothing_else_is_work(
+    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
+) -> None:
+    stubs = {e.file: course.stub(e).source for e in course.exercises[:3]}
+    mine = {"hw/main.py": b"def f(x):\n    return x\n", "conftest.py": b"x = 1\n"}
+    given = {"bench/__main__.py": (course.root / "bench/__main__.py").read_bytes()}
+    files = read_submission(lay(tmp_path / "ada", stubs | mine | given), course).files
+    told = [name for name, file in files.items() if file.seems_misnamed]
+    assert told == [course.exercises[0].id]
+    assert files[told[0]].problem == "Handed in besides: main.py, which is no exercise's name."
+    (tmp_path / "ada" / course.exercises[2].file).write_bytes(b"x = 1\n")
+    files = read_submission(tmp_path / "ada", course).files
+    assert not any(file.seems_misnamed for file in files.values())
+
+
+def test_an_archive_beside_the_stub_is_looked_into(
+    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], zipped: Pack, stub: bytes
+) -> None:
+    work = zipped({"work/glu.py": WORK})
+    found = read_submission(lay(tmp_path / "a", {"modules/glu.py": stub, "w.zip": work}), course)
+    assert found.files["glu"].source == WORK
+    nested = lay(tmp_path / "b", {"b.zip": zipped({"modules/glu.py": stub, "w.zip": work})})
+    only = course.only([course.exercise("glu")])
+    told = read_submission(nested / "b.zip", only).files["glu"]
+    assert told.source == stub
+    assert told.problem == "Handed in besides: w.zip. An archive in an archive is not opened."
+    many = lay(
+        tmp_path / "d", {"glu.py": stub} | dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], work)
+    )
+    told = read_submission(many, only).files["glu"]
+    assert told.problem == "There are 4 archives: hand in one."
+    assert told.seems_misnamed
+    broken = lay(tmp_path / "c", {"modules/glu.py": stub, "w.zip": work[:40]})
+    told = read_submission(broken, only).files["glu"]
+    assert told.problem.startswith("w.zip is cut off or damaged")
+    assert told.seems_misnamed
+
+
+def test_exercises_that_are_not_graded_are_no_other_code(
+    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
+) -> None:
+    only = course.only([course.exercise("fit")])
+    files = {e.file: course.stub(e).source for e in course.exercises}
+    files["debugging/bug_hunt.py"] = files["debugging/bug_hunt.py"].replace(b"def ", b"def  ")
+    files["modules/glu.py"] = WORK
+    read = read_submission(lay(tmp_path / "ada", files), only).files["fit"]
+    assert (read.problem, read.seems_misnamed) == ("", False)
+
+
+def test_one_file_that_is_named_hears_of_work_beside_it(
+    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], stub: bytes
+) -> None:
+    folder = lay(tmp_path / "ada", {"glu.py": stub, "glu (1).py": WORK})
+    read = read_submission(folder / "glu.py", course).files["glu"]
+    assert read.source == stub
+    assert read.problem.startswith("Handed in besides: glu (1).py.")
+    (folder / "glu.py").write_bytes(OTHER)
+    assert read_submission(folder / "glu.py", course).files["glu"].problem == ""
+
+
+def test_thousands_of_other_files_are_not_read(
+    course: Course, tmp_path: Path, zipped: Pack, stub: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counted(member: Member, most: int) -> bytes:
+        read.append(member.path)
+        return read_member(member, most)
+
+    files = {f"lib/{number}/{each}.py": b"x = 1\n" for number in range(60) for each in range(30)}
+    data = {f"ada/{name}": source for name, source in files.items()}
+    data |= {"ada/modules/glu.py": stub, "ada/hw3.py": WORK, "bob/glu.py": WORK}
+    (tmp_path / "class.zip").write_bytes(zipped(data))
+    monkeypatch.setattr("grader.submissions.attempt.read_member", counted)
+    only = course.only([course.exercise("glu")])
+    ada, bob = find_class(tmp_path / "class.zip", only).attempts
+    assert read_attempt(ada, only).files["glu"].problem.startswith("Handed in besides: hw3.py,")
+    assert len(read) <= 42
+    read.clear()
+    assert read_attempt(bob, only).files["glu"].problem == ""
+    assert read == ["bob/glu.py"]
+
+
+def test_names_of_copies(course: Course) -> None:
+    glu, norm = course.exercise("glu"), course.exercise("batch_norm")
+    order = ["modules/glu.py", "glu.py", "a/glu.py", "glu (2).py", "glu-1.py", "GLU.PY", "glu.txt"]
+    ranks = [rank(glu, path) for path in order]
+    assert all(ranks) and ranks == sorted(ranks, key=lambda each: each or ())
+    for name in ("gluten.py", "glu_solution.py", "glu.md", "gelu.py", "my glu.py", "glu" * 200):
+        assert rank(glu, name) is None
+    assert rank(norm, "Batch_Norm (3).py") is not None
+    assert spoken_of(course, "my_batch_norm_v2.py") == [norm]
+    assert spoken_of(course, "MyGlu2.py") == [glu]
+    for name in ("test_glu.py", "gluten.py", "glu_notes.txt", "glu_plot.png", "conftest.py"):
+        assert spoken_of(course, name) == []
