@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from grader.errors import SandboxError
+from grader.sandbox.surroundings import without_paths
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready, Reply, Request
@@ -79,7 +80,7 @@ class Output:
 
 
 def _with_rest(printed: bytearray, dropped: int) -> str:
-    text = printed.decode("utf-8", "replace")
+    text = without_paths(printed.decode("utf-8", "replace"))
     return f"{text}\n[... more was printed]" if dropped else text
 
 

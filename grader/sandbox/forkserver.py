@@ -221,6 +221,8 @@ def _become_sandbox(
     """In the child: let go of the fork server's descriptors, raise the walls, serve, and never return."""
     try:
         _give_way()
+        # As in a program of its own: it leads a session, which no terminal's Ctrl-C reaches.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.dup2(output, 1)
         os.dup2(output, 2)
         print_to_descriptors()
