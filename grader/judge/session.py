@@ -43,6 +43,7 @@ from grader.sandbox.wire.messages import (
     Imports,
     ListImports,
     Load,
+    Loaded,
     LoadProbe,
     Raised,
     Reply,
@@ -125,6 +126,7 @@ class Session:
         required_walls: tuple[str, ...] = (),
         *,
         watch_imports: bool = False,
+        default_modes: bool = False,
     ) -> None:
         self.exercise = exercise
         self.tree: ast.Module = parse(source)
@@ -136,6 +138,9 @@ class Session:
         self._required_walls = required_walls
         self._source = source
         self._watch_imports = watch_imports
+        self._default_modes = default_modes
+        # The global modes that the module says its import changed.
+        self.modes: tuple[str, ...] = ()
         self._imported_apart: tuple[str, ...] = ()
         self._sandbox: Sandbox | None = None
         self._starting: Callable[[], Sandbox] | None = None
@@ -195,6 +200,7 @@ class Session:
             source,
             self._required_walls,
             watch_imports=self._watch_imports,
+            default_modes=self._default_modes,
         )
         session.output, session._budget = self.output, self._budget
         session.run_seed = self.run_seed
@@ -310,12 +316,15 @@ class Session:
             guards,
             self._traced,
             self._watch_imports,
+            self._default_modes,
         )
         try:
-            self._exchange(sandbox, load, Packing())
+            reply, _ = self._exchange(sandbox, load, Packing())
         except Exception:
             self._stop()
             raise
+        if isinstance(reply, Loaded):
+            self.modes = reply.modes
         for name, code in self._probes.items():
             self._exchange(sandbox, LoadProbe(name, code), Packing())
 

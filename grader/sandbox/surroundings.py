@@ -142,7 +142,7 @@ def _unchanged(
 
 
 def without_paths(text: str) -> str:
-    """The text with the paths of this machine's Python and of scratch folders cut off: `torch/nn/functional.py`.
+    """The text with this machine's folders of Python and of scratch cut off its paths: `torch/nn/init.py`.
 
     For what a sandbox prints and raises: where the grader is installed is not for a student to read.
     """
@@ -152,12 +152,14 @@ def without_paths(text: str) -> str:
 @functools.cache
 def _own_paths() -> re.Pattern[str]:
     """The beginnings that are cut off; those of the system (`/usr`) say nothing."""
-    installed = [
-        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    installed = sysconfig.get_paths()
+    places = ("stdlib", "platstdlib", "purelib", "platlib")
+    paths = [
+        Path(path) for path in (sys.prefix, sys.base_prefix, *map(installed.get, places)) if path
     ]
-    grader = Path(__file__).resolve().parents[2]
-    folders = {Path(path) for path in (*installed, sys.prefix, sys.base_prefix, grader)}
-    names = {str(path) for path in folders | {f.resolve() for f in folders} if len(path.parts) > 2}
+    paths.append(Path(__file__).resolve().parents[2])
+    paths += [path.resolve() for path in paths]
+    names = {str(path) for path in paths if len(path.parts) > 2}
     cut = [re.escape(name) for name in sorted(names, key=len, reverse=True)]
     roots = {tempfile.gettempdir(), "/tmp", "/var/tmp"}  # noqa: S108 (a name to look for)
     cut += [rf"{re.escape(root)}[/\\]grade-\w+(?:[/\\]tmp\w+)?" for root in sorted(roots)]

@@ -133,9 +133,13 @@ class Worker:
         become_program(self._student, request.file)
         tell_endings(request.source)
         vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
+        before = observation.settings()
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
-        return Loaded()
+        changed = observation.changed(before, self._settings)
+        if request.default_modes:
+            self._settings = before
+        return Loaded(changed)
 
     def _attribute(self, name: str) -> Any:
         try:
