@@ -245,6 +245,12 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
 
 
+def dotted_names(tree: ast.Module) -> frozenset[str]:
+    """The names of libraries that a file imports or writes out, as `torch.optim.Adam`, through its aliases."""
+    aliases = _aliases(_statements(tree), {})
+    return frozenset([*aliases.values(), *(name for name, _ in _names(tree, aliases))])
+
+
 def _stands_for(name: str, forbidden: str) -> bool:
     """Whether a name is the forbidden one, below it, or the same of a module within its package."""
     if f"{name}.".startswith(f"{forbidden}."):

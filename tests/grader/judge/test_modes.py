@@ -1,4 +1,4 @@
-"""A global mode that a file leaves on is named once, as the cause of the tests that fail by it and no others."""
+"""A global mode that a file leaves on is named once, as the cause of the tests that fail by it alone."""
 
 from __future__ import annotations
 
