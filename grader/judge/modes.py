@@ -37,7 +37,6 @@ _MODES = {
         "warnings are treated in another way",
         ("simplefilter", "filterwarnings", "resetwarnings", "filters"),
     ),
-    "NumPy": ("NumPy treats floating-point errors in another way", ("seterr", "errstate")),
 }
 _TRIED = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 

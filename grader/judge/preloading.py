@@ -54,14 +54,17 @@ _LATE = {
 }
 
 
+_LATE_WORD = re.compile(rf"\b(?:{'|'.join(key.rpartition('.')[2] for key in _LATE)})\b".encode())
+
+
 def late_modules(source: bytes, tree: ast.Module) -> tuple[str, ...]:
     """What this source, with its syntax tree, is known to import late."""
-    written = {name for name in _LATE if name.rpartition(".")[2].encode() in source}
-    if not written:
+    # Most sources have none of the words, and need not be walked through.
+    if not _LATE_WORD.search(source):
         return ()
-    names = dotted_names(tree)
-    found = [name for name in written if any(f"{other}.".startswith(f"{name}.") for other in names)]
-    return tuple(dict.fromkeys(_LATE[name] for name in _LATE if name in found))
+    names = [f"{name}." for name in dotted_names(tree)]
+    found = (module for key, module in _LATE.items() if any(n.startswith(f"{key}.") for n in names))
+    return tuple(dict.fromkeys(found))
 
 
 def modules_of(course: Course, exercises: Iterable[Exercise]) -> tuple[str, ...]:

@@ -66,12 +66,11 @@ def modes() -> dict[str, Any]:
 
 def settings() -> dict[str, Any]:
     """Those of the modes that a new test finds as the student's module left them when it was loaded."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    torch = sys.modules.get("torch")
     if torch is None:
         return {}
     return {
         "warnings": list(warnings.filters),
-        "NumPy": None if numpy is None else numpy.geterr(),
         "device": torch.get_default_device(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "grad": torch.is_grad_enabled(),
@@ -97,11 +96,11 @@ def set_modes(settings: dict[str, Any]) -> None:
         _guards[-1].__enter__()
     if warnings.filters != settings["warnings"]:
         warnings.filters[:] = settings["warnings"]  # type: ignore[index]
-    if settings["NumPy"] is not None:
-        sys.modules["numpy"].seterr(**settings["NumPy"])
-    if torch.get_default_device() != settings["device"]:
+    device = settings["device"]
+    # A default device is a mode for functions: without any there is nothing to ask for.
+    is_plain = device.type == "cpu" and not torch._C._len_torch_function_stack()
+    if not is_plain and torch.get_default_device() != device:
         # None is the processor, without a mode that looks at each call.
-        device = settings["device"]
         torch.set_default_device(None if device.type == "cpu" else device)
     if torch.are_deterministic_algorithms_enabled() != settings["deterministic"]:
         # Not the public function, which imports torch._inductor (2 s).

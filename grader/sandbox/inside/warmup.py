@@ -172,6 +172,8 @@ def _figure() -> None:
 
 # What they import when it is first needed, in every fork anew.
 _LATER = {
+    # For the default device, which is looked at when a student's file is loaded.
+    "torch": ("torch.utils._device",),
     "torch.autograd.gradcheck": ("torch._subclasses.schema_check_mode",),
     "torch.utils.data": (
         "multiprocessing.queues",
