@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.errors import GraderError, SubmissionError
+from grader.sandbox.surroundings import open_standard_streams
 from grader.text import PLAINER
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ class Group(click.Group):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the command line, and write to any terminal without failing."""
+        """Run the command line, and write to any terminal without failing, or to none."""
+        open_standard_streams()
         for stream in (sys.stdout, sys.stderr):
             # A C locale has no dots, an old Windows code page no check mark.
             if isinstance(stream, io.TextIOWrapper):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _Answer = tuple[Reply, list["torch.Tensor"]]
 _Forge = Callable[[Request, Packing], _Answer]
+_More = Callable[[Sandbox], float]
 
 _CONSTANTS: dict[Forgery, Any] = {
     Forgery.NONE: None,
@@ -149,8 +150,10 @@ class _Taped:
         self._sandbox, self._tape = sandbox, tape
         self._is_apart = False
 
-    def ask(self, request: Request, packing: Packing, seconds: float) -> _Answer:
-        answer = self._sandbox.ask(request, packing, seconds)
+    def ask(
+        self, request: Request, packing: Packing, seconds: float, more: _More = lambda _: 0
+    ) -> _Answer:
+        answer = self._sandbox.ask(request, packing, seconds, more)
         if isinstance(request, Load):
             self._is_apart = not request.source
         elif not isinstance(request, LoadProbe) and not self._is_apart:
@@ -171,14 +174,20 @@ class _Forged:
         self.output = Output()
         self.walls: tuple[str, ...] = ()
 
-    def ask(self, request: Request, packing: Packing, seconds: float) -> _Answer:
+    def ask(
+        self, request: Request, packing: Packing, seconds: float, more: _More = lambda _: 0
+    ) -> _Answer:
         if isinstance(request, Load) and not request.source:
             self._apart = self._start()
         if self._apart is not None:
-            return self._apart.ask(request, packing, seconds)
+            return self._apart.ask(request, packing, seconds, more)
         if isinstance(request, Load | LoadProbe):
             return Loaded(), []
         return self._forge(request, packing)
+
+    def delayed(self) -> float:
+        """What does not run waits for nothing."""
+        return self._apart.delayed() if self._apart is not None else 0.0
 
     def show_stack(self) -> None:
         """There is nothing to show of what does not run."""

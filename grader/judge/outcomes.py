@@ -21,6 +21,7 @@ from functools import cache
 import msgspec
 
 from grader.results import Cause
+from grader.sandbox.surroundings import without_paths
 from grader.sandbox.wire.messages import Raised
 from grader.text import clean, clean_lines
 
@@ -151,7 +152,7 @@ def missing_name(reply: Raised, module: str) -> str:
 
 def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
     """The exception for a reply; one raised in a probe is about what the code returned, and says so."""
-    text, misuse = clean_lines(reply.text, MAX_TEXT), ""
+    text, misuse = clean_lines(without_paths(reply.text), MAX_TEXT), ""
     if reply.in_probe:
         text = text.partition("\n")[0].rstrip(".")
         # autograd goes back through the student's code without running a line of it.

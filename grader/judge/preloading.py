@@ -1,14 +1,17 @@
 """Modules that the fork server imports before it forks: those that the author asks for, and those learned.
 
 Theory of operation. Much of torch is imported when it is first used, and what a sandbox imports it imports
-anew for every submission. So where many are to be judged, a judge runs the course's own solution once and has
-its sandbox report what was imported late. Nothing is ever learned from a submission: what is named here is
-imported outside of the walls. The names are kept in the user's cache, by the digests of all that they depend
-on; where that cannot be written, they are learned again.
+anew for every submission, in the time of the student's code. A source that names a function which begins one of
+the largest of these imports has the library itself imported beforehand; the names are in a table here. And
+where many are to be judged, a judge runs the course's own solution once and has its sandbox report what was
+imported late. Nothing else is ever learned from a submission: what is named here is imported outside of the
+walls. The names are kept in the user's cache, by the digests of all that they depend on; where that cannot be
+written, they are learned again.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import hashlib
@@ -24,12 +27,44 @@ import msgspec
 
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
+from grader.submissions.source import dotted_names
 
 _MOST = 200
 _NAME = re.compile(r"[A-Za-z_]\w{0,60}(\.\w{1,60}){0,9}", re.ASCII)
 # It starts processes when it is imported.
 _UNFIT = ("torch._inductor",)
 _decode = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+# What names in a source have imported beforehand (2 s each): of a source's own word only these keys are taken.
+_LATE = {
+    "torch.optim": "torch.optim",
+    "torch.use_deterministic_algorithms": "torch._dynamo",
+    "torch.set_deterministic_debug_mode": "torch._dynamo",
+    "torch.profiler": "torch._dynamo",
+    "torch.compile": "torch._dynamo",
+    "torch.compiler": "torch._dynamo",
+    "torch._dynamo": "torch._dynamo",
+    "torch.export": "torch._dynamo",
+    "torch.func": "torch._dynamo",
+    "torch.utils.checkpoint": "torch._dynamo",
+    "torch.utils.flop_counter": "torch._dynamo",
+    "torch.utils._python_dispatch": "torch._dynamo",
+    "matplotlib": "matplotlib.pyplot",
+}
+
+
+_LATE_WORD = re.compile(rf"\b(?:{'|'.join(key.rpartition('.')[2] for key in _LATE)})\b".encode())
+
+
+def late_modules(source: bytes, tree: ast.Module) -> tuple[str, ...]:
+    """What this source, with its syntax tree, is known to import late."""
+    # Most sources have none of the words, and need not be walked through.
+    if not _LATE_WORD.search(source):
+        return ()
+    names = [f"{name}." for name in dotted_names(tree)]
+    found = (module for key, module in _LATE.items() if any(n.startswith(f"{key}.") for n in names))
+    return tuple(dict.fromkeys(found))
 
 
 def modules_of(course: Course, exercises: Iterable[Exercise]) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ from grader.results import Outcome, TestResult
 from grader.sandbox.client import CalledOff, SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
 from grader.sandbox.spawning import SpawnedSandboxes
+from grader.sandbox.surroundings import open_standard_streams
 
 if TYPE_CHECKING:
     from grader.judge.recognition import KnownMistakes
@@ -222,6 +223,7 @@ def judges(
     `preload` names the modules that the sandboxes are going to need, the first one first. Without
     `walls` student code is not confined at all.
     """
+    open_standard_streams()
     server = ForkServerProcess(count, walls=walls, preload=preload) if fork else None
     controls = server.controls if server is not None else [None] * count
     started = [Judge(control, walls=walls, program=program) for control in controls]

@@ -33,6 +33,7 @@ from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
 from grader.judge.checks.assertions import recorded_sentences
 from grader.judge.forgery import Tape, forge_of, forged, taped
+from grader.judge.modes import told_by_modes
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
 from grader.judge.recognition import Key, KnownMistakes, observation
@@ -101,6 +102,11 @@ def judge_exercise(
                 done,
                 stop_at_first_failure=options.stop_at_first_failure,
             )
+        anew = functools.partial(
+            Session, own_sandboxes, exercise, source, options.required_walls, default_modes=True
+        )
+        passes = functools.partial(_passing, functions, run, anew)
+        results = told_by_modes(session.modes, session.tree, exercise.file, results, passes)
         results = without_unfounded(own_tests, results)
     finally:
         session.close()
@@ -399,6 +405,30 @@ def _own_fault(session: Session, error: BaseException | None) -> str:
         return f"{probe}.py, line {line}: {what}, with the course's own solution, too"
     where = f", line {raised.frames[-1].line}" if raised.frames else ""
     return f"the course's own solution{where}: {what}"
+
+
+def _passing(
+    functions: _Functions,
+    run: SuiteRun,
+    anew: Callable[[], Session],
+    results: Sequence[TestResult],
+) -> set[Key]:
+    """Those of the tests that pass in a session `anew`, with the seed of the run."""
+    run.session.close()
+    session = anew()
+    keys = [(result.visibility, result.name) for result in results]
+    alone = [msgspec.structs.replace(run.tests[key], requires=()) for key in keys]
+    try:
+        again = SuiteRun(session, alone, run.seed)
+        return {
+            (test.visibility, test.name)
+            for test, end in _ends(again, functions)
+            if end.outcome is Outcome.PASSED
+        }
+    except (StudentError, TimedOut, SandboxDied):
+        return set()
+    finally:
+        session.close()
 
 
 def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> BaseException | None:

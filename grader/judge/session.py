@@ -28,8 +28,16 @@ from grader.judge.outcomes import (
     missing_name,
     raised_error,
 )
+from grader.judge.preloading import late_modules
 from grader.judge.probe import Probe
-from grader.sandbox.client import ABORTED, Output, Sandbox, SandboxSource, own_frames
+from grader.sandbox.client import (
+    ABORTED,
+    Output,
+    Sandbox,
+    SandboxSource,
+    imported_library,
+    own_frames,
+)
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
@@ -44,6 +52,7 @@ from grader.sandbox.wire.messages import (
     Imports,
     ListImports,
     Load,
+    Loaded,
     LoadProbe,
     Raised,
     Reply,
@@ -63,6 +72,11 @@ TEST_PART = 0.25
 # Each timeout of a share halves the time of its further tests, and after so many there is none: a loop that few
 # tests meet costs those, and one that all meet less than half of the time.
 _TIMEOUTS = 3
+# What is not the time of the code itself is excused, in all up to this part of the seconds of the exercise.
+_EXCUSED_PART = 1.0
+# Less is not worth another wait; and what a call that is shorter waited for is not looked at.
+_LEAST_SECONDS = 0.05
+_SHORT_SECONDS = 0.2
 
 
 class Budget:
@@ -76,6 +90,7 @@ class Budget:
         self._seconds = exercise.seconds
         self._left = dict.fromkeys(("", *exercise.shares), exercise.seconds)
         self._timeouts: Counter[str] = Counter()
+        self._excusable = exercise.seconds * _EXCUSED_PART
         self.begin()
 
     def begin(self, share: str = "") -> None:
@@ -106,6 +121,12 @@ class Budget:
         self._test_left -= seconds
         self._left[self.share] -= seconds
 
+    def excuse(self, seconds: float) -> float:
+        """How many of these seconds are not charged: for all tests together there is a limit."""
+        granted = max(0.0, min(seconds, self._excusable))
+        self._excusable -= granted
+        return granted
+
     def time_out(self) -> None:
         """Count a timeout of the running test."""
         self._timeouts[self.share] += 1
@@ -115,7 +136,8 @@ class Session:
     """The student's module behind the wall, in a sandbox that is replaced when it is lost.
 
     Time counts while the sandbox owes an answer, and not while a sandbox is started or the judge
-    thinks: what is slow about the machine's start is not the student's.
+    thinks: what is slow about the machine's start is not the student's. Nor is, within limits, what a call
+    waits for a processor on a busy machine, or imports of a library.
     """
 
     def __init__(
@@ -126,6 +148,7 @@ class Session:
         required_walls: tuple[str, ...] = (),
         *,
         watch_imports: bool = False,
+        default_modes: bool = False,
     ) -> None:
         self.exercise = exercise
         self.tree: ast.Module = parse(source)
@@ -139,6 +162,9 @@ class Session:
         self._required_walls = required_walls
         self._source = source
         self._watch_imports = watch_imports
+        self._default_modes = default_modes
+        # The global modes that the module says its import changed.
+        self.modes: tuple[str, ...] = ()
         self._imported_apart: tuple[str, ...] = ()
         self._sandbox: Sandbox | None = None
         self._starting: Callable[[], Sandbox] | None = None
@@ -147,6 +173,11 @@ class Session:
         self.run_seed = 0
         self._seed: int | None = None
         self._test_seed = 0
+        # Of the running call: the seconds that are excused, and whether it was asked for its stack.
+        self._excused = 0.0
+        self._asked = False
+        # The seconds that its sandbox waited for a processor, as far as they were looked at.
+        self._delayed = 0.0
         self._subject = ""
         self._traced = bool(exercise.operators and beyond_guards(self.tree))
         # Whose rules hold for a built module, and for a graph.
@@ -199,6 +230,7 @@ class Session:
             source,
             self._required_walls,
             watch_imports=self._watch_imports,
+            default_modes=self._default_modes,
         )
         session.output, session._budget, session.raised = self.output, self._budget, self.raised
         session.run_seed = self.run_seed
@@ -266,7 +298,8 @@ class Session:
             processes="processes" in exercise.needs,
             loopback="loopback" in exercise.needs,
         )
-        self._starting = self._sandboxes.begin(exercise.preload, limits)
+        modules = dict.fromkeys([*exercise.preload, *late_modules(self._source, self.tree)])
+        self._starting = self._sandboxes.begin(tuple(modules), limits)
 
     def load(self) -> None:
         """Import the student's module in a sandbox; raises the outcome if that fails."""
@@ -293,6 +326,7 @@ class Session:
         sandbox = starting()
         # One output for the exercise, however many sandboxes it takes.
         sandbox.output = self.output
+        self._delayed = 0.0
         self.walls = sandbox.walls
         if missing := [wall for wall in self._required_walls if wall not in sandbox.walls]:
             sandbox.stop()
@@ -314,12 +348,15 @@ class Session:
             guards,
             self._traced,
             self._watch_imports,
+            self._default_modes,
         )
         try:
-            self._exchange(sandbox, load, Packing())
+            reply, _ = self._exchange(sandbox, load, Packing())
         except Exception:
             self._stop()
             raise
+        if isinstance(reply, Loaded):
+            self.modes = reply.modes
         for probe in self._probes.values():
             self._exchange(sandbox, LoadProbe(probe.name, probe.code), Packing())
 
@@ -330,16 +367,17 @@ class Session:
         seconds = self._budget.left
         if seconds <= 0:
             raise TimedOut(self._time_is_up())
-        begin = time.monotonic()
+        begin, self._excused, self._asked = time.monotonic(), 0.0, False
         try:
-            reply, tensors = sandbox.ask(request, packing, seconds)
+            reply, tensors = sandbox.ask(request, packing, seconds, self._more_time)
         except TimeoutError:
             self._spend(begin)
-            sandbox.show_stack()
             self._stop()
             self._budget.time_out()
-            frame = self._last_frame(self.output.take_stack())
-            raise TimedOut(self._time_is_up(frame), frame) from None
+            stack = self.output.take_stack()
+            frame = self._last_frame(stack)
+            library = imported_library(stack, self.exercise.file)
+            raise TimedOut(self._time_is_up(frame, library), frame) from None
         except ChannelClosed:
             status = self._stop()
             # What it took before it died counts, or dying late in every test would be free.
@@ -353,13 +391,48 @@ class Session:
             self._stop()
             self._spend(begin)
             raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
+        seconds = time.monotonic() - begin
+        if seconds > _SHORT_SECONDS:
+            self._excuse_delay(sandbox, seconds)
+        self._forget_stack()
         self._spend(begin)
         if isinstance(reply, Returned) and reply.raised is not None:
             self.raised.append(self.error_of(reply.raised))
         return self._meaning(reply, self._entry_point(request, reply)), tensors
 
     def _spend(self, begin: float) -> None:
-        self._budget.spend(time.monotonic() - begin)
+        self._budget.spend(time.monotonic() - begin - self._excused)
+        self._excused = 0.0
+
+    def _more_time(self, sandbox: Sandbox) -> float:
+        """The seconds that a call gets on top, whose time is up; the stack of one that gets none is left."""
+        granted = self._excuse_delay(sandbox, self._budget.limit)
+        if granted > _LEAST_SECONDS:
+            return granted
+        self._forget_stack()
+        begin = time.monotonic()
+        sandbox.show_stack()
+        self._excused += time.monotonic() - begin
+        self._asked = True
+        if not imported_library(self.output.last_stack, self.exercise.file):
+            return 0.0
+        granted = self._budget.excuse(self._budget.limit)
+        self._excused += granted
+        return granted
+
+    def _forget_stack(self) -> None:
+        """Take the stack of a call that went on out of the output."""
+        if self._asked:
+            self.output.take_stack()
+            self._asked = False
+
+    def _excuse_delay(self, sandbox: Sandbox, most: float) -> float:
+        """Excuse what the running call waited for a processor, at `most` this long; returns the seconds."""
+        delayed = sandbox.delayed()
+        granted = self._budget.excuse(min(most, delayed - self._delayed))
+        self._delayed = delayed
+        self._excused += granted
+        return granted
 
     def _last_frame(self, stack: bytes) -> Frame | None:
         """The line of the student's file that ran last, as far as the sandbox printed its stack."""
@@ -378,13 +451,19 @@ class Session:
             if 0 < line <= last
         )
 
-    def _time_is_up(self, frame: Frame | None = None) -> str:
-        """The sentence about a time-out: of the whole exercise or share, or of one call."""
+    def _time_is_up(self, frame: Frame | None = None, library: str = "") -> str:
+        """The sentence about a time-out: of the whole exercise or share, or of a call, maybe in an import."""
         if self._budget.is_used_up:
             what = self._budget.share or "this exercise"
             return (
                 f"The time for {what} ({self.exercise.seconds:g} s) is used up. "
                 "Correct what takes so long first."
+            )
+        if library:
+            at = f" at line {frame.line}, in {frame.function}" if frame else ""
+            return (
+                f"Your code gave no answer within {self._budget.limit:g} s. It was still importing {library}"
+                f"{at}, which takes long the first time: use less of it, or try again."
             )
         return (
             f"Your code gave no answer within {self._budget.limit:g} s.{_running(frame)} "

@@ -201,33 +201,75 @@ def _known_type(error: StudentError) -> str:
 # Where torch's own source found that there is no memory.
 _INNER = re.compile(r"\[enforce fail at [^]]*\] .{0,20}?DefaultCPUAllocator: ")
 
-_OF_NETWORK = re.compile(
-    "URLError|gaierror|name resolution|Name or service not known|Network is unreachable|"
-    "Connection refused|Max retries exceeded|ConnectionError"
+# What to do about an exception, by its type and text: the first that fits. Most name what a program meets where
+# it is judged, and not where it was written.
+_ADVICE = tuple(
+    (re.compile(pattern), f" {sentence}")
+    for pattern, sentence in (
+        ("allocate memory", "It asked for more memory than an exercise may use."),
+        (
+            "^SystemExit: 2$",
+            "A judged program is started without arguments: give each argument that it parses a default.",
+        ),
+        (
+            "^SystemExit",
+            "A module must not end the program: remove the call of exit, or of what ends in one.",
+        ),
+        (
+            "^ModuleNotFoundError",
+            "Your file is judged alone: files beside it are not there, nor is what is not installed.",
+        ),
+        (
+            "^FileNotFoundError|attempted relative import|Dataset not found|filename .* does not exist",
+            "Your file is judged alone: files beside it are not there.",
+        ),
+        (
+            r"^NameError: name '(get_ipython|display)' is not defined",
+            "Such lines are for notebooks; delete this line.",
+        ),
+        (
+            (
+                "URLError|gaierror|name resolution|Name or service not known|Network is unreachable|"
+                "Connection refused|Max retries exceeded|ConnectionError"
+            ),
+            "There is no network where your code is judged: compute with what you are given.",
+        ),
+        (
+            "'headless' is currently running|no display name|connect to display",
+            "There is no display where your code is judged: do not choose a backend, and open no window.",
+        ),
+        # Without a path: it is a semaphore that two processes share.
+        (
+            "Read-only file system$|daemonic processes",
+            "Your code is judged in one process: take num_workers=0 and no multiprocessing.",
+        ),
+        (
+            "Read-only file system|PermissionError: .*Permission denied: '",
+            "Where your code is judged it can read and write files only in its working folder.",
+        ),
+        (
+            "PermissionError: .*Operation not permitted",
+            "Where your code is judged it can start no other program and reach no network.",
+        ),
+        (
+            "not compiled with CUDA|CUDA.*not compiled|No CUDA|NVIDIA driver|support for mps",
+            "There is no GPU here: stay on the device of what you are given.",
+        ),
+    )
 )
-_OF_FILES = re.compile("Read-only file system|PermissionError: .*Permission denied: '")
 _PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 
 
 def _advice(error: StudentError) -> str:
     """A sentence on what to do about an exception; empty where there is nothing to add."""
-    if isinstance(error, MemoryError) or "allocate memory" in error.text:
+    if isinstance(error, MemoryError):
         return " It asked for more memory than an exercise may use."
     if isinstance(error, RecursionError):
         return " A function calls itself without an end."
-    if error.type_name == "SystemExit":
-        return " A module must not end the program: remove the call of exit."
-    if error.type_name == "ModuleNotFoundError":
-        return " Your file is judged alone: files beside it are not there, nor is what is not installed."
     if (sizes := _PRODUCT.search(error.text)) and sizes[2] == sizes[4] != sizes[3]:
         return " With the second one transposed (.T) they fit."
-    if _OF_NETWORK.search(f"{error.type_name}: {error.text}"):
-        return " There is no network where your code is judged: compute with what you are given."
-    if _OF_FILES.search(f"{error.type_name}: {error.text}"):
-        return " Where your code is judged it can write files in its working folder alone."
-    if "CUDA" in error.text and re.search(r"not compiled|No CUDA|NVIDIA driver", error.text):
-        return " There is no GPU here: stay on the device of what you are given."
-    return ""
+    told = f"{error.type_name}: {error.text}"
+    return next((sentence for pattern, sentence in _ADVICE if pattern.search(told)), "")
 
 
 # Checks that look at values, for which a test's hint is.

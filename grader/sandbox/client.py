@@ -7,6 +7,7 @@ wire.
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import socket
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from grader.errors import SandboxError
+from grader.sandbox.surroundings import without_paths
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready, Reply, Request
@@ -31,6 +33,8 @@ _CHUNK = 65_536
 START_SECONDS = 120.0
 # A process that is asked for its stack prints it within a millisecond, if at all; on a busy machine later.
 STACK_SECONDS = 1.0
+# The rest of its lines; what a loop prints meanwhile must not push out the first of them.
+_REST_SECONDS, _REST_CHUNKS = 0.02, 2
 
 
 class Output:
@@ -60,9 +64,9 @@ class Output:
         return stack
 
     @property
-    def has_stack(self) -> bool:
-        """Whether a stack was printed lately."""
-        return bool(split_stack(self._end)[1])
+    def last_stack(self) -> bytes:
+        """The lines of the stack that was printed lately, as far as they came."""
+        return split_stack(self._end)[1]
 
     def begin_part(self) -> None:
         """Begin a test."""
@@ -79,7 +83,7 @@ class Output:
 
 
 def _with_rest(printed: bytearray, dropped: int) -> str:
-    text = printed.decode("utf-8", "replace")
+    text = without_paths(printed.decode("utf-8", "replace"))
     return f"{text}\n[... more was printed]" if dropped else text
 
 
@@ -91,10 +95,16 @@ class Sandbox:
     """A process with one student's module, reached over a channel.
 
     Where something comes from the `callers`, descriptors, while it owes an answer, that is called off.
+    `schedule` is a descriptor of what the kernel counts of its main thread, where it does.
     """
 
     def __init__(
-        self, source: _Stoppable, number: int, channel: Channel, out: socket.socket
+        self,
+        source: _Stoppable,
+        number: int,
+        channel: Channel,
+        out: socket.socket,
+        schedule: int | None = None,
     ) -> None:
         self.callers: tuple[int, ...] = ()
         self._source = source
@@ -102,6 +112,7 @@ class Sandbox:
         self._channel = channel
         self._out = out
         self._out.setblocking(False)
+        self._schedule = schedule
         self.output = Output()
         self.walls: tuple[str, ...] = ()
 
@@ -118,16 +129,36 @@ class Sandbox:
         self.walls = reply.walls
 
     def ask(
-        self, request: Request, packing: Packing, seconds: float
+        self,
+        request: Request,
+        packing: Packing,
+        seconds: float,
+        more: Callable[[Sandbox], float] = lambda _: 0,
     ) -> tuple[Reply, list[torch.Tensor]]:
-        """Send a request and wait for its reply, `seconds` at most for both.
+        """Send a request and wait for its reply, `seconds` at most for both, and as long as there is `more`.
 
         Raises TimeoutError, ChannelClosed if the process ended, ProtocolError if what it said does
         not fit, CalledOff; after each of them the sandbox is of no more use and is to be stopped.
         """
         deadline = time.monotonic() + seconds
         self._channel.send(request, packing, timeout=seconds)
-        return self._receive(deadline)
+        while True:
+            try:
+                return self._receive(deadline)
+            except TimeoutError:
+                if (seconds := more(self)) <= 0:
+                    raise
+                deadline = time.monotonic() + seconds
+
+    def delayed(self) -> float:
+        """The seconds that its main thread was ready to run and no processor was free; 0 if not known."""
+        if self._schedule is None:
+            return 0.0
+        try:
+            # Of the running thread: its time, the time that it waited for a processor, and how often it ran.
+            return int(os.pread(self._schedule, 100, 0).split()[1]) / 1e9
+        except (OSError, IndexError):
+            return 0.0
 
     def _receive(self, deadline: float) -> tuple[Reply, list[torch.Tensor]]:
         try:
@@ -171,25 +202,36 @@ class Sandbox:
         if not self._source.show_stack(self._number):
             return
         end = time.monotonic() + STACK_SECONDS
-        while not self.output.has_stack and (seconds := end - time.monotonic()) > 0:
+        while not self.output.last_stack and (seconds := end - time.monotonic()) > 0:
             select.select([self._out], [], [], seconds)
             if not self._drain(chunks=1):
+                return
+        # Line by line: until no more comes.
+        for _ in range(_REST_CHUNKS):
+            if not select.select([self._out], [], [], _REST_SECONDS)[0] or not self._drain(
+                chunks=1
+            ):
                 return
 
     def stop(self) -> int:
         """Kill the process and its descendants; returns its end, as `Popen.returncode` has it."""
         self._channel.close()
         status = self._source.stop(self._number)
-        self._drain()
-        self._out.close()
+        self._let_go()
         return status
 
     def kill(self) -> None:
         """Kill the process and its descendants, and do not wait for their end."""
         self._channel.close()
         self._source.kill(self._number)
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._drain()
         self._out.close()
+        schedule, self._schedule = self._schedule, None
+        if schedule is not None:
+            os.close(schedule)
 
 
 class _Stoppable(Protocol):
@@ -252,6 +294,20 @@ def without_stack(printed: bytes, stack: bytes) -> bytes:
         return before
     cut = next((n for n in range(len(stack), 0, -1) if printed.endswith(stack[:n])), 0)
     return printed[: len(printed) - cut]
+
+
+# What Python runs an import with, and where libraries are installed.
+_IMPORT = re.compile(rb'  File "<frozen importlib\._bootstrap')
+_LIBRARY = re.compile(rb'  File "[^"\n]{0,400}-packages[/\\]([A-Za-z]\w{0,40})')
+
+
+def imported_library(stack: bytes, file: str) -> str:
+    """The name of the library that this file was importing; "a library" if it is not known, empty for none."""
+    above, _, _ = stack.partition(f'  File "{file}"'.encode())
+    if not _IMPORT.search(above):
+        return ""
+    library = _LIBRARY.search(above)
+    return library[1].decode() if library else "a library"
 
 
 def own_frames(stack: bytes, file: str) -> Iterable[tuple[int, str]]:

@@ -126,7 +126,10 @@ class ForkServerSandboxes:
         def wait() -> Sandbox:
             match self._answer():
                 case Spawned(number):
-                    sandbox = Sandbox(self, number, Channel(channel), output)
+                    # Nothing where the process has ended; what it printed is told below.
+                    _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+                    schedule = descriptors[0] if descriptors else None
+                    sandbox = Sandbox(self, number, Channel(channel), output, schedule)
                     sandbox.await_ready()
                     # Not before: no caller knows of one that has just been started.
                     sandbox.callers = self._callers

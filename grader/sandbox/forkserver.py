@@ -221,6 +221,8 @@ def _become_sandbox(
     """In the child: let go of the fork server's descriptors, raise the walls, serve, and never return."""
     try:
         _give_way()
+        # As in a program of its own: it leads a session, which no terminal's Ctrl-C reaches.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.dup2(output, 1)
         os.dup2(output, 2)
         print_to_descriptors()
@@ -230,7 +232,9 @@ def _become_sandbox(
         os.chdir(scratch)
         use_scratch(scratch)
         pretend_modes(scratch)
-        connection = Channel(socket.socket(fileno=3))
+        judge = socket.socket(fileno=3)
+        _hand_over_schedule(judge)
+        connection = Channel(judge)
         walls = confinement.confine(plan, limits, scratch) if plan else []
         connection.send(Ready((*around, *walls)), Packing(), timeout=None)
         serve(connection, scratch)
@@ -239,6 +243,20 @@ def _become_sandbox(
     except BaseException:  # noqa: BLE001 (the end of the process: the grader's own errors must reach the judge)
         traceback.print_exc()
     _end(70)
+
+
+def _hand_over_schedule(judge: socket.socket) -> None:
+    """Send the judge a descriptor of what the kernel counts of this thread, or (elsewhere than on Linux) none.
+
+    The judge reads there how long a call waited for a processor, which is not the time of the student's code.
+    Before the walls, and as long as no student's code runs: nothing in this process can change what it says.
+    """
+    descriptors = []
+    with contextlib.suppress(OSError):
+        descriptors.append(os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC))
+    socket.send_fds(judge, [b"."], descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _give_way() -> None:

@@ -1,13 +1,17 @@
-"""Surroundings of a process with student code, besides walls: its environment, its streams, its folder."""
+"""Surroundings of a process with student code, besides walls: environment, streams, folder, command line."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
+import re
 import stat
 import sys
+import sysconfig
 import tempfile
+import types
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +23,9 @@ def sandbox_environment() -> dict[str, str]:
     environment = {
         "PATH": os.defpath,
         "LANG": "C.UTF-8",
+        # Libraries ask for the name of the user, who has no entry in a list of them here.
+        "USER": "student",
+        "LOGNAME": "student",
         "MPLBACKEND": "Agg",
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
@@ -38,15 +45,70 @@ def sandbox_environment() -> dict[str, str]:
     return environment
 
 
+def open_standard_streams() -> None:
+    """Open the null device as each of the descriptors 0 to 2 that the caller of this process left closed.
+
+    Otherwise the next file or socket gets that number, which is then redirected in every process started
+    here.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free: the smaller ones are open by now.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (stays open)
+
+
 def print_to_descriptors() -> None:
     """Give Python streams over descriptors 1 and 2 that hold nothing back.
 
-    What is printed keeps its order, and is not lost with the process.
+    What is printed keeps its order, and is not lost with the process. Programs that replace `sys.stdout`
+    count on `sys.__stdout__` to keep its descriptor open.
     """
     sys.stdout, sys.stderr = (
         open(n, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 (stay open)
         for n in (1, 2)
     )
+    vars(sys).update(__stdout__=sys.stdout, __stderr__=sys.stderr)
+
+
+# The calls that stand below the student's own, of the 1000 that Python allows.
+_OWN_CALLS = 50
+
+
+def become_program(module: types.ModuleType, file: str) -> None:
+    """Have the module, of this file, find what a program of its own finds: `python glu.py`.
+
+    No arguments, its own module as `__main__` (though its `__name__` is another), all of Python's stack,
+    and the start method of processes not chosen yet.
+    """
+    sys.argv = [Path(file).name]
+    sys.orig_argv = ["python", *sys.argv]
+    sys.modules["__main__"] = module
+    sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_CALLS)
+    if (multiprocessing := sys.modules.get("multiprocessing")) is not None:
+        multiprocessing.set_start_method(None, force=True)
+
+
+def keep_open(descriptor: int) -> None:
+    """Have os.close and os.closerange know nothing of this descriptor, which is not the program's own.
+
+    Programs close all that they may have inherited.
+    """
+    close, close_range = os.close, os.closerange
+
+    def close_other(fd: int) -> None:
+        if fd == descriptor:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        close(fd)
+
+    def close_others(fd_low: int, fd_high: int, /) -> None:
+        close_range(fd_low, min(fd_high, descriptor))
+        close_range(max(fd_low, descriptor + 1), fd_high)
+
+    os.close, os.closerange = close_other, close_others
 
 
 def use_scratch(scratch: Path) -> None:
@@ -77,6 +139,31 @@ def _unchanged(
     except PermissionError:
         if isinstance(path, int) or not Path(os.path.realpath(path)).is_relative_to(scratch):
             raise
+
+
+def without_paths(text: str) -> str:
+    """The text with this machine's folders of Python and of scratch cut off its paths: `torch/nn/init.py`.
+
+    For what a sandbox prints and raises: where the grader is installed is not for a student to read.
+    """
+    return _own_paths().sub("", text) if "/" in text or "\\" in text else text
+
+
+@functools.cache
+def _own_paths() -> re.Pattern[str]:
+    """The beginnings that are cut off; those of the system (`/usr`) say nothing."""
+    installed = sysconfig.get_paths()
+    places = ("stdlib", "platstdlib", "purelib", "platlib")
+    paths = [
+        Path(path) for path in (sys.prefix, sys.base_prefix, *map(installed.get, places)) if path
+    ]
+    paths.append(Path(__file__).resolve().parents[2])
+    paths += [path.resolve() for path in paths]
+    names = {str(path) for path in paths if len(path.parts) > 2}
+    cut = [re.escape(name) for name in sorted(names, key=len, reverse=True)]
+    roots = {tempfile.gettempdir(), "/tmp", "/var/tmp"}  # noqa: S108 (a name to look for)
+    cut += [rf"{re.escape(root)}[/\\]grade-\w+(?:[/\\]tmp\w+)?" for root in sorted(roots)]
+    return re.compile(rf"(?:{'|'.join(cut)})(?:[/\\]|(?![\w.-]))")
 
 
 def remove_tree(folder: Path) -> None:

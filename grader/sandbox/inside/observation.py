@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import sys
+import warnings
 from typing import Any
 
 _DEEPEST, _MOST = 6, 1000
@@ -69,12 +70,20 @@ def settings() -> dict[str, Any]:
     if torch is None:
         return {}
     return {
+        "warnings": list(warnings.filters),
+        "device": torch.get_default_device(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
         "grad": torch.is_grad_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
         "autocast": torch.is_autocast_enabled("cpu"),
         "dtype": torch.get_default_dtype(),
         "dispatch": torch._C._len_torch_dispatch_stack(),
     }
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
+    """The names of the settings that differ; what was not there before is not compared."""
+    return tuple(name for name, value in after.items() if before.get(name, value) != value)
 
 
 def set_modes(settings: dict[str, Any]) -> None:
@@ -85,6 +94,17 @@ def set_modes(settings: dict[str, Any]) -> None:
     if torch.is_inference_mode_enabled():
         _guards.append(torch._C._InferenceMode(False))
         _guards[-1].__enter__()
+    if warnings.filters != settings["warnings"]:
+        warnings.filters[:] = settings["warnings"]  # type: ignore[index]
+    device = settings["device"]
+    # A default device is a mode for functions: without any there is nothing to ask for.
+    is_plain = device.type == "cpu" and not torch._C._len_torch_function_stack()
+    if not is_plain and torch.get_default_device() != device:
+        # None is the processor, without a mode that looks at each call.
+        torch.set_default_device(None if device.type == "cpu" else device)
+    if torch.are_deterministic_algorithms_enabled() != settings["deterministic"]:
+        # Not the public function, which imports torch._inductor (2 s).
+        torch._C._set_deterministic_algorithms(settings["deterministic"], warn_only=False)
     torch.set_grad_enabled(settings["grad"])
     torch.set_anomaly_enabled(settings["anomaly"])
     torch.set_autocast_enabled("cpu", settings["autocast"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import os
 import re
@@ -45,6 +46,7 @@ def _torch() -> None:
     # One thread: a fork must not inherit a thread pool that exists only in its parent.
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
+    _keep_interop_threads()
     _seed_without_stacks()
     layer = torch.nn.Linear(2, 2)
     for dtype in (torch.float32, torch.float64):
@@ -59,6 +61,21 @@ def _torch() -> None:
     watch = OperatorWatch(Guard(frozenset(), ("aten::nothing",), ()))
     with GuardedCall([watch], traced=False):
         layer(x).sum().backward()
+
+
+def _keep_interop_threads() -> None:
+    """Have torch.set_num_interop_threads do nothing from now on but check its argument.
+
+    torch lets a process set the number once, and raises a RuntimeError in a fork of one that did.
+    """
+    import torch
+
+    @functools.wraps(torch.set_num_interop_threads)
+    def set_num_interop_threads(num: int) -> None:
+        if not isinstance(num, int) or num <= 0:
+            raise RuntimeError("set_num_interop_threads expects a positive integer")
+
+    setattr(torch, "set_num_interop_threads", set_num_interop_threads)  # noqa: B010 (a declared function for mypy)
 
 
 def _seed_without_stacks() -> None:
@@ -155,6 +172,8 @@ def _figure() -> None:
 
 # What they import when it is first needed, in every fork anew.
 _LATER = {
+    # For the default device, which is looked at when a student's file is loaded.
+    "torch": ("torch.utils._device",),
     "torch.autograd.gradcheck": ("torch._subclasses.schema_check_mode",),
     "torch.utils.data": (
         "multiprocessing.queues",

@@ -22,6 +22,7 @@ from msgspec import structs
 from grader.sandbox.inside import observation
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
+from grader.sandbox.surroundings import become_program, keep_open
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
     Backward,
@@ -129,11 +130,16 @@ class Worker:
         self._student = types.ModuleType(request.name)
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
+        become_program(self._student, request.file)
         tell_endings(request.source)
         vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
+        before = observation.settings()
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
-        return Loaded()
+        changed = observation.changed(before, self._settings)
+        if request.default_modes:
+            self._settings = before
+        return Loaded(changed)
 
     def _attribute(self, name: str) -> Any:
         try:
@@ -365,6 +371,8 @@ def _flushed() -> Iterator[None]:
 def serve(channel: Channel, scratch: Path) -> None:
     """Answer requests until the judge hangs up."""
     worker = Worker(scratch)
+    if os.name == "posix":
+        keep_open(channel.fileno())
     here = os.getpid()
     while True:
         request, unpacking = channel.receive_request()

@@ -27,7 +27,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     """Run the student's file as the module `name`; `file` is what its tracebacks show.
 
     With `traced` torch's profiler looks at guarded calls, too, and the operators are reported. With
-    `watch_imports` what is imported from here on is noted, for `ListImports`.
+    `watch_imports` what is imported from here on is noted, for `ListImports`. With `default_modes` the
+    global modes that it changes are put back for the tests.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     guards: tuple[Guard, ...]
     traced: bool = False
     watch_imports: bool = False
+    default_modes: bool = False
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
@@ -123,7 +125,9 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
-    """The module, or the probe, is there."""
+    """The module, or the probe, is there; `modes` are the global ones that the module's import changed."""
+
+    modes: tuple[str, ...] = ()
 
 
 class Imports(msgspec.Struct, frozen=True, tag="imports"):

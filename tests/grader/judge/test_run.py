@@ -57,7 +57,7 @@ SECOND = "\ndef second():\n    return 2\n"
         (
             "open('/etc/lab-bench-canary', 'w')",
             Outcome.ERROR,
-            "it can write files in its working folder alone",
+            "it can read and write files only in its working folder",
         ),
         ("import ctypes; ctypes.string_at(0)", Outcome.ERROR, "SIGSEGV"),
         (

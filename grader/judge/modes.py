@@ -1,0 +1,111 @@
+"""Global modes that a student's file leaves on, as the cause of the tests that fail by them.
+
+Theory of operation. A sandbox says which modes the import of the file changed. Where tests fail then, they are
+run once more in a sandbox that puts these modes back: a test that passes there fails by the mode, and says so,
+in the same words and at the same line in every test. The points stay as they are. Of the sandbox's word only
+names in the table here are taken, and the line is found in the syntax tree.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from grader.results import Cause, Outcome, Place, TestResult, Visibility
+
+# For each mode that a sandbox reports: what it does, and what sets it.
+_MODES = {
+    "grad": ("gradients are switched off", ("set_grad_enabled", "no_grad", "inference_mode")),
+    "device": ("tensors are made on another device", ("set_default_device",)),
+    "dtype": (
+        "tensors are made with another dtype",
+        ("set_default_dtype", "set_default_tensor_type"),
+    ),
+    "autocast": ("operators compute in another dtype", ("autocast", "set_autocast_enabled")),
+    "deterministic": (
+        "only deterministic algorithms may run",
+        ("use_deterministic_algorithms", "set_deterministic_debug_mode"),
+    ),
+    "anomaly": (
+        "the backward pass is looked at for NaN",
+        ("set_detect_anomaly", "detect_anomaly", "set_anomaly_enabled"),
+    ),
+    "dispatch": ("a mode of the file's own sees each operator", ("__enter__", "enter_context")),
+    "warnings": (
+        "warnings are treated in another way",
+        ("simplefilter", "filterwarnings", "resetwarnings", "filters"),
+    ),
+}
+_TRIED = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
+
+
+def told_by_modes(
+    modes: Sequence[str],
+    tree: ast.Module,
+    file: str,
+    results: Sequence[TestResult],
+    passes: Callable[[Sequence[TestResult]], set[tuple[Visibility, str]]],
+) -> list[TestResult]:
+    """The results, with the modes as the cause of the tests that pass without them.
+
+    `passes` runs tests with the modes put back, and returns those that pass.
+    """
+    known = [mode for mode in _MODES if mode in modes]
+    tried = [result for result in results if result.outcome in _TRIED and not result.refused]
+    if not known or not tried:
+        return list(results)
+    passed = passes(tried)
+    line, text = _sentence(known, tree)
+    place = Place(file, line, "<module>") if line else None
+    return [
+        msgspec.structs.replace(
+            result,
+            # As one that the code itself ended: the hint is for another mistake.
+            outcome=Outcome.ERROR,
+            cause=Cause.OTHER,
+            message=text,
+            place=place,
+            named=text if result.visibility is Visibility.HIDDEN else "",
+        )
+        if (result.visibility, result.name) in passed and result in tried
+        else result
+        for result in results
+    ]
+
+
+def _sentence(modes: Sequence[str], tree: ast.Module) -> tuple[int | None, str]:
+    """The line that sets the first of these modes, and the sentence about all of them."""
+    found = [(_setter(tree, _MODES[mode][1]), _MODES[mode][0]) for mode in modes]
+    parts = [f"{what} ({name}, line {line})" if line else what for (line, name), what in found]
+    text = (
+        "Your file changes a global mode as it is imported, for all code that runs afterwards: "
+        f"{'; '.join(parts)}. With the mode as it was before this test passes."
+    )
+    return min((line for (line, _), _ in found if line), default=None), text
+
+
+def _setter(tree: ast.Module, names: Sequence[str]) -> tuple[int | None, str]:
+    """The line and the name of what sets a mode, if possible one that runs on import, for good."""
+    later = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.withitem)
+        for child in ast.walk(node)
+    }
+    named = [
+        (isinstance(node, ast.alias), node in later, names.index(name), line, name)
+        for node in ast.walk(tree)
+        for name, line in _named(node)
+        if name in names
+    ]
+    *_, line, name = min(named, default=(None, ""))
+    return line, name
+
+
+def _named(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """The last part of a name, with its line; of an import, what is imported."""
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
+            yield name, node.lineno

@@ -1,0 +1,73 @@
+"""What a program meets only where it is judged is said in one sentence behind the exception."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.judge.outcomes import Frame, raised_error
+from grader.judge.suite_run import meaning_of
+from grader.sandbox.wire.messages import Raised
+
+ALONE = "Your file is judged alone: files beside it are not there"
+NO_NETWORK = "There is no network where your code is judged"
+NO_DISPLAY = "There is no display where your code is judged"
+NO_PROGRAM = "it can start no other program and reach no network"
+ONE_PROCESS = "take num_workers=0 and no multiprocessing"
+WORKING_FOLDER = "it can read and write files only in its working folder"
+
+
+def told(type_name: str, text: str) -> str:
+    ancestry = (type_name, "Exception", "BaseException", "object")
+    error = raised_error(Raised(type_name, ancestry, text, ()), (Frame(3, "<module>"),))
+    return meaning_of(error).message
+
+
+@pytest.mark.parametrize(
+    ("type_name", "text", "advice"),
+    [
+        ("ModuleNotFoundError", "No module named 'google.colab'", ALONE),
+        ("ModuleNotFoundError", "No module named 'utils'", ALONE),
+        ("ImportError", "attempted relative import with no known parent package", ALONE),
+        ("ImportError", "attempted relative import beyond top-level package", ALONE),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'data.csv'", ALONE),
+        ("FileNotFoundError", "data.csv not found.", ALONE),
+        ("ValueError", "The provided filename weights.pt does not exist", ALONE),
+        (
+            "RuntimeError",
+            "Dataset not found. You can use download=True to download it",
+            ALONE,
+        ),
+        ("NameError", "name 'get_ipython' is not defined", "are for notebooks; delete this line."),
+        ("NameError", "name 'display' is not defined", "are for notebooks; delete this line."),
+        ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", NO_NETWORK),
+        (
+            "ImportError",
+            "Cannot load backend 'TkAgg' as 'headless' is currently running",
+            NO_DISPLAY,
+        ),
+        ("TclError", "no display name and no $DISPLAY environment variable", NO_DISPLAY),
+        ("PermissionError", "[Errno 1] Operation not permitted", NO_PROGRAM),
+        ("OSError", "[Errno 30] Read-only file system", ONE_PROCESS),
+        ("OSError", "[Errno 30] Read-only file system: '/etc/x'", WORKING_FOLDER),
+        ("PermissionError", "[Errno 13] Permission denied: '/proc/self/fd'", WORKING_FOLDER),
+        ("SystemExit", "2", "give each argument that it parses a default."),
+        ("SystemExit", "", "remove the call of exit, or of what ends in one."),
+        ("AssertionError", "Torch not compiled with CUDA enabled", "There is no GPU here"),
+        ("RuntimeError", "PyTorch is not linked with support for mps devices", "There is no GPU"),
+    ],
+)
+def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> None:
+    assert advice in told(type_name, text)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "text"),
+    [
+        ("NameError", "name 'gate' is not defined"),
+        ("ImportError", "cannot import name 'foo' from 'torch.nn'"),
+        ("ValueError", "a display of 2 rows"),
+        ("RuntimeError", "expected a tensor on cuda"),
+    ],
+)
+def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text: str) -> None:
+    assert told(type_name, text) == f"Your code raised {type_name}: {text} (line 3, in <module>)."

@@ -1,0 +1,157 @@
+"""What is not the time of the student's own code is not charged, within limits, and late imports are named."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.judge.assignment import Judgment
+from grader.judge.preloading import late_modules
+from grader.judge.session import Budget
+from grader.results import Outcome
+from grader.sandbox.client import Sandbox, imported_library
+from grader.sandbox.wire.channel import Channel
+from grader.sandbox.wire.messages import ListImports, Loaded
+from grader.sandbox.wire.packing import Packing
+from tests.grader.conftest import WriteCourse
+
+JudgeSource = Callable[..., Judgment]
+
+OWN = '  File "one/task.py", line 3 in first\n'
+IMPORT = '  File "<frozen importlib._bootstrap>", line 241 in _call_with_frames_removed\n'
+TORCH = (
+    '  File "/opt/venv/lib/python3.11/site-packages/torch/_dynamo/config.py", line 9 in <module>\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "library"),
+    [
+        (TORCH + IMPORT + OWN, "torch"),
+        # Of a deep stack the last frames are not shown.
+        (TORCH + IMPORT, "torch"),
+        (IMPORT + OWN, "a library"),
+        (TORCH + OWN, ""),
+        (OWN + IMPORT, ""),
+        (OWN, ""),
+        ("", ""),
+    ],
+)
+def test_an_import_is_known_by_the_stack(frames: str, library: str) -> None:
+    stack = f"Stack (most recent call first):\n{frames}".encode()
+    assert imported_library(stack, "one/task.py") == library
+
+
+@pytest.mark.parametrize(
+    ("source", "modules"),
+    [
+        ("import torch\ntorch.optim.Adam([])", ("torch.optim",)),
+        ("from torch import optim as o\no.SGD([])", ("torch.optim",)),
+        ("from torch.optim.lr_scheduler import StepLR", ("torch.optim",)),
+        ("def f():\n  import torch as t\n  t.use_deterministic_algorithms(1)", ("torch._dynamo",)),
+        ("import torch\n@torch.compile\ndef f(): ...", ("torch._dynamo",)),
+        ("import matplotlib.pyplot as plt", ("matplotlib.pyplot",)),
+        ("import re\nre.compile('a')", ()),
+        ("optim = 1 # torch.optim", ()),
+        ("import no_such_package.optim, os.profiler", ()),
+    ],
+)
+def test_only_names_of_the_table_are_imported_beforehand(
+    source: str, modules: tuple[str, ...]
+) -> None:
+    assert late_modules(source.encode(), ast.parse(source)) == modules
+
+
+def test_what_is_excused_has_a_limit_for_all_tests(
+    tmp_path: Path, write_course: WriteCourse
+) -> None:
+    (exercise,) = write_course(tmp_path, "def test_a(student):\n    'A'\n").exercises
+    budget = Budget(exercise)
+    assert [budget.excuse(seconds) for seconds in (5, -1, 5, 5)] == [5, 0, 3, 0]
+    budget.begin()
+    assert (budget.excuse(1), budget.left) == (0, 2)
+
+
+class _Source:
+    """A source whose sandbox is this process: it has no stack to show, and nothing to stop."""
+
+    def show_stack(self, _: int) -> bool:
+        return False
+
+    def stop(self, _: int) -> int:
+        return 0
+
+    def kill(self, _: int) -> None:
+        """Nothing runs."""
+
+
+@contextlib.contextmanager
+def connected(schedule: int | None = None) -> Iterator[tuple[Sandbox, Channel]]:
+    ours, theirs = socket.socketpair()
+    output, output_there = socket.socketpair()
+    with theirs, output_there:
+        sandbox = Sandbox(_Source(), 0, Channel(ours), output, schedule)
+        yield sandbox, Channel(theirs)
+        sandbox.stop()
+
+
+def test_a_call_goes_on_as_long_as_there_is_more_time() -> None:
+    given = iter([0.001, 0.002, 0])
+    with connected() as (sandbox, there):
+        with pytest.raises(TimeoutError):
+            sandbox.ask(ListImports(), Packing(), 0.001, lambda _: next(given))
+        assert not list(given)
+
+        def answer(_: Sandbox) -> float:
+            there.send(Loaded(), Packing(), timeout=None)
+            return 10
+
+        assert sandbox.ask(ListImports(), Packing(), 0.001, answer) == (Loaded(), [])
+
+
+def test_a_wait_for_a_processor_is_read_from_the_kernel(tmp_path: Path) -> None:
+    counted = tmp_path / "schedstat"
+    for text, seconds in (("7 1500000000 3\n", 1.5), ("", 0.0)):
+        counted.write_text(text)
+        with connected(os.open(counted, os.O_RDONLY)) as (sandbox, _):
+            assert sandbox.delayed() == seconds
+        assert sandbox.delayed() == 0
+
+
+SUITE = '''
+def test_first(student):
+    """The first part"""
+    assert_equal(student.function("first")(), 1)
+'''
+SLOW = """
+import os, sys
+sys.path.insert(0, os.getcwd())
+def first():
+    with open("slow.py", "w") as file:
+        file.write({module!r})
+    import slow
+    return 1
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("module", "outcome", "words"),
+    [
+        # A test may use 2 s.
+        ("import time; time.sleep(2.5)", Outcome.PASSED, ""),
+        ("while True: pass", Outcome.TIMEOUT, "still importing a library at line 7, in first"),
+    ],
+)
+def test_an_import_may_take_longer_and_ends(
+    judged: JudgeSource, module: str, outcome: Outcome, words: str
+) -> None:
+    (test,) = judged(SLOW.format(module=module), SUITE).result.tests
+    assert test.outcome is outcome
+    assert words in test.message

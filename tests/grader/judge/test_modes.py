@@ -1,0 +1,132 @@
+"""A global mode that a file leaves on is named once, as the cause of the tests that fail by it alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from grader.judge.assignment import Judgment
+from grader.judge.modes import told_by_modes
+from grader.results import Cause, Outcome, TestResult, Visibility
+from grader.student.blocks import findings
+from tests.grader.builders import checked
+
+JudgeSource = Callable[..., Judgment]
+
+SUITE = '''
+import torch
+
+def test_gradient(student):
+    """A gradient"""
+    x = torch.ones(2, requires_grad=True)
+    y = student.function("twice")(x)
+    assert y.requires_grad
+
+def test_sum(student):
+    """A sum"""
+    x = torch.ones(2, requires_grad=True)
+    assert_equal(student.function("twice")(x).sum().requires_grad, True)
+
+def test_wrong(student):
+    """Another mistake"""
+    assert_equal(student.function("wrong")(), 1)
+'''
+SOURCE = """
+import torch
+def twice(x):
+    with torch.no_grad():
+        pass
+    return 2 * x
+def wrong():
+    return 2
+"""
+
+
+def test_the_mode_and_its_line_are_told_once(judged: JudgeSource) -> None:
+    result = judged(SOURCE + "torch.set_grad_enabled(False)\n", SUITE).result
+    gradient, total, wrong = result.tests
+    assert "gradients are switched off (set_grad_enabled, line 9)" in gradient.message
+    assert (gradient.place and gradient.place.line, gradient.named) == (9, gradient.message)
+    assert total.message == gradient.message
+    assert (wrong.outcome, wrong.place) == (Outcome.FAILED, None)
+    assert "mode" not in wrong.message
+    assert [len(finding.tests) for finding in findings(result)] == [2, 1]
+    assert result.score == 0
+
+
+LEFT_ON = """
+import torch, warnings
+def first():
+    torch.set_default_device("meta")
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    warnings.simplefilter("error")
+    return 1
+def second():
+    warnings.warn("old")
+    x = torch.ones(1, requires_grad=True) * 2
+    assert (x.device.type, x.dtype, x.requires_grad) == ("cpu", torch.float32, True)
+    return 2
+"""
+PARTS = '''
+import torch
+
+def test_first(student):
+    """The first part"""
+    assert_equal(student.function("first")(), 1)
+
+def test_second(student):
+    """The second part"""
+    assert_equal(student.function("second")(), 2)
+'''
+
+
+def test_a_mode_of_one_test_is_none_of_the_next(judged: JudgeSource) -> None:
+    result = judged(LEFT_ON, PARTS).result
+    assert [(test.outcome, test.message) for test in result.tests] == [(Outcome.PASSED, "")] * 2
+
+
+def told(
+    source: str, modes: Sequence[str], *results: TestResult, passing: Sequence[str] = ()
+) -> list[TestResult]:
+    def passes(tried: Sequence[TestResult]) -> set[tuple[Visibility, str]]:
+        return {(result.visibility, result.name) for result in tried if result.name in passing}
+
+    return told_by_modes(modes, ast.parse(source), "modules/glu.py", results, passes)
+
+
+FAILED = checked("test_a", Outcome.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("source", "mode", "line"),
+    [
+        ("import torch\ntorch.set_grad_enabled(False)", "grad", 2),
+        ("with torch.no_grad():\n  f()\ntorch.inference_mode().__enter__()", "grad", 3),
+        ("@torch.no_grad()\ndef f(): ...\nset_grad_enabled(False)", "grad", 3),
+        ("def f():\n  torch.set_grad_enabled(False)\nf()", "grad", 2),
+        ("from torch import set_grad_enabled as s\ns(False)", "grad", 1),
+        ("torch.set_default_tensor_type(torch.DoubleTensor)", "dtype", 1),
+        ("\ntorch.set_default_device('meta')", "device", 2),
+        ("\nwarnings.simplefilter('error')", "warnings", 2),
+        ("import helper", "grad", None),
+    ],
+)
+def test_the_line_that_sets_a_mode(source: str, mode: str, line: int | None) -> None:
+    (result,) = told(source, [mode], FAILED, passing=["test_a"])
+    assert (result.place.line if result.place else None) == line
+    assert (result.outcome, result.cause, result.score) == (Outcome.ERROR, Cause.OTHER, 0)
+
+
+def test_only_what_passes_without_it_fails_by_a_mode() -> None:
+    held, other = checked("test_b"), checked("test_c", Outcome.FAILED)
+    results = told("f()", ["grad"], FAILED, held, other, passing=["test_a", "test_b"])
+    assert results[0].message.endswith("With the mode as it was before this test passes.")
+    assert results[1:] == [held, other]
+
+
+@pytest.mark.parametrize("modes", [[], ["\x1b[31m"], ["no such mode"]])
+def test_of_a_sandboxs_word_only_known_modes_count(modes: Sequence[str]) -> None:
+    assert told("f()", modes, FAILED, passing=["test_a"]) == [FAILED]
