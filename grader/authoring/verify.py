@@ -170,7 +170,7 @@ class _Prover:
             if 0 in results.get(wrong.name, {})
         ]
         complaints += self._unwritten(caught)
-        caught = _recognized(caught, self._tests)
+        caught = _recognized(caught)
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
@@ -426,7 +426,7 @@ def _judgeable(wrongs: WrongAnswers, left_out: set[str]) -> WrongAnswers:
 
 
 def _recognized(
-    caught: Sequence[tuple[WrongAnswer, ExerciseResult]], own_tests: Sequence[SuiteTest]
+    caught: Sequence[tuple[WrongAnswer, ExerciseResult]],
 ) -> list[tuple[WrongAnswer, ExerciseResult]]:
     """The wrong answers as their students would read of them, each recognized among all of them."""
     seen = {
@@ -446,7 +446,7 @@ def _recognized(
     named = []
     for wrong, result in caught:
         mistakes = recognize(result.tests, answers, observe, seconds=math.inf)
-        tests = tuple(with_sentences(result.tests, mistakes, own_tests))
+        tests = tuple(with_sentences(result.tests, mistakes))
         named.append((wrong, msgspec.structs.replace(result, tests=tests)))
     return named
 
@@ -473,7 +473,7 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
     # The sentence of the mistake may stand at any test that fails by it.
     about = named if wrong.told else result.tests
     messages = [test.message for test in about if test.outcome in _CAUGHT]
-    words = wrong.told or wrong.sentence
+    words = wrong.told or wrong.says
     if not any(words.lower() in message.lower() for message in messages):
         read = " / ".join(text.partition("\n")[0] for text in messages if text) or "nothing"
         complaints.append(f"{name}: no message has the words {words!r}; the student reads: {read}")

@@ -4,6 +4,7 @@ A fault of the grader is a `grader.errors.GraderError` and never stands here.
 
     SubmissionFailure (Exception)
     ├── CheckFailed        a check of the suite did not hold
+    │   └── ErrorMissing   it should raise, and did not
     ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
     ├── Forbidden          the student's code used what the exercise does not allow
     ├── TimedOut           no answer before the deadline
@@ -46,6 +47,10 @@ class CheckFailed(SubmissionFailure, AssertionError):
     def __init__(self, text: str, cause: Cause = Cause.MISTAKE) -> None:
         super().__init__(text)
         self.cause = cause
+
+
+class ErrorMissing(CheckFailed):
+    """The submission did not raise the exception that it should."""
 
 
 class Forbidden(SubmissionFailure):
@@ -133,6 +138,7 @@ _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace opera
 
 # As the worker says it, too.
 KEEP_NAMES = "keep the names of the stub"
+KEEP_PARAMETERS = "keep the parameters of the stub"
 
 
 def missing_name(reply: Raised, module: str) -> str:
@@ -142,6 +148,26 @@ def missing_name(reply: Raised, module: str) -> str:
         return ""
     name = reply.text.removeprefix(prefix).strip("'")
     return name if name.isidentifier() else ""
+
+
+_SIGNATURE = re.compile(
+    r"(?P<name>[\w.]+)\(\) (got an unexpected keyword argument '(?P<keyword>\w+)'|missing \d|takes )"
+)
+
+
+def misfitting_call(reply: Raised) -> tuple[str, str]:
+    """The function whose parameters do not fit a call, by its qualified name, and a text that says so.
+
+    Both are empty for any other exception. Python raises this one before a line of the function runs.
+    """
+    match = _SIGNATURE.match(reply.text) if reply.type_name == "TypeError" else None
+    if match is None:
+        return "", ""
+    if match["keyword"]:
+        wrong = f"{match['name']} has no parameter {match['keyword']!r}, which the exercise passes by name"
+    else:
+        wrong = f"{match['name']} does not take what the exercise passes ({clean(reply.text, 200)})"
+    return match["name"], f"{wrong}; {KEEP_PARAMETERS}"
 
 
 def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
@@ -173,7 +199,7 @@ def cause_of_death(status: int, frame: Frame | None) -> str:
     except ValueError:
         name = f"signal {-status}"
     causes = {
-        "SIGSEGV": "a segmentation fault: endless recursion in C code, or memory used wrongly",
+        "SIGSEGV": "a segmentation fault: a recursion too deep in C code, or memory used wrongly",
         "SIGKILL": "it was killed, for using more processor time or memory than an exercise may",
         "SIGXCPU": "it used up the processor time that an exercise may use",
         "SIGXFSZ": "it wrote a file larger than is allowed",

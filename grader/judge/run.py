@@ -108,7 +108,7 @@ def judge_exercise(
             _observed, course, exercise, options=options, sandboxes=sandboxes, suites=suites
         )
         results = mistakes.named(
-            course, exercise, options.seed, tests, results, observe, seconds=seconds
+            course, exercise, options.seed, results, observe, seconds=seconds
         )
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)

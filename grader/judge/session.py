@@ -25,6 +25,7 @@ from grader.judge.outcomes import (
     StudentError,
     TimedOut,
     cause_of_death,
+    misfitting_call,
     missing_name,
     raised_error,
 )
@@ -51,7 +52,13 @@ from grader.sandbox.wire.messages import (
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
-from grader.submissions.source import beyond_guards, find_forbidden, functions_by_line, parse
+from grader.submissions.source import (
+    beyond_guards,
+    definitions,
+    find_forbidden,
+    functions_by_line,
+    parse,
+)
 from grader.text import clean
 
 if TYPE_CHECKING:
@@ -410,6 +417,10 @@ class Session:
         if reply.in_probe and (missing := missing_name(reply, self.exercise.id)):
             text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
             reply = msgspec.structs.replace(reply, text=text, in_probe=False)
+        name, misfit = misfitting_call(reply)
+        # Its own code calls it as it likes: then there is a line of the file.
+        if (reply.in_probe or not reply.frames) and name in definitions(self.tree):
+            reply = msgspec.structs.replace(reply, text=misfit, in_probe=False)
         error = raised_error(reply, self._frames(reply.frames[-MAX_FRAMES:]))
         line = error.frames[-1].line if error.frames else None
         error.unwritten = line is None or any(line in lines for lines in self._raises)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
 import traceback
 import types
 from pathlib import Path
@@ -14,7 +15,9 @@ from grader.course.suite import SuiteTest
 from grader.errors import GraderError
 from grader.judge.outcomes import (
     KEEP_NAMES,
+    KEEP_PARAMETERS,
     CheckFailed,
+    ErrorMissing,
     Forbidden,
     Frame,
     NoTime,
@@ -27,7 +30,7 @@ from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
-from grader.text import clean
+from grader.text import clean, clean_lines, with_article
 
 MAX_MESSAGE = 2_000
 
@@ -36,7 +39,8 @@ class TestEnd(msgspec.Struct, frozen=True):
     """The meaning of a test's end for the submission; with a `fault` it has none.
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for. `named` is
-    what a student may read of it in a hidden test, in the grader's own words alone.
+    what a student may read of it in a hidden test, in the grader's own words alone. One that `misses_error`
+    failed because the code did not raise what it should.
     """
 
     outcome: Outcome
@@ -47,6 +51,7 @@ class TestEnd(msgspec.Struct, frozen=True):
     cause: Cause = Cause.OTHER
     fault: str = ""
     named: str = ""
+    misses_error: bool = False
 
 
 class NotYet(Exception):
@@ -137,10 +142,14 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             text = clean(f"{named}: {error}.", 400)
             return TestEnd(Outcome.ERROR, text, cause=Cause.TYPE, named=f"{named}.")
         case CheckFailed() | AssertionError():
-            text = str(error)[:MAX_MESSAGE]
+            # A suite's own text may quote what the student's code said.
+            text = clean_lines(str(error), MAX_MESSAGE)
             # A bare assert says nothing that a student may read; the title says what is wrong.
             cause = Cause.MISTAKE if text else Cause.VALUES
-            return TestEnd(Outcome.FAILED, text, cause=getattr(error, "cause", cause))
+            cause = getattr(error, "cause", cause)
+            return TestEnd(
+                Outcome.FAILED, text, cause=cause, misses_error=isinstance(error, ErrorMissing)
+            )
         case _:
             frames = traceback.extract_tb(error.__traceback__)
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
@@ -160,9 +169,10 @@ def _student_error(error: StudentError) -> TestEnd:
         text = f"Still to do: {first}" if first else "This part is still to be written."
         named = "This part is still to be written."
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function, named=named)
-    if not place and error.text.endswith(KEEP_NAMES):
-        # A name that a suite asked for: nothing of the student's code ran.
-        return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.")
+    if not place and error.text.endswith((KEEP_NAMES, KEEP_PARAMETERS)):
+        # What a suite asked for: nothing of the student's code ran.
+        named = "" if error.text.endswith(KEEP_NAMES) else "Your code has other parameters than the stub."
+        return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.", named=named)
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
     error_text = _INNER.sub("", clean(str(error).partition("\n")[0], 400)).rstrip(". ")
@@ -181,9 +191,7 @@ def _known_type(error: StudentError) -> str:
     kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         name = next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
-    return (
-        "an exception" if name == "Exception" else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-    )
+    return "an exception" if name == "Exception" else with_article(name)
 
 
 # Where torch's own source found that there is no memory.
@@ -202,7 +210,10 @@ def _advice(error: StudentError) -> str:
     if isinstance(error, MemoryError) or "allocate memory" in error.text:
         return " It asked for more memory than an exercise may use."
     if isinstance(error, RecursionError):
-        return " A function calls itself without an end."
+        return (
+            f" It recursed deeper than Python's limit, {sys.getrecursionlimit():,} calls unless the file "
+            "changes it: use a loop, or end the recursion earlier."
+        )
     if error.type_name == "SystemExit":
         return " A module must not end the program: remove the call of exit."
     if error.type_name == "ModuleNotFoundError":
@@ -219,18 +230,24 @@ def _advice(error: StudentError) -> str:
 
 
 # Checks that look at values, for which a test's hint is.
-_OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor", "must_raise"))
+_OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor"))
 
 
 def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> SuiteTest:
-    """The test with its hint where that fits what happened: it is for the values that the test looks for.
+    """The test with its hint where that fits what happened: it is for what the title promises.
 
-    What is not allowed and another type say by themselves what to do. A public test may look at values
-    before a law that does not hold.
+    What is not allowed, a mistake with a sentence and another type say by themselves what to do. A public test
+    may look at values before a law that does not hold; and where a test looks at values, its hint is for
+    these, not for an error that is missing.
     """
     named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
-    is_public = test.visibility is Visibility.PUBLIC
-    of_law = end.cause is Cause.LAW and is_public and not _OF_VALUES.isdisjoint(named)
-    if end.refused or end.cause is Cause.TYPE or of_law:
+    looks_at_values = not _OF_VALUES.isdisjoint(named)
+    of_law = (
+        end.cause is Cause.LAW
+        and test.visibility is Visibility.PUBLIC
+        and (looks_at_values or "must_raise" in named)
+    )
+    of_error = end.misses_error and looks_at_values
+    if end.refused or end.cause in (Cause.TYPE, Cause.MISTAKE) or of_law or of_error:
         return msgspec.structs.replace(test, hint="")
     return test

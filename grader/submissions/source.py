@@ -221,6 +221,15 @@ def functions_by_line(tree: ast.Module) -> dict[int, str]:
     return names
 
 
+def _definitions_by_line(tree: ast.Module) -> dict[int, str]:
+    """The innermost function or class around each line inside one, by its qualified name."""
+    names: dict[int, str] = {}
+    # A class comes before what is in it.
+    for name, node in definitions(tree).items():
+        names |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
+    return names
+
+
 # Under this name aliases keep the modules of which all is imported.
 _STARS = "*"
 
@@ -234,6 +243,7 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
     """
     parts = _parts(tree)
     outer = _aliases(tree.body, {})
+    around = _definitions_by_line(tree)
     findings = []
     for rule in rules:
         for qualified_name in rule.inside:
@@ -241,7 +251,8 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
                 aliases = _aliases(_statements(body), outer)
                 for name, line in _names(body, aliases):
                     if found_name := next((n for n in rule.names if _stands_for(name, n)), ""):
-                        findings.append(ForbiddenName(found_name, line, qualified_name, rule))
+                        function = around.get(line, qualified_name)
+                        findings.append(ForbiddenName(found_name, line, function, rule))
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
 
 

@@ -22,10 +22,10 @@ from grader.judge.checks.explanation import (
     explain_type,
 )
 from grader.judge.checks.wording import message, quoted, sentence
-from grader.judge.outcomes import CheckFailed, StudentError
+from grader.judge.outcomes import CheckFailed, ErrorMissing, StudentError
 from grader.results import Cause
 from grader.sandbox.wire.values import Record
-from grader.text import clean
+from grader.text import clean, with_article
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,11 +180,10 @@ def must_raise(
             return
     else:
         did = "returned normally"
-    article = "an" if error.__name__[0] in "AEIOU" else "a"
     naming = "" if mentions is None else f" that names {mentions}"
-    wanted = f"{call} {did}, it should raise {article} {error.__name__}{naming}."
+    wanted = f"{call} {did}, it should raise {with_article(error.__name__)}{naming}."
     # What is expected of bad arguments explains no other mistake.
-    raise CheckFailed(message([sentence(wanted)]), Cause.VALUES)
+    raise ErrorMissing(message([sentence(wanted)]), Cause.VALUES)
 
 
 def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:

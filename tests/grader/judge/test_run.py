@@ -65,7 +65,7 @@ SECOND = "\ndef second():\n    return 2\n"
             Outcome.ERROR,
             "raised NotImplementedError: Cannot copy out of meta tensor",
         ),
-        ("return first()", Outcome.ERROR, "calls itself without an end"),
+        ("return first()", Outcome.ERROR, "It recursed deeper than Python's limit, 1,000 calls"),
         ("return bytearray(2**40)", Outcome.ERROR, "more memory"),
         ("import torch; return torch.zeros(2**40)", Outcome.ERROR, "more memory"),
         ("while True: pass", Outcome.TIMEOUT, "within 2 s"),
@@ -178,7 +178,7 @@ def test_value(student):
 @pytest.mark.parametrize(
     ("body", "cause", "has_hint"),
     [
-        ("return torch.full((2,), 2.0)", Cause.MISTAKE, True),
+        ("return torch.full((2,), 2.0)", Cause.MISTAKE, False),
         ("return torch.full((2,), 5.0)", Cause.VALUES, True),
         ("return torch.ones(3)", Cause.SHAPE, True),
         ("return torch.ones(2).double()", Cause.TYPE, False),
@@ -380,7 +380,7 @@ def test_first(student):
 def test_output_is_kept_bounded_and_clean(judged: JudgeSource) -> None:
     source = "import os\ndef first():\n    print('hello \\x1b[31m')\n    os.write(2, b'raw')\n    return 1"
     result = judged(source + SECOND, SUITE).result
-    assert result.output == "hello \\x1b[31m\nraw"
+    assert result.output == "hello \nraw", "colors are left out"
     flood = "def first():\n    for n in range(10**4): print('x' * 100)\n    return 1" + SECOND
     result = judged(flood, SUITE).result
     assert result.tests[0].outcome is Outcome.PASSED

@@ -35,7 +35,7 @@ def test_example_padding(student: Student) -> None:
     """[1, 2, 3] and [4] become the rows [1, 2, 3] and [4, 0, 0]."""
     result = student.function("pad_collate")([torch.tensor([1, 2, 3]), torch.tensor([4])])
     kind = getattr(result, "type_name", type(result).__name__)
-    told = f"pad_collate returned a {kind}, it should return a PaddedBatch."
+    told = f"pad_collate returned an object of type {kind}, it should return a PaddedBatch."
     assert list(getattr(result, "fields", {})) == list(FIELDS), told
     assert_close(
         field(result, "sequences"),

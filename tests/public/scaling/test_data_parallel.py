@@ -182,7 +182,8 @@ def test_report_of_the_docstring(student: Student) -> None:
     laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
     overheads = {"batch_splitting": 0.001, "gradient_reduction": 0.003}
     text = student.function("report")(throughputs, overheads)
-    assert isinstance(text, str), f"report returned a {type(text).__name__}, not a str."
+    kind = type(text).__name__
+    assert isinstance(text, str), f"report returned an object of type {kind}, not a str."
     expected = (
         "| world size | samples/s | speed-up | efficiency (%) |\n"
         "| --- | --- | --- | --- |\n"

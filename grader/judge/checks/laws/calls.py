@@ -26,6 +26,7 @@ from grader.judge.checks.laws.observation import (
 from grader.judge.checks.wording import element, failed, sentence
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
+from grader.text import with_article
 
 if TYPE_CHECKING:
     import torch
@@ -352,7 +353,7 @@ def _shown(value: Any) -> str:
     if not _is_shaped(value):
         return repr(value)[:60]
     dtype = str(value.dtype).removeprefix("torch.")
-    return f"a {dtype} tensor of shape {tuple(value.shape)}"
+    return f"{with_article(dtype)} tensor of shape {tuple(value.shape)}"
 
 
 def _is_shaped(value: Any) -> bool:
