@@ -13,7 +13,7 @@ from grader.course.caught import write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
 from grader.course.sentences import sentences_of
-from grader.course.suite import SuiteTest, declared_tests, tests_of
+from grader.course.suite import declared_tests, tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
@@ -21,7 +21,7 @@ from grader.judge.pool import Judges
 from grader.judge.preloading import modules_of
 from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
-from grader.results import ExerciseResult, Outcome, Status, Visibility
+from grader.results import Cause, ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 
@@ -369,7 +369,12 @@ class _Prover:
         The `sentences` are those that a student reads whose answer is the value beside them.
         """
         failed = [test for result in results for test in result.tests if test.outcome in _CAUGHT]
-        hinted = {(test.visibility, test.name) for test in failed if test.hint}
+        # Where a sentence names the mistake, none is needed.
+        hinted = {
+            (test.visibility, test.name)
+            for test in failed
+            if test.hint or test.cause is Cause.MISTAKE
+        }
         suites = self._course.suites(self._exercise)
         complaints = [
             f"{self._exercise.id}: the hint of {test.visibility.value} {test.name} is never shown: where the "

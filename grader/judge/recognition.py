@@ -49,7 +49,7 @@ _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
 _LINE = re.compile(r" \(line \d+, in [^)]*\)")
 # A message that says only that something differs, or ended: the mistake behind it is not in it.
 _UNNAMED = frozenset(
-    (Cause.VALUES, Cause.SHAPE, Cause.TYPE, Cause.GRADIENT, Cause.RAISE, Cause.OTHER)
+    (Cause.VALUES, Cause.SHAPE, Cause.TYPE, Cause.NOTHING, Cause.GRADIENT, Cause.RAISE, Cause.OTHER)
 )
 
 
@@ -197,14 +197,12 @@ def is_unnamed(test: TestResult) -> bool:
 
 
 def with_sentence(test: TestResult, sentence: str) -> TestResult:
-    """The test with the sentence of a known mistake above its message, and without a hint beside it."""
+    """The test with the sentence of a known mistake above its message."""
     named = test.named
     if test.visibility is Visibility.HIDDEN:
         named = f"{sentence}\n{named}".rstrip("\n")
     message = f"{sentence}\n{test.message}"
-    return msgspec.structs.replace(
-        test, message=message, named=named, hint="", cause=Cause.MISTAKE
-    )
+    return msgspec.structs.replace(test, message=message, named=named, cause=Cause.MISTAKE)
 
 
 class ObservedMistake(msgspec.Struct, frozen=True):

@@ -39,6 +39,7 @@ from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
+from grader.submissions.source import used_names
 from grader.text import clean_lines
 
 MAX_OUTPUT = 8_000
@@ -79,6 +80,7 @@ def judge_exercise(
         # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
+    session.stub = course.stub(exercise).source
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
@@ -99,7 +101,7 @@ def judge_exercise(
                 done,
                 stop_at_first_failure=options.stop_at_first_failure,
             )
-        results = without_unfounded(own_tests, results)
+        results = without_unfounded(own_tests, _with_uses(session, own_tests, results))
     finally:
         session.close()
     seconds = time.monotonic() - begin
@@ -107,9 +109,7 @@ def judge_exercise(
         observe = functools.partial(
             _observed, course, exercise, options=options, sandboxes=sandboxes, suites=suites
         )
-        results = mistakes.named(
-            course, exercise, options.seed, results, observe, seconds=seconds
-        )
+        results = mistakes.named(course, exercise, options.seed, results, observe, seconds=seconds)
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
@@ -309,6 +309,27 @@ def _run(
             "This is not about the submission, and costs it nothing; tell the course's author."
         )
     return "", results, provoked
+
+
+def _with_uses(
+    session: Session, tests: Sequence[SuiteTest], results: Sequence[TestResult]
+) -> list[TestResult]:
+    """The results, in which a test that did not pass says what it is about and what that builds on."""
+    failed = {
+        test.subject
+        for test, result in zip(tests, results, strict=True)
+        if result.outcome is not Outcome.PASSED
+    }
+    uses = {
+        subject: tuple(name for name in used_names(session.tree, subject) if name in failed)
+        for subject in failed
+    }
+    return [
+        msgspec.structs.replace(result, subject=test.subject, uses=uses[test.subject])
+        if test.subject in uses and result.outcome is not Outcome.PASSED
+        else result
+        for test, result in zip(tests, results, strict=True)
+    ]
 
 
 PROVOKED = (

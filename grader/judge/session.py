@@ -137,6 +137,8 @@ class Session:
         self.tree: ast.Module = parse(source)
         self.walls: tuple[str, ...] = ()
         self.output = Output()
+        # The stub, for which functions are given: an error is placed in what the student wrote.
+        self.stub = b""
         # What `Student.once` found out, and how.
         self.kept: dict[str, tuple[Any, Exception | None]] = {}
         self._sandboxes = sandboxes
@@ -421,7 +423,9 @@ class Session:
         # Its own code calls it as it likes: then there is a line of the file.
         if (reply.in_probe or not reply.frames) and name in definitions(self.tree):
             reply = msgspec.structs.replace(reply, text=misfit, in_probe=False)
-        error = raised_error(reply, self._frames(reply.frames[-MAX_FRAMES:]))
+        frames = self._frames(reply.frames[-MAX_FRAMES:])
+        written = tuple(frame for frame in frames if frame.line not in self._given)
+        error = raised_error(reply, written or frames)
         line = error.frames[-1].line if error.frames else None
         error.unwritten = line is None or any(line in lines for lines in self._raises)
         return error
@@ -429,6 +433,19 @@ class Session:
     @functools.cached_property
     def _functions(self) -> dict[int, str]:
         return functions_by_line(self.tree)
+
+    @functools.cached_property
+    def _given(self) -> set[int]:
+        """The lines of functions that stand in the file as in the stub, without a part to be written."""
+        if not self.stub:
+            return set()
+        given, lines = definitions(parse(self.stub)), set[int]()
+        for name, node in definitions(self.tree).items():
+            if name in given and not isinstance(node, ast.ClassDef):
+                code = ast.dump(node)
+                if code == ast.dump(given[name]) and "NotImplementedError" not in code:
+                    lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return lines
 
     @functools.cached_property
     def _raises(self) -> list[range]:

@@ -171,7 +171,11 @@ def _student_error(error: StudentError) -> TestEnd:
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function, named=named)
     if not place and error.text.endswith((KEEP_NAMES, KEEP_PARAMETERS)):
         # What a suite asked for: nothing of the student's code ran.
-        named = "" if error.text.endswith(KEEP_NAMES) else "Your code has other parameters than the stub."
+        named = (
+            ""
+            if error.text.endswith(KEEP_NAMES)
+            else "Your code has other parameters than the stub."
+        )
         return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.", named=named)
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
@@ -236,9 +240,9 @@ _OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor"))
 def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> SuiteTest:
     """The test with its hint where that fits what happened: it is for what the title promises.
 
-    What is not allowed, a mistake with a sentence and another type say by themselves what to do. A public test
-    may look at values before a law that does not hold; and where a test looks at values, its hint is for
-    these, not for an error that is missing.
+    What is not allowed and another type say by themselves what to do. A public test may look at values before
+    a law that does not hold; and where a test looks at values, its hint is for these, not for an error that
+    is missing.
     """
     named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
     looks_at_values = not _OF_VALUES.isdisjoint(named)
@@ -248,6 +252,6 @@ def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> Suit
         and (looks_at_values or "must_raise" in named)
     )
     of_error = end.misses_error and looks_at_values
-    if end.refused or end.cause in (Cause.TYPE, Cause.MISTAKE) or of_law or of_error:
+    if end.refused or end.cause in (Cause.TYPE, Cause.NOTHING) or of_law or of_error:
         return msgspec.structs.replace(test, hint="")
     return test

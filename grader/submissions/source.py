@@ -265,17 +265,28 @@ def _stands_for(name: str, forbidden: str) -> bool:
     return "." in package and name.startswith(f"{package}.") and name.endswith(f".{last}")
 
 
+def used_names(tree: ast.Module, name: str) -> tuple[str, ...]:
+    """What stands at the top of the file and a function or class of it uses, directly or by way of others."""
+    used = {name for name, _ in _reached(name, _parts(tree))} - {name}
+    return tuple(sorted(used))
+
+
 def _bodies(qualified_name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[ast.AST]:
     """A function with the rest of its class, and what of the file it names."""
     # Of its class all: libraries call methods that nothing in the file names.
-    waiting, seen = [qualified_name.partition(".")[0]], set()
+    return (body for _, body in _reached(qualified_name.partition(".")[0], parts))
+
+
+def _reached(name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[tuple[str, ast.AST]]:
+    """The bodies under a name and under all names in them, each with its name."""
+    waiting, seen = [name], set()
     while waiting:
         name = waiting.pop()
         if name in seen:
             continue
         seen.add(name)
         for body in parts.get(name, ()):
-            yield body
+            yield name, body
             waiting += [node.id for node in ast.walk(body) if isinstance(node, ast.Name)]
 
 

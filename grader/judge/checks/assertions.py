@@ -90,7 +90,7 @@ def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes
     # A mistake that is known by name needs no guess beside it.
     lines = explain(mismatch, actual, expected, rule, what, search=known_mistake is None)
     if known_mistake is None:
-        raise CheckFailed(message(lines), cause_of(mismatch.kind, what))
+        raise CheckFailed(message(lines), cause_of(mismatch.kind, what, mismatch.actual))
     raise CheckFailed(message([known_mistake, *lines]))
 
 
@@ -141,7 +141,8 @@ def assert_tensor(
     """Check that it is a tensor of this shape and dtype (None: any), and return it."""
     if not is_tensor(value):
         raise CheckFailed(
-            message(explain_type(value, "a Tensor", what)), cause_of(DifferenceKind.TYPE, what)
+            message(explain_type(value, "a Tensor", what)),
+            cause_of(DifferenceKind.TYPE, what, value),
         )
     if shape is not None and tuple(value.shape) != tuple(shape):
         raise CheckFailed(

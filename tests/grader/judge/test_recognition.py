@@ -92,7 +92,6 @@ def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> N
         assert sentence == "You make the mistake whole."
         assert message.startswith("got ")
         assert (test.named, test.cause) == (sentence, Cause.MISTAKE)
-        assert test.hint == "", "the hint is for what the test looks for, and not for this mistake"
 
 
 def test_the_note_of_an_author_is_told_to_no_student() -> None:

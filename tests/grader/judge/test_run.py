@@ -178,11 +178,11 @@ def test_value(student):
 @pytest.mark.parametrize(
     ("body", "cause", "has_hint"),
     [
-        ("return torch.full((2,), 2.0)", Cause.MISTAKE, False),
+        ("return torch.full((2,), 2.0)", Cause.MISTAKE, True),
         ("return torch.full((2,), 5.0)", Cause.VALUES, True),
         ("return torch.ones(3)", Cause.SHAPE, True),
         ("return torch.ones(2).double()", Cause.TYPE, False),
-        ("return None", Cause.TYPE, False),
+        ("return None", Cause.NOTHING, False),
         ("raise ValueError('no')", Cause.RAISE, True),
         ("return torch.ones(2) + torch.ones(3)", Cause.OTHER, True),
     ],
