@@ -310,7 +310,7 @@ class _Prover:
         complaints += [
             f"{name}: the stub passes {test.name}, which is worth points."
             for test in result.tests
-            if test.outcome is Outcome.PASSED
+            if test.score
         ]
         # Where nothing is left to write, the stub is a program to mend: it fails, and earns nothing.
         is_complete = b"NotImplementedError" not in stub
@@ -335,7 +335,7 @@ class _Prover:
                 f"there are: {names}."
             )
         elif (part := kept(tests)) > _CENTRAL:
-            passed = ", ".join(test.name for test in tests if test.outcome is Outcome.PASSED)
+            passed = ", ".join(test.name for test in tests if test.score)
             yield (
                 f"{wrong.name}: this central mistake keeps {part:.0%} of the share of {wrong.central}, and "
                 f"may keep {_CENTRAL:.0%}: give more points to the tests that catch it. Still passing: "

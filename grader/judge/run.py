@@ -101,7 +101,7 @@ def judge_exercise(
                 done,
                 stop_at_first_failure=options.stop_at_first_failure,
             )
-        results = without_unfounded(own_tests, _with_uses(session, own_tests, results))
+        results = _with_uses(session, own_tests, results)
     finally:
         session.close()
     seconds = time.monotonic() - begin
@@ -110,6 +110,8 @@ def judge_exercise(
             _observed, course, exercise, options=options, sandboxes=sandboxes, suites=suites
         )
         results = mistakes.named(course, exercise, options.seed, results, observe, seconds=seconds)
+    # Last: what is recognized is what the tests saw.
+    results = without_unfounded(own_tests, results)
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
