@@ -4,7 +4,6 @@ A fault of the grader is a `grader.errors.GraderError` and never stands here.
 
     SubmissionFailure (Exception)
     ├── CheckFailed        a check of the suite did not hold
-    │   └── ErrorMissing   it should raise, and did not
     ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
     ├── Forbidden          the student's code used what the exercise does not allow
     ├── TimedOut           no answer before the deadline
@@ -42,15 +41,14 @@ class SubmissionFailure(Exception):
 
 
 class CheckFailed(SubmissionFailure, AssertionError):
-    """A check of the suite did not hold; a text that names no mistake says what differs."""
+    """A check of the suite did not hold; a text that names no mistake says what differs.
 
-    def __init__(self, text: str, cause: Cause = Cause.MISTAKE) -> None:
+    Where it lies in another function than the test is about, `place` names that one.
+    """
+
+    def __init__(self, text: str, cause: Cause = Cause.MISTAKE, place: str = "") -> None:
         super().__init__(text)
-        self.cause = cause
-
-
-class ErrorMissing(CheckFailed):
-    """The submission did not raise the exception that it should."""
+        self.cause, self.place = cause, place
 
 
 class Forbidden(SubmissionFailure):

@@ -17,7 +17,6 @@ from grader.judge.outcomes import (
     KEEP_NAMES,
     KEEP_PARAMETERS,
     CheckFailed,
-    ErrorMissing,
     Forbidden,
     Frame,
     NoTime,
@@ -39,8 +38,7 @@ class TestEnd(msgspec.Struct, frozen=True):
     """The meaning of a test's end for the submission; with a `fault` it has none.
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for. `named` is
-    what a student may read of it in a hidden test, in the grader's own words alone. One that `misses_error`
-    failed because the code did not raise what it should.
+    what a student may read of it in a hidden test, in the grader's own words alone.
     """
 
     outcome: Outcome
@@ -51,7 +49,6 @@ class TestEnd(msgspec.Struct, frozen=True):
     cause: Cause = Cause.OTHER
     fault: str = ""
     named: str = ""
-    misses_error: bool = False
 
 
 class NotYet(Exception):
@@ -107,10 +104,11 @@ class SuiteRun:
 
 def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
     """The end with the place to look at, if the test names one and the error did not."""
-    if end.outcome is Outcome.PASSED or end.line is not None or not test.place:
+    name = end.function or test.place
+    if end.outcome is Outcome.PASSED or end.line is not None or not name:
         return end
-    line = line_of(run.session.tree, test.place)
-    return msgspec.structs.replace(end, line=line, function=test.place if line else "")
+    line = line_of(run.session.tree, name)
+    return msgspec.structs.replace(end, line=line, function=name if line else "")
 
 
 def meaning_of(error: BaseException | None) -> TestEnd:
@@ -147,9 +145,8 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             # A bare assert says nothing that a student may read; the title says what is wrong.
             cause = Cause.MISTAKE if text else Cause.VALUES
             cause = getattr(error, "cause", cause)
-            return TestEnd(
-                Outcome.FAILED, text, cause=cause, misses_error=isinstance(error, ErrorMissing)
-            )
+            place = getattr(error, "place", "")
+            return TestEnd(Outcome.FAILED, text, function=place, cause=cause)
         case _:
             frames = traceback.extract_tb(error.__traceback__)
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
@@ -234,24 +231,18 @@ def _advice(error: StudentError) -> str:
 
 
 # Checks that look at values, for which a test's hint is.
-_OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor"))
+_OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor", "must_raise"))
 
 
 def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> SuiteTest:
-    """The test with its hint where that fits what happened: it is for what the title promises.
+    """The test with its hint where that fits what happened: it is for the values that the test looks for.
 
     What is not allowed and another type say by themselves what to do. A public test may look at values before
-    a law that does not hold; and where a test looks at values, its hint is for these, not for an error that
-    is missing.
+    a law that does not hold.
     """
     named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
-    looks_at_values = not _OF_VALUES.isdisjoint(named)
-    of_law = (
-        end.cause is Cause.LAW
-        and test.visibility is Visibility.PUBLIC
-        and (looks_at_values or "must_raise" in named)
-    )
-    of_error = end.misses_error and looks_at_values
-    if end.refused or end.cause in (Cause.TYPE, Cause.NOTHING) or of_law or of_error:
+    is_public = test.visibility is Visibility.PUBLIC
+    of_law = end.cause is Cause.LAW and is_public and not _OF_VALUES.isdisjoint(named)
+    if end.refused or end.cause in (Cause.TYPE, Cause.NOTHING) or of_law:
         return msgspec.structs.replace(test, hint="")
     return test

@@ -22,7 +22,7 @@ from grader.judge.checks.explanation import (
     explain_type,
 )
 from grader.judge.checks.wording import message, quoted, sentence
-from grader.judge.outcomes import CheckFailed, ErrorMissing, StudentError
+from grader.judge.outcomes import CheckFailed, StudentError
 from grader.results import Cause
 from grader.sandbox.wire.values import Record
 from grader.text import clean, with_article
@@ -184,7 +184,7 @@ def must_raise(
     naming = "" if mentions is None else f" that names {mentions}"
     wanted = f"{call} {did}, it should raise {with_article(error.__name__)}{naming}."
     # What is expected of bad arguments explains no other mistake.
-    raise ErrorMissing(message([sentence(wanted)]), Cause.VALUES)
+    raise CheckFailed(message([sentence(wanted)]), Cause.VALUES)
 
 
 def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:
@@ -221,13 +221,15 @@ def entry(
     count: int | None = None,
     names: Sequence[str] = (),
     told: str = UNREADABLE,
+    place: str = "",
     **default: Any,
 ) -> Any:
     """An entry of what a probe or the student's code returned: `path` leads to it, key by key.
 
-    It has to be there, of this `kind` and with `count` entries, else CheckFailed tells `told`; with
-    `default=...` a missing one is that. Keys are those of a dict, the fields of a named tuple, or the
-    positions of a list, which may also go by `names`. Where a tuple is of this kind, a named tuple is one.
+    It has to be there, of this `kind` and with `count` entries, else CheckFailed tells `told`, at the function
+    `place` where the mistake is not in the one that the test is about; with `default=...` a missing one is
+    that. Keys are those of a dict, the fields of a named tuple, or the positions of a list, which may also go
+    by `names`. Where a tuple is of this kind, a named tuple is one.
 
         losses = entry(student.run("train"), "history", "losses", kind=list, count=3)
     """
@@ -242,7 +244,8 @@ def entry(
         value = tuple(value)
     of_count = count is None or (isinstance(value, (list, tuple, dict)) and len(value) == count)
     if missing or not isinstance(value, kind) or not of_count:
-        raise CheckFailed(told, Cause.TYPE if told == UNREADABLE else Cause.MISTAKE)
+        cause = Cause.TYPE if told == UNREADABLE else Cause.MISTAKE
+        raise CheckFailed(told, cause, place)
     return value
 
 
