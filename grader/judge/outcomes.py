@@ -149,7 +149,8 @@ def missing_name(reply: Raised, module: str) -> str:
 
 
 _SIGNATURE = re.compile(
-    r"(?P<name>[\w.]+)\(\) (got an unexpected keyword argument '(?P<keyword>\w+)'|missing \d|takes )"
+    r"(?P<name>[\w.]+)\(\) (got an unexpected keyword argument '(?P<keyword>\w+)'|"
+    r"got multiple values for argument |got some positional-only |missing \d|takes )"
 )
 
 

@@ -12,7 +12,7 @@ from grader.course.manifest import Course
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source, judges
-from grader.results import Cause, Outcome, Status, TestResult, Visibility
+from grader.results import Cause, Outcome, Place, Status, TestResult, Visibility
 
 JudgeSource = Callable[..., Judgment]
 
@@ -163,6 +163,63 @@ def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
     told = "one/task.py defines no 'first'; keep the names of the stub."
     assert (first.outcome, first.message) == (Outcome.ERROR, told)
     assert second.outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ("a, c", "first has no parameter 'b', which the exercise passes by name;"),
+        ("a", "first has no parameter 'b', which the exercise passes by name;"),
+        ("a, b, c", "first does not take what the exercise passes (first() missing 1 required"),
+        ("b", "first does not take what the exercise passes (first() got multiple values"),
+    ],
+)
+@pytest.mark.parametrize("call", ['student.function("first")(1, b=2)', 'student.run("first")'])
+def test_other_parameters_are_told(
+    judged: JudgeSource, call: str, parameters: str, told: str
+) -> None:
+    probe = "def first(module):\n    return module.first(1, b=2)\n"
+    suite = SUITE.replace('student.function("first")()', call)
+    source = f"def first({parameters}):\n    return 1\n\ndef second():\n    return 2\n"
+    first, second = judged(source, suite, probe).result.tests
+    assert first.message.startswith(told)
+    assert first.message.endswith("; keep the parameters of the stub.")
+    assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.PASSED)
+    # A call of the student's own has a line of the file.
+    own = f"def help({parameters}):\n    return 1\n\ndef first(*a, **k):\n    return help(1, b=2)\n"
+    assert "(line 5, in first)" in judged(own, suite, probe).result.tests[0].message
+
+
+def test_a_check_may_place_a_mistake_in_another_function(judged: JudgeSource) -> None:
+    suite = SUITE.replace(
+        'student.function("first")()', 'entry({}, "a", told="No a.", place="second")'
+    )
+    suite = f"from grader.judge.checks import entry\n{suite}"
+    first, _ = judged(
+        "def first():\n    return 1\n\ndef second():\n    return 2\n", suite
+    ).result.tests
+    assert (first.message, first.place) == ("No a.", Place("one/task.py", 4, "second"))
+
+
+def test_an_error_is_placed_in_what_the_student_wrote_and_not_in_what_is_given(
+    judge: Judge, write_course: Callable[..., Course], tmp_path: Path
+) -> None:
+    given = "def launch(worker):\n    return worker[0]\n\n"
+    part = "def first():\n    {}\n"
+    course = write_course(tmp_path, SUITE)
+    stub = tmp_path / "exercises/one/task.py"
+    stub.write_text(given + part.format("raise NotImplementedError('first')"), encoding="utf-8")
+
+    def place(source: str) -> tuple[int, str]:
+        exercise, options = course.exercises[0], GradingOptions(suites=(Visibility.HIDDEN,))
+        test = judge_source(judge, course, exercise, source.encode(), options).result.tests[0]
+        assert test.place is not None
+        return test.place.line, test.place.function
+
+    call = part.format("return launch([])")
+    assert place(given + call + SECOND) == (5, "first")
+    # Who changed it wrote it.
+    assert place(given.replace("[0]", "[1]") + call + SECOND) == (2, "launch")
 
 
 CAUSES = """
