@@ -176,11 +176,11 @@ def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
         first = text.partition("\n")[0].rstrip(".")
         # autograd goes back through the student's code without running a line of it.
         failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(first)
-        what = (
-            "the backward pass through what your code returned failed"
-            if failed
-            else "your code returned something that could not be used"
-        )
+        what = "your code returned something that could not be used"
+        if failed:
+            what = "the backward pass through what your code returned failed"
+        elif "NoneType" in first:
+            what = "your code returned None, is a return missing?"
         text = f"{what} ({first})"
     return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
 

@@ -196,6 +196,8 @@ def _starves(told: TestResult, test: TestResult) -> bool:
     """Whether a test has nothing to work with, since it uses a function that gives nothing usable."""
     if told.subject not in test.uses or told.refused or test.refused:
         return False
+    if test.cause is Cause.RAISE:
+        return True  # it refuses what the other function gave
     unusable = _has_ended(told) or told.cause in _UNUSABLE
     return unusable and (_has_ended(test) or test.cause in _UNUSABLE)
 
@@ -204,9 +206,14 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     """Whether the message of one test says all that there is to say of another."""
     if not (told.message and test.message):
         return False
-    sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]
-    if told.cause is test.cause is Cause.MISTAKE and sentences[0] == sentences[1]:
+    (sentence, _, advice), (other, _, also) = (
+        each.message.partition("\n") for each in (told, test)
+    )
+    if told.cause is test.cause in (Cause.MISTAKE, Cause.LAW) and sentence == other:
         return True  # a known mistake is one, wherever it shows
+    twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)
+    if told.cause is test.cause is Cause.GRADIENT and twins and "" != told.subject == test.subject:
+        return True  # forward and backward of a class, in which a wrong gradient is one
     if told.refused and test.refused and told.place is not None and test.place is not None:
         # One way has several names: a function, and the operators that it runs.
         return told.place.function == test.place.function
@@ -215,11 +222,12 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     if _has_ended(test):
         # One line and one type of exception; the sizes in the message are those of the test.
         return told.message.partition(":")[0] == test.message.partition(":")[0]
-    twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)
-    if test.cause is Cause.MISTAKE and not told.refused:
-        return told.cause is Cause.MISTAKE and (twins or sentences[0] == sentences[1])
+    if told.cause is test.cause is Cause.MISTAKE:
+        return twins
+    if told.cause is test.cause is Cause.LAW:
+        return advice == also != ""  # the same is to be done about both
     if test.cause not in _MISMATCHES or test.refused:
-        return told.cause is test.cause and sentences[0] == sentences[1]
+        return told.cause is test.cause and sentence == other
     return told.cause is Cause.MISTAKE or (twins and told.cause is test.cause)
 
 

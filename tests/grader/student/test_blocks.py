@@ -233,6 +233,25 @@ def test_a_function_comes_after_those_that_it_uses_and_starves_by_what_they_give
     assert findings(exercise(waiting, unwritten, other))[0].first is waiting
 
 
+def test_a_raise_of_a_function_is_told_with_the_one_that_it_uses() -> None:
+    shard = failed("shard", Cause.VALUES, subject="shard")
+    refused = checked("refused", Outcome.ERROR, cause=Cause.RAISE, subject="bench", uses=("shard",))
+    (finding,) = findings(exercise(refused, shard))
+    assert (finding.first, finding.followers) == (shard, (refused,))
+
+
+def test_two_laws_with_one_remedy_are_told_once() -> None:
+    place = Place("modules/glu.py", 7, "forward")
+    one, two = (
+        failed(name, Cause.LAW, place=place, message=f"{name} left a hook.\nRemove it.")
+        for name in ("f", "g")
+    )
+    other = failed("mode", Cause.LAW, place=place, message="f left a mode.\nSet it back.")
+    assert [f.more for f in findings(exercise(one, two, other))] == [1, 0]
+    elsewhere = msgspec.structs.replace(two, message=one.message, place=None)
+    assert len(findings(exercise(one, elsewhere))) == 1, "the same sentence, wherever it shows"
+
+
 def test_a_missing_return_comes_before_the_exception_that_it_causes() -> None:
     raised = checked("raised", Outcome.ERROR, message="raised AttributeError: 'NoneType'")
     nothing = failed("nothing", Cause.NOTHING)
