@@ -39,6 +39,8 @@ class Cause(enum.Enum):
     MISTAKE = "mistake"
     LAW = "law"
     TYPE = "type"
+    # None, where something else is expected: what uses it raises.
+    NOTHING = "nothing"
     SHAPE = "shape"
     VALUES = "values"
     GRADIENT = "gradient"
@@ -83,7 +85,8 @@ class TestResult(msgspec.Struct, frozen=True):
 
     `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff. One that
     was `refused` ended where the code used what is not allowed, before it came to what the title says.
-    `named` is what the message of a hidden test says without any value: nothing in it came from a run.
+    `named` is what the message of a hidden test says without any value: nothing in it came from a run. One that
+    did not pass has its `subject`, the function or class that it is about, and what of the file that `uses`.
     """
 
     # pytest collects classes by this prefix.
@@ -103,6 +106,8 @@ class TestResult(msgspec.Struct, frozen=True):
     refused: bool = False
     named: str = ""
     cause: Cause = Cause.OTHER
+    subject: str = ""
+    uses: tuple[str, ...] = ()
 
 
 class Mark(msgspec.Struct, frozen=True):

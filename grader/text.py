@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 LONGEST_TEXT = 120
+# What makes text bold or colored in a terminal, as torch writes it into its messages.
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def clean(text: str, limit: int = LONGEST_TEXT) -> str:
@@ -25,8 +28,9 @@ def clean(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def clean_lines(text: str, limit: int) -> str:
-    """Several lines, cleaned one by one, at most `limit` characters in all."""
-    lines = text[:limit].replace("\t", "    ").split("\n")
+    """Several lines, cleaned one by one, at most `limit` characters in all; colors are left out."""
+    plain = _DECORATION.sub("", text[:limit])
+    lines = plain.replace("\t", "    ").split("\n")
     cleaned = "\n".join(clean(line.removesuffix("\r"), limit) for line in lines)
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"
 
@@ -34,6 +38,15 @@ def clean_lines(text: str, limit: int) -> str:
 def counted(count: int, singular: str, plural: str | None = None) -> str:
     """1 line, 2 lines."""
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def with_article(noun: str) -> str:
+    """a tensor, an int64 tensor, a uint8 tensor, an SGD, a NoneType."""
+    word = noun.lstrip("\"'`_")
+    # Two capitals are read letter by letter.
+    spelled = re.match(r"[A-Z]{2,}(?![a-z])", word)
+    vowel = r"[AEFHILMNORSX]" if spelled else r"(?i:[aeio]|u(?!int|ni|se)|nd)"
+    return f"{'an' if re.match(vowel, word) else 'a'} {noun}"
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:

@@ -13,7 +13,7 @@ from grader.judge.assignment import Forgery, GradingOptions
 from grader.judge.pool import Judges
 from grader.judge.preloading import modules_of
 from grader.judge.scoring import kept
-from grader.results import Outcome, TestResult
+from grader.results import TestResult
 
 # The part of an exercise's points that a forgery may earn.
 MOST = 0.1
@@ -63,7 +63,7 @@ def forge(
             options = GradingOptions(forgery=forgery)
             result = judges.judge(course, exercise, sources[exercise.id], options).result
             done()
-            passed = tuple(test for test in result.tests if test.outcome is Outcome.PASSED)
+            passed = tuple(test for test in result.tests if test.score)
             return ForgeryReport(exercise.id, forgery, kept(result.tests), passed)
 
         yield from threads.map(judge, tasks)

@@ -13,7 +13,7 @@ from grader.course.caught import write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
 from grader.course.sentences import sentences_of
-from grader.course.suite import SuiteTest, declared_tests, tests_of
+from grader.course.suite import declared_tests, tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
@@ -21,7 +21,7 @@ from grader.judge.pool import Judges
 from grader.judge.preloading import modules_of
 from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
-from grader.results import ExerciseResult, Outcome, Status, Visibility
+from grader.results import Cause, ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 from grader.text import nearest
@@ -185,7 +185,7 @@ class _Prover:
             if 0 in results.get(wrong.name, {})
         ]
         complaints += self._unwritten(caught)
-        caught = _recognized(caught, self._tests)
+        caught = _recognized(caught)
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
@@ -325,7 +325,7 @@ class _Prover:
         complaints += [
             f"{name}: the stub passes {test.name}, which is worth points."
             for test in result.tests
-            if test.outcome is Outcome.PASSED
+            if test.score
         ]
         # Where nothing is left to write, the stub is a program to mend: it fails, and earns nothing.
         is_complete = b"NotImplementedError" not in stub
@@ -350,7 +350,7 @@ class _Prover:
                 f"{nearest(wrong.central, names)}"
             )
         elif (part := kept(tests)) > _CENTRAL:
-            passed = ", ".join(test.name for test in tests if test.outcome is Outcome.PASSED)
+            passed = ", ".join(test.name for test in tests if test.score)
             yield (
                 f"{wrong.name}: this central mistake keeps {part:.0%} of the share of {wrong.central}, and "
                 f"may keep {_CENTRAL:.0%}: give more points to the tests that catch it. Still passing: "
@@ -384,7 +384,12 @@ class _Prover:
         The `sentences` are those that a student reads whose answer is the value beside them.
         """
         failed = [test for result in results for test in result.tests if test.outcome in _CAUGHT]
-        hinted = {(test.visibility, test.name) for test in failed if test.hint}
+        # Where a sentence names the mistake, none is needed.
+        hinted = {
+            (test.visibility, test.name)
+            for test in failed
+            if test.hint or test.cause is Cause.MISTAKE
+        }
         suites = self._course.suites(self._exercise)
         complaints = [
             f"{self._exercise.id}: the hint of {test.visibility.value} {test.name} is never shown: where the "
@@ -441,7 +446,7 @@ def _judgeable(wrongs: WrongAnswers, left_out: set[str]) -> WrongAnswers:
 
 
 def _recognized(
-    caught: Sequence[tuple[WrongAnswer, ExerciseResult]], own_tests: Sequence[SuiteTest]
+    caught: Sequence[tuple[WrongAnswer, ExerciseResult]],
 ) -> list[tuple[WrongAnswer, ExerciseResult]]:
     """The wrong answers as their students would read of them, each recognized among all of them."""
     seen = {
@@ -461,7 +466,7 @@ def _recognized(
     named = []
     for wrong, result in caught:
         mistakes = recognize(result.tests, answers, observe, seconds=math.inf)
-        tests = tuple(with_sentences(result.tests, mistakes, own_tests))
+        tests = tuple(with_sentences(result.tests, mistakes))
         named.append((wrong, msgspec.structs.replace(result, tests=tests)))
     return named
 
@@ -490,7 +495,7 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
     # The sentence of the mistake may stand at any test that fails by it.
     about = named if wrong.told else result.tests
     messages = [test.message for test in about if test.outcome in _CAUGHT]
-    words = wrong.told or wrong.sentence
+    words = wrong.told or wrong.says
     if not any(words.lower() in message.lower() for message in messages):
         read = " / ".join(text.partition("\n")[0] for text in messages if text) or "nothing"
         complaints.append(f"{name}: no message has the words {words!r}; the student reads: {read}")

@@ -168,8 +168,7 @@ class Group(click.Group):
         try:
             return super().resolve_command(context, arguments)
         except click.UsageError as error:
-            if arguments[0] in _OTHER_WORDS:
-                command = _OTHER_WORDS[arguments[0]]
+            if (command := self._command_meant(arguments[0])) is not None:
                 advice = f"There is no command {arguments[0]!r}. Did you mean {command!r}?"
                 raise click.UsageError(advice, context) from error
             if (meant := _exercise_meant(arguments[0])) is None:
@@ -177,6 +176,18 @@ class Group(click.Group):
             which = "that exercise" if meant == arguments[0] else f"the exercise {meant}"
             advice = f"{error.message} To judge {which}: grade run {meant}"
             raise click.UsageError(advice, context) from error
+
+    def _command_meant(self, name: str) -> str | None:
+        """The command that was misspelled, cut short, or called as other tools call it."""
+        from difflib import get_close_matches
+
+        if (exercise := _exercise_meant(name)) is not None and exercise in name:
+            return None  # an exercise, or its file
+        words = {**{command: command for command in self._table}, **_OTHER_WORDS}
+        begun = [command for command in self._table if len(name) > 1 and command.startswith(name)]
+        close = get_close_matches(name, [*words, *([exercise] if exercise else [])], n=1)
+        # Where an exercise is nearer, none of the commands is meant.
+        return next((words[word] for word in [*begun, *close] if word in words), None)
 
 
 # What other tools call our commands.

@@ -152,8 +152,10 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
         )
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_source
+    from grader.course.stub import without_markers
 
-    show_source(open_console(sys.stdout), course.solution(chosen), source.decode())
+    text = without_markers(source.decode())
+    show_source(open_console(sys.stdout), course.solution(chosen), text)
 
 
 @click.command(cls=Command)

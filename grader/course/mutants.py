@@ -71,11 +71,6 @@ class WrongAnswer(msgspec.Struct, frozen=True):
     says: str = ""
 
     @property
-    def sentence(self) -> str:
-        """What a student reads who makes this mistake."""
-        return self.says or f"Known mistake: {self.mistake.rstrip('.')}."
-
-    @property
     def title(self) -> str:
         """What is wrong, for the author; empty for a whole file whose first line does not say it."""
         return self.says or self.mistake

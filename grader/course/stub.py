@@ -63,6 +63,25 @@ def make_stub(source: str, name: str) -> str:
     return _stub(source, parsed(source, name), name)
 
 
+def without_markers(source: str) -> str:
+    """A solution as one reads it: without the markers, and without what stands in the stub instead."""
+    if (tree := _marked_tree(source)) is None:
+        return source
+    marks = {
+        line
+        for line, _, text in _comments(source, tree)
+        if _MARKER.match(text) or _INSTEAD.match(text)
+    }
+    lines: list[str] = []
+    for number, line in enumerate(source.split("\n"), 1):
+        if number in marks:
+            continue
+        # A marker stood between two gaps, which are one now.
+        if line or lines[-2:] != ["", ""]:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 # A course is asked for its stubs again and again, and parsing all of its solutions each time would be felt.
 @functools.lru_cache(maxsize=1000)
 def derived_stub(source: str, name: str) -> str | None:

@@ -42,11 +42,14 @@ class SubmissionFailure(Exception):
 
 
 class CheckFailed(SubmissionFailure, AssertionError):
-    """A check of the suite did not hold; a text that names no mistake says what differs."""
+    """A check of the suite did not hold; a text that names no mistake says what differs.
 
-    def __init__(self, text: str, cause: Cause = Cause.MISTAKE) -> None:
+    Where it lies in another function than the test is about, `place` names that one.
+    """
+
+    def __init__(self, text: str, cause: Cause = Cause.MISTAKE, place: str = "") -> None:
         super().__init__(text)
-        self.cause = cause
+        self.cause, self.place = cause, place
 
 
 class Forbidden(SubmissionFailure):
@@ -139,6 +142,7 @@ _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace opera
 
 # As the worker says it, too.
 KEEP_NAMES = "keep the names of the stub"
+KEEP_PARAMETERS = "keep the parameters of the stub"
 
 
 def missing_name(reply: Raised, module: str) -> str:
@@ -150,6 +154,27 @@ def missing_name(reply: Raised, module: str) -> str:
     return name if name.isidentifier() else ""
 
 
+_SIGNATURE = re.compile(
+    r"(?P<name>[\w.]+)\(\) (got an unexpected keyword argument '(?P<keyword>\w+)'|"
+    r"got multiple values for argument |got some positional-only |missing \d|takes )"
+)
+
+
+def misfitting_call(reply: Raised) -> tuple[str, str]:
+    """The function whose parameters do not fit a call, by its qualified name, and a text that says so.
+
+    Both are empty for any other exception. Python raises this one before a line of the function runs.
+    """
+    match = _SIGNATURE.match(reply.text) if reply.type_name == "TypeError" else None
+    if match is None:
+        return "", ""
+    if match["keyword"]:
+        wrong = f"{match['name']} has no parameter {match['keyword']!r}, which the exercise passes by name"
+    else:
+        wrong = f"{match['name']} does not take what the exercise passes ({clean(reply.text, 200)})"
+    return match["name"], f"{wrong}; {KEEP_PARAMETERS}"
+
+
 def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
     """The exception for a reply; one raised in a probe is about what the code returned, and says so."""
     text, misuse = clean_lines(without_paths(reply.text), MAX_TEXT), ""
@@ -157,11 +182,11 @@ def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
         text = text.partition("\n")[0].rstrip(".")
         # autograd goes back through the student's code without running a line of it.
         failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(text)
-        misuse = (
-            "the backward pass through what your code returned failed"
-            if failed
-            else "your code returned something that could not be used"
-        )
+        misuse = "your code returned something that could not be used"
+        if failed:
+            misuse = "the backward pass through what your code returned failed"
+        elif "NoneType" in text:
+            misuse = "your code returned None (is a return missing?)"
     error = student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
     error.misuse = misuse
     if reply.probe is not None:
@@ -182,7 +207,7 @@ def cause_of_death(status: int, frame: Frame | None) -> str:
     except ValueError:
         name = f"signal {-status}"
     causes = {
-        "SIGSEGV": "a segmentation fault: endless recursion in C code, or memory used wrongly",
+        "SIGSEGV": "a segmentation fault: a recursion too deep in C code, or memory used wrongly",
         "SIGKILL": "it was killed, for using more processor time or memory than an exercise may",
         "SIGXCPU": "it used up the processor time that an exercise may use",
         "SIGXFSZ": "it wrote a file larger than is allowed",

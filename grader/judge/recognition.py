@@ -27,7 +27,6 @@ import msgspec
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, wrong_answers
-from grader.course.suite import SuiteTest
 from grader.judge.assignment import Observations
 from grader.results import Cause, ExerciseResult, Outcome, TestResult, Visibility
 
@@ -50,7 +49,7 @@ _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
 _LINE = re.compile(r" \(line \d+, in [^)]*\)")
 # A message that says only that something differs, or ended: the mistake behind it is not in it.
 _UNNAMED = frozenset(
-    (Cause.VALUES, Cause.SHAPE, Cause.TYPE, Cause.GRADIENT, Cause.RAISE, Cause.OTHER)
+    (Cause.VALUES, Cause.SHAPE, Cause.TYPE, Cause.NOTHING, Cause.GRADIENT, Cause.RAISE, Cause.OTHER)
 )
 
 
@@ -165,34 +164,31 @@ def _best(
 
 
 def with_sentences(
-    results: Sequence[TestResult], mistakes: Iterable[Recognition], tests: Iterable[SuiteTest]
+    results: Sequence[TestResult], mistakes: Iterable[Recognition]
 ) -> list[TestResult]:
-    """The results with the sentence of each known mistake above messages that name none.
-
-    With it the hint of the test fits, also where it does not fit what happened by itself.
-    """
+    """The results with the sentence of each known mistake above messages that name none."""
     by_key = {(test.visibility, test.name): test for test in results}
     sentences: dict[Key, str] = {}
     for mistake in mistakes:
-        sentence = _sentence(mistake.answer, [by_key[key] for key in mistake.tests])
-        sentences |= dict.fromkeys(mistake.tests, sentence)
-    hints = {(test.visibility, test.name): test.hint for test in tests}
+        if sentence := _sentence(mistake.answer, [by_key[key] for key in mistake.tests]):
+            sentences |= dict.fromkeys(mistake.tests, sentence)
     return [
-        with_sentence(test, sentences[key], hints[key])
-        if key in sentences and is_unnamed(test)
-        else test
+        with_sentence(test, sentences[key]) if key in sentences and is_unnamed(test) else test
         for key, test in by_key.items()
     ]
 
 
 def _sentence(answer: WrongAnswer, tests: Iterable[TestResult]) -> str:
-    """The sentence of a known mistake: its own, or that of a suite which names it in one of these tests."""
+    """The sentence of a known mistake: its own, or that of a suite which names it in one of these tests.
+
+    Empty where there is none: what the author calls a mistake is not for students.
+    """
     if not answer.says:
         for test in tests:
             words = test.message if test.visibility is Visibility.PUBLIC else test.named
             if test.cause is Cause.MISTAKE and words:
                 return words.partition("\n")[0]
-    return answer.sentence
+    return answer.says
 
 
 def is_unnamed(test: TestResult) -> bool:
@@ -200,15 +196,13 @@ def is_unnamed(test: TestResult) -> bool:
     return test.outcome in (Outcome.FAILED, Outcome.ERROR) and test.cause in _UNNAMED
 
 
-def with_sentence(test: TestResult, sentence: str, hint: str = "") -> TestResult:
-    """The test with the sentence of a known mistake above its message, and with the hint that fits it."""
+def with_sentence(test: TestResult, sentence: str) -> TestResult:
+    """The test with the sentence of a known mistake above its message."""
     named = test.named
     if test.visibility is Visibility.HIDDEN:
         named = f"{sentence}\n{named}".rstrip("\n")
     message = f"{sentence}\n{test.message}"
-    return msgspec.structs.replace(
-        test, message=message, named=named, hint=hint or test.hint, cause=Cause.MISTAKE
-    )
+    return msgspec.structs.replace(test, message=message, named=named, cause=Cause.MISTAKE)
 
 
 class ObservedMistake(msgspec.Struct, frozen=True):
@@ -239,7 +233,7 @@ def observed(answer: WrongAnswer, result: ExerciseResult) -> ObservedMistake:
     caught_by = tuple(name for name in answer.caught_by if name in run)
     if not caught_by:
         caught_by = tuple(key.partition("/")[2] for key in seen)
-    return ObservedMistake(answer.id, answer.sentence, caught_by, seen)
+    return ObservedMistake(answer.id, answer.says, caught_by, seen)
 
 
 class KnownMistakes:
@@ -260,13 +254,12 @@ class KnownMistakes:
         course: Course,
         exercise: Exercise,
         seed: int,
-        tests: Sequence[SuiteTest],
         results: list[TestResult],
         observe: Observe,
         *,
         seconds: float = 0.0,
     ) -> list[TestResult]:
-        """The results of these tests with the sentences of the known mistakes that the submission makes.
+        """The results with the sentences of the known mistakes that the submission makes.
 
         It was judged in so many `seconds`. What `observe` leaves out is taken for nothing, and not told to
         others.
@@ -281,7 +274,7 @@ class KnownMistakes:
                 seed,
             ):
                 return results
-            return with_sentences(results, recognize(results, *_kept(observed_mistakes)), tests)
+            return with_sentences(results, recognize(results, *_kept(observed_mistakes)))
 
         answers = self._answers_of(course, exercise)
         digests = {each.id: hashlib.sha256(each.source).hexdigest() for each in answers}
@@ -306,7 +299,7 @@ class KnownMistakes:
         mistakes = recognize(
             results, answers, seen, seconds=max(MOST_SECONDS, seconds), is_known=is_known
         )
-        return with_sentences(results, mistakes, tests)
+        return with_sentences(results, mistakes)
 
     def learn(self, observations: Iterable[Observations]) -> None:
         """Know what other judges saw, now or in an earlier grading."""

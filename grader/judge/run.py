@@ -43,6 +43,7 @@ from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
+from grader.submissions.source import used_names
 from grader.text import clean, clean_lines, nearest
 
 MAX_OUTPUT = 8_000
@@ -83,6 +84,7 @@ def judge_exercise(
         # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
+    session.stub = course.stub(exercise).source
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
@@ -108,6 +110,7 @@ def judge_exercise(
         passes = functools.partial(_passing, functions, run, anew)
         results = told_by_modes(session.modes, session.tree, exercise.file, results, passes)
         results = without_unfounded(own_tests, results)
+        results = _with_uses(session, own_tests, results)
     finally:
         session.close()
     seconds = time.monotonic() - begin
@@ -115,9 +118,9 @@ def judge_exercise(
         observe = functools.partial(
             _observed, course, exercise, options=options, sandboxes=sandboxes, suites=suites
         )
-        results = mistakes.named(
-            course, exercise, options.seed, tests, results, observe, seconds=seconds
-        )
+        results = mistakes.named(course, exercise, options.seed, results, observe, seconds=seconds)
+    # Last: what is recognized is what the tests saw.
+    results = without_unfounded(own_tests, results)
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
@@ -329,6 +332,27 @@ def _run(
 
 def _sentence(text: str) -> str:
     return text if text.endswith(("?", ".")) else f"{text}."
+
+
+def _with_uses(
+    session: Session, tests: Sequence[SuiteTest], results: Sequence[TestResult]
+) -> list[TestResult]:
+    """The results, in which a test that did not pass says what it is about and what that builds on."""
+    failed = {
+        test.subject
+        for test, result in zip(tests, results, strict=True)
+        if result.outcome is not Outcome.PASSED
+    }
+    uses = {
+        subject: tuple(name for name in used_names(session.tree, subject) if name in failed)
+        for subject in failed
+    }
+    return [
+        msgspec.structs.replace(result, subject=test.subject, uses=uses[test.subject])
+        if test.subject in uses and result.outcome is not Outcome.PASSED
+        else result
+        for test, result in zip(tests, results, strict=True)
+    ]
 
 
 PROVOKED = (

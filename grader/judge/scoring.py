@@ -59,28 +59,48 @@ def without_unfounded(
     """The results, in which words about a function count only where enough of its values are right.
 
     Any code in the sandbox can say that it raised, or left a mode as it was; and public examples can be
-    answered by a table. So such tests earn nothing where less than a third of the points of the
-    function's hidden tests of values were earned. Where it has none, its words stand alone.
+    answered by a table. So the points of such tests are moved to a test of values that is open, where less than
+    a third of the points of the function's hidden tests of values were earned. Where it has none, its words
+    stand alone.
     """
     values: dict[str, list[TestResult]] = {}
     for test, result in zip(tests, results, strict=True):
         if test.is_value:
             values.setdefault(test.subject, []).append(result)
+    unfounded: dict[str, list[TestResult]] = {}
+    for test, result in zip(tests, results, strict=True):
+        passed = result.outcome is Outcome.PASSED and not test.is_value
+        if passed and kept(values.get(test.subject, [result])) < _FOUNDED:
+            unfounded.setdefault(test.subject, []).append(result)
+    moved = {id(result) for some in unfounded.values() for result in some}
+    opened = {id(_open_one(values[subject])): some for subject, some in unfounded.items()}
     return [
-        _unfounded(test, result, values[test.subject])
-        if result.outcome is Outcome.PASSED
-        and not test.is_value
-        and kept(values.get(test.subject, [result])) < _FOUNDED
+        msgspec.structs.replace(result, score=0.0, max_score=0.0)
+        if id(result) in moved
+        else _with_points_of(result, opened[id(result)])
+        if id(result) in opened
         else result
-        for test, result in zip(tests, results, strict=True)
+        for result in results
     ]
 
 
-def _unfounded(test: SuiteTest, result: TestResult, values: Iterable[TestResult]) -> TestResult:
-    title = next(value.title for value in values if value.outcome is not Outcome.PASSED)
-    message = f'This holds. It counts as soon as more of the results are right: see "{title}".'
-    hintless = msgspec.structs.replace(test, hint="")
-    return score_test(hintless, Outcome.SKIPPED, message, seconds=result.duration_seconds)
+def _open_one(values: Sequence[TestResult]) -> TestResult:
+    """The first test that did not pass, and if there is one, that was judged."""
+    failed = [value for value in values if value.outcome is not Outcome.PASSED]
+    return next((value for value in failed if value.outcome is not Outcome.SKIPPED), failed[0])
+
+
+def _with_points_of(result: TestResult, unfounded: Sequence[TestResult]) -> TestResult:
+    """The open test, worth also what those that hold without counting are, which it says."""
+    which = "A test that holds" if len(unfounded) == 1 else f"{len(unfounded)} tests that hold"
+    count = "counts" if len(unfounded) == 1 else "count"
+    remark = f"{which} already {count} with this one, as soon as more of the results are right."
+    return msgspec.structs.replace(
+        result,
+        max_score=result.max_score + sum(test.max_score for test in unfounded),
+        message=f"{result.message}\n{remark}",
+        named=f"{result.named}\n{remark}".lstrip("\n"),
+    )
 
 
 def score_alike(
@@ -120,7 +140,7 @@ def score_exercise(
         name=exercise.id,
         title=exercise.title,
         chapter=exercise.chapter,
-        status=_status([test.outcome for test in tests]),
+        status=_status(tests),
         score=_earned(tests, worth),
         max_score=worth,
         duration_seconds=round(seconds, 4),
@@ -189,7 +209,7 @@ def rescored(
         for test in result.tests
         if test.name not in dropped
     ]
-    score, status = _earned(tests, result.max_score), _status([test.outcome for test in tests])
+    score, status = _earned(tests, result.max_score), _status(tests)
     return msgspec.structs.replace(result, score=score, status=status)
 
 
@@ -198,12 +218,12 @@ def _earned(tests: Sequence[TestResult], worth: float) -> float:
     return points(earned, total, worth)
 
 
-def _status(outcomes: list[Outcome]) -> Status:
+def _status(tests: Sequence[TestResult]) -> Status:
     """Passed or partial by what was earned; of nothing earned, the gravest reason counts."""
-    passed = outcomes.count(Outcome.PASSED)
-    if outcomes and passed == len(outcomes):
+    outcomes = [test.outcome for test in tests]
+    if outcomes and outcomes.count(Outcome.PASSED) == len(outcomes):
         return Status.PASSED
-    if passed:
+    if any(test.outcome is Outcome.PASSED and test.score for test in tests):
         return Status.PARTIAL
     for outcome, status in (
         (Outcome.TIMEOUT, Status.TIMEOUT),

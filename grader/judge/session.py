@@ -25,6 +25,7 @@ from grader.judge.outcomes import (
     StudentError,
     TimedOut,
     cause_of_death,
+    misfitting_call,
     missing_name,
     raised_error,
 )
@@ -61,7 +62,13 @@ from grader.sandbox.wire.messages import (
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
-from grader.submissions.source import beyond_guards, find_forbidden, functions_by_line, parse
+from grader.submissions.source import (
+    beyond_guards,
+    definitions,
+    find_forbidden,
+    functions_by_line,
+    parse,
+)
 from grader.text import clean
 
 if TYPE_CHECKING:
@@ -156,6 +163,8 @@ class Session:
         self.output = Output()
         # What the sandbox said that was raised in this test.
         self.raised: list[StudentError] = []
+        # The stub, for which functions are given: an error is placed in what the student wrote.
+        self.stub = b""
         # What `Student.once` found out, and how.
         self.kept: dict[str, tuple[Any, Exception | None]] = {}
         self._sandboxes = sandboxes
@@ -501,7 +510,13 @@ class Session:
         if reply.in_probe and (missing := missing_name(reply, self.exercise.id)):
             text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
             reply = msgspec.structs.replace(reply, text=text, in_probe=False)
-        error = raised_error(reply, self._frames(reply.frames[-MAX_FRAMES:]))
+        name, misfit = misfitting_call(reply)
+        # Its own code calls it as it likes: then there is a line of the file.
+        if (reply.in_probe or not reply.frames) and name in definitions(self.tree):
+            reply = msgspec.structs.replace(reply, text=misfit, in_probe=False)
+        frames = self._frames(reply.frames[-MAX_FRAMES:])
+        written = tuple(frame for frame in frames if frame.line not in self._given)
+        error = raised_error(reply, written or frames)
         line = error.frames[-1].line if error.frames else None
         error.unwritten = line is None or any(line in lines for lines in self._raises)
         return error
@@ -509,6 +524,19 @@ class Session:
     @functools.cached_property
     def _functions(self) -> dict[int, str]:
         return functions_by_line(self.tree)
+
+    @functools.cached_property
+    def _given(self) -> set[int]:
+        """The lines of functions that stand in the file as in the stub, without a part to be written."""
+        if not self.stub:
+            return set()
+        given, lines = definitions(parse(self.stub)), set[int]()
+        for name, node in definitions(self.tree).items():
+            if name in given and not isinstance(node, ast.ClassDef):
+                code = ast.dump(node)
+                if code == ast.dump(given[name]) and "NotImplementedError" not in code:
+                    lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        return lines
 
     @functools.cached_property
     def _raises(self) -> list[range]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+import sys
 import traceback
 import types
 from pathlib import Path
@@ -14,6 +15,7 @@ from grader.course.suite import SuiteTest
 from grader.errors import GraderError, JudgeError
 from grader.judge.outcomes import (
     KEEP_NAMES,
+    KEEP_PARAMETERS,
     CheckFailed,
     Forbidden,
     Frame,
@@ -27,7 +29,7 @@ from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
-from grader.text import clean
+from grader.text import clean, clean_lines, with_article
 
 MAX_MESSAGE = 2_000
 
@@ -108,10 +110,11 @@ class SuiteRun:
 
 def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
     """The end with the place to look at, if the test names one and the error did not."""
-    if end.outcome is Outcome.PASSED or end.line is not None or not test.place:
+    name = end.function or test.place
+    if end.outcome is Outcome.PASSED or end.line is not None or not name:
         return end
-    line = line_of(run.session.tree, test.place)
-    return msgspec.structs.replace(end, line=line, function=test.place if line else "")
+    line = line_of(run.session.tree, name)
+    return msgspec.structs.replace(end, line=line, function=name if line else "")
 
 
 def meaning_of(error: BaseException | None) -> TestEnd:
@@ -143,10 +146,13 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             text = clean(f"{named}: {error}.", 400)
             return TestEnd(Outcome.ERROR, text, cause=Cause.TYPE, named=f"{named}.")
         case CheckFailed() | AssertionError():
-            text = str(error)[:MAX_MESSAGE]
+            # A suite's own text may quote what the student's code said.
+            text = clean_lines(str(error), MAX_MESSAGE)
             # A bare assert says nothing that a student may read; the title says what is wrong.
             cause = Cause.MISTAKE if text else Cause.VALUES
-            return TestEnd(Outcome.FAILED, text, cause=getattr(error, "cause", cause))
+            cause = getattr(error, "cause", cause)
+            place = getattr(error, "place", "")
+            return TestEnd(Outcome.FAILED, text, function=place, cause=cause)
         case _:
             frames = traceback.extract_tb(error.__traceback__)
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
@@ -167,9 +173,14 @@ def _student_error(error: StudentError) -> TestEnd:
         text = f"Still to do: {first}" if first else "This part is still to be written."
         named = "This part is still to be written."
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function, named=named)
-    if not place and error.text.endswith(KEEP_NAMES):
-        # A name that a suite asked for: nothing of the student's code ran.
-        return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.")
+    if not place and error.text.endswith((KEEP_NAMES, KEEP_PARAMETERS)):
+        # What a suite asked for: nothing of the student's code ran.
+        named = (
+            ""
+            if error.text.endswith(KEEP_NAMES)
+            else "Your code has other parameters than the stub."
+        )
+        return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.", named=named)
     where = f" (line {line}, in {function})" if place else ""
     said = "Your code raised"
     if error.misuse:
@@ -193,9 +204,7 @@ def _known_type(error: StudentError) -> str:
     kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         name = next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
-    return (
-        "an exception" if name == "Exception" else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-    )
+    return "an exception" if name == "Exception" else with_article(name)
 
 
 # Where torch's own source found that there is no memory.
@@ -265,7 +274,10 @@ def _advice(error: StudentError) -> str:
     if isinstance(error, MemoryError):
         return " It asked for more memory than an exercise may use."
     if isinstance(error, RecursionError):
-        return " A function calls itself without an end."
+        return (
+            f" It recursed deeper than Python's limit, {sys.getrecursionlimit():,} calls unless the file "
+            "changes it: use a loop, or end the recursion earlier."
+        )
     if (sizes := _PRODUCT.search(error.text)) and sizes[2] == sizes[4] != sizes[3]:
         return " With the second one transposed (.T) they fit."
     told = f"{error.type_name}: {error.text}"
@@ -279,12 +291,12 @@ _OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor", "must_r
 def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> SuiteTest:
     """The test with its hint where that fits what happened: it is for the values that the test looks for.
 
-    What is not allowed and another type say by themselves what to do. A public test may look at values
-    before a law that does not hold.
+    What is not allowed and another type say by themselves what to do. A public test may look at values before
+    a law that does not hold.
     """
     named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
     is_public = test.visibility is Visibility.PUBLIC
     of_law = end.cause is Cause.LAW and is_public and not _OF_VALUES.isdisjoint(named)
-    if end.refused or end.cause is Cause.TYPE or of_law:
+    if end.refused or end.cause in (Cause.TYPE, Cause.NOTHING) or of_law:
         return msgspec.structs.replace(test, hint="")
     return test

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from grader.results import Cause, ExerciseResult, Outcome, Place, Status, TestResult, Visibility
-from grader.text import counted, number
+from grader.text import counted, listed, number
 
 # The first exercise that does not hold shows this many findings: one cause at a time.
 FIRST_FINDINGS = 3
 
-# How much the message of a test says of what is wrong, after an exception: who mends the first one often
-# mends what follows.
+# How much the message of a test says of what is wrong: who mends the first one often mends what follows. An
+# exception, a crash and a loop are 0, what is not allowed is 1.
 _RANKS = {
+    Cause.NOTHING: -1,
     Cause.MISTAKE: 2,
     Cause.LAW: 3,
     Cause.SHAPE: 4,
@@ -30,7 +31,9 @@ _RANKS = {
     Cause.NO_TIME: 7,
 }
 
-_MISMATCHES = (Cause.SHAPE, Cause.TYPE, Cause.VALUES, Cause.GRADIENT)
+_UNUSABLE = (Cause.SHAPE, Cause.TYPE, Cause.NOTHING)
+_WRONG = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
+_MISMATCHES = (*_UNUSABLE, Cause.VALUES, Cause.GRADIENT)
 
 # How an exercise or a test ended: the kind of its mark, and the word beside it.
 STATUS = {
@@ -115,11 +118,13 @@ class Summary(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """Tests that end alike at the same place; the first of them speaks for all.
 
-    The `others` fail there, too, with other numbers, and are shown with it.
+    The `others` fail there, too, with other numbers, and are shown with it. The `followers` are tests of
+    functions that use this one, and have nothing to work with.
     """
 
     tests: tuple[TestResult, ...]
     others: tuple[TestResult, ...] = ()
+    followers: tuple[TestResult, ...] = ()
 
     @property
     def first(self) -> TestResult:
@@ -128,12 +133,25 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def more(self) -> int:
-        """The number of tests that it speaks for, besides the first."""
+        """The number of tests that fail as the first one does, or there, too."""
         return len(self.tests) + len(self.others) - 1
 
+    @property
+    def every_test(self) -> tuple[TestResult, ...]:
+        """All tests that it speaks for."""
+        return (*self.tests, *self.others, *self.followers)
+
     def joined(self, other: Finding) -> Finding:
-        """Itself, and the tests of another one."""
-        return Finding(self.tests, (*self.others, *other.tests, *other.others))
+        """Itself, and the tests of another one that fails there, too."""
+        return Finding(
+            self.tests,
+            (*self.others, *other.tests, *other.others),
+            self.followers + other.followers,
+        )
+
+    def followed(self, other: Finding) -> Finding:
+        """Itself, and the tests of another one in a function that uses this one."""
+        return Finding(self.tests, self.others, (*self.followers, *other.every_test))
 
 
 def findings(exercise: ExerciseResult) -> list[Finding]:
@@ -144,42 +162,72 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
             # Messages that a student may not read cannot be compared.
             words = test.message or test.name
             alike.setdefault((test.outcome, words, test.place), []).append(test)
+    wrong = {test.subject for test in exercise.tests if test.outcome in _WRONG} - {""}
+
+    def order(finding: Finding) -> tuple[bool, bool, int]:
+        """Parts to be written come last, and a function after those that it uses."""
+        test = finding.first
+        unwritten = test.outcome is Outcome.NOT_IMPLEMENTED
+        return unwritten, not wrong.isdisjoint(test.uses), _rank(test)
+
     causes: list[Finding] = []
     # A mistake that is named takes the mismatches of its function to it, wherever they stand.
-    for finding in sorted((Finding(tuple(tests)) for tests in alike.values()), key=_rank):
-        at = next((i for i, cause in enumerate(causes) if _tells(cause.first, finding.first)), None)
-        if at is None:
-            causes.append(finding)
+    for finding in sorted((Finding(tuple(tests)) for tests in alike.values()), key=order):
+        for at, cause in enumerate(causes):
+            if _tells(cause.first, finding.first):
+                causes[at] = cause.joined(finding)
+                break
+            if _starves(cause.first, finding.first):
+                causes[at] = cause.followed(finding)
+                break
         else:
-            causes[at] = causes[at].joined(finding)
+            causes.append(finding)
     return causes
 
 
-def _rank(finding: Finding) -> int:
-    """How much a finding says of what is wrong, 0 for most; of two alike the earlier test's stands first."""
-    test = finding.first
-    if test.outcome is Outcome.NOT_IMPLEMENTED:
-        return 8
+def _rank(test: TestResult) -> int:
+    """How much a test says of what is wrong, 0 for most; of two alike the earlier one stands first."""
     if _has_ended(test) and test.cause is Cause.OTHER:
         return 0
     return 1 if test.refused else _RANKS[test.cause]
+
+
+def _starves(told: TestResult, test: TestResult) -> bool:
+    """Whether a test has nothing to work with, since it uses a function that gives nothing usable."""
+    if told.subject not in test.uses or told.refused or test.refused:
+        return False
+    if test.cause is Cause.RAISE:
+        return True  # it refuses what the other function gave
+    unusable = _has_ended(told) or told.cause in _UNUSABLE
+    return unusable and (_has_ended(test) or test.cause in _UNUSABLE)
 
 
 def _tells(told: TestResult, test: TestResult) -> bool:
     """Whether the message of one test says all that there is to say of another."""
     if not (told.message and test.message):
         return False
-    sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]
-    if told.cause is test.cause is Cause.MISTAKE and sentences[0] == sentences[1]:
+    (sentence, _, advice), (other, _, also) = (
+        each.message.partition("\n") for each in (told, test)
+    )
+    if told.cause is test.cause in (Cause.MISTAKE, Cause.LAW) and sentence == other:
         return True  # a known mistake is one, wherever it shows
+    twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)
+    if told.cause is test.cause is Cause.GRADIENT and twins and "" != told.subject == test.subject:
+        return True  # forward and backward of a class, in which a wrong gradient is one
+    if told.refused and test.refused and told.place is not None and test.place is not None:
+        # One way has several names: a function, and the operators that it runs.
+        return told.place.function == test.place.function
     if told.place is None or (told.outcome, told.place) != (test.outcome, test.place):
         return False
     if _has_ended(test):
         # One line and one type of exception; the sizes in the message are those of the test.
         return told.message.partition(":")[0] == test.message.partition(":")[0]
+    if told.cause is test.cause is Cause.MISTAKE:
+        return twins
+    if told.cause is test.cause is Cause.LAW:
+        return advice == also != ""  # the same is to be done about both
     if test.cause not in _MISMATCHES or test.refused:
-        return told.cause is test.cause and sentences[0] == sentences[1]
-    twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)
+        return told.cause is test.cause and sentence == other
     return told.cause is Cause.MISTAKE or (twins and told.cause is test.cause)
 
 
@@ -209,7 +257,7 @@ def summarized(
             break
     return Summary(
         (*sections, *_remarks(exercise)),
-        sum(finding.more + 1 for finding in causes[shown:]),
+        sum(len(finding.every_test) for finding in causes[shown:]),
         _waiting(exercise, "this one" if len(causes) == 1 else "these"),
     )
 
@@ -285,8 +333,10 @@ def explained(test: TestResult) -> tuple[Block, ...]:
     blocks: list[Block] = [Message(test.message)] if test.message else []
     if test.outcome is not Outcome.SKIPPED:
         blocks += _where(test.place)
-    # A hint is for the mistake that the test looks for, not for a crash or a lack of time.
-    if test.hint and test.outcome in (Outcome.FAILED, Outcome.NOT_IMPLEMENTED):
+    # A hint is for what the test looks for, not for a crash or a lack of time; beside a mistake that has a
+    # sentence it would be about something else.
+    is_for_it = test.outcome is Outcome.FAILED and test.cause is not Cause.MISTAKE
+    if test.hint and (is_for_it or test.outcome is Outcome.NOT_IMPLEMENTED):
         blocks.append(Hint(test.hint))
     return tuple(blocks)
 
@@ -321,6 +371,12 @@ def _finding(finding: Finding) -> Section:
         notes = (Note(f"{counted(finding.more, 'more test')} {fail} there, too."),)
     elif finding.more:
         notes = (Note(f"The same in {counted(finding.more, 'more test')}."),)
+    if followers := finding.followers:
+        fail = "fails" if len(followers) == 1 else "fail"
+        functions = list(dict.fromkeys(follower.subject for follower in followers))
+        use = "uses" if len(functions) == 1 else "use"
+        text = f"{counted(len(followers), 'test')} of {listed(functions)}, which {use} it, {fail}, too."
+        notes = (*notes, Note(text))
     return Section((*explained(test), *notes), test, test.title)
 
 

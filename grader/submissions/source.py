@@ -237,6 +237,15 @@ def functions_by_line(tree: ast.Module) -> dict[int, str]:
     return names
 
 
+def _definitions_by_line(tree: ast.Module) -> dict[int, str]:
+    """The innermost function or class around each line inside one, by its qualified name."""
+    names: dict[int, str] = {}
+    # A class comes before what is in it.
+    for name, node in definitions(tree).items():
+        names |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
+    return names
+
+
 # Under this name aliases keep the modules of which all is imported.
 _STARS = "*"
 
@@ -250,6 +259,7 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
     """
     parts = _parts(tree)
     outer = _aliases(tree.body, {})
+    around = _definitions_by_line(tree)
     findings = []
     for rule in rules:
         for qualified_name in rule.inside:
@@ -257,7 +267,8 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
                 aliases = _aliases(_statements(body), outer)
                 for name, line in _names(body, aliases):
                     if found_name := next((n for n in rule.names if _stands_for(name, n)), ""):
-                        findings.append(ForbiddenName(found_name, line, qualified_name, rule))
+                        function = around.get(line, qualified_name)
+                        findings.append(ForbiddenName(found_name, line, function, rule))
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
 
 
@@ -283,17 +294,28 @@ def _stands_for(name: str, forbidden: str) -> bool:
     return "." in package and name.startswith(f"{package}.") and name.endswith(f".{last}")
 
 
+def used_names(tree: ast.Module, name: str) -> tuple[str, ...]:
+    """What stands at the top of the file and a function or class of it uses, directly or by way of others."""
+    used = {name for name, _ in _reached(name, _parts(tree))} - {name}
+    return tuple(sorted(used))
+
+
 def _bodies(qualified_name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[ast.AST]:
     """A function with the rest of its class, and what of the file it names."""
     # Of its class all: libraries call methods that nothing in the file names.
-    waiting, seen = [qualified_name.partition(".")[0]], set()
+    return (body for _, body in _reached(qualified_name.partition(".")[0], parts))
+
+
+def _reached(name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[tuple[str, ast.AST]]:
+    """The bodies under a name and under all names in them, each with its name."""
+    waiting, seen = [name], set()
     while waiting:
         name = waiting.pop()
         if name in seen:
             continue
         seen.add(name)
         for body in parts.get(name, ()):
-            yield body
+            yield name, body
             waiting += [node.id for node in ast.walk(body) if isinstance(node, ast.Name)]
 
 

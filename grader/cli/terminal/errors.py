@@ -104,5 +104,9 @@ class ErrorLines:
             click.echo(clean(line, _LONGEST_LINE))
         click.echo(f"grade: judged {name}")
 
+    def scrolled(self, view: View, pages: int) -> int:  # noqa: ARG002  # as every face
+        """The top: there is no window."""
+        return 0
+
     def status(self, text: str) -> None:
         """Print nothing: a program waits for the results."""

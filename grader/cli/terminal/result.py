@@ -143,7 +143,7 @@ class Panel:
             if details := list(self._details(exercise, 1, brief=True)):
                 lines = [*self._row(exercise), *details]
                 if others := len(self._exercises) - 1:
-                    more = f"  ({counted(others, 'more exercise')} in a taller window)"
+                    more = f"  ({counted(others, 'more exercise')} below)"
                     lines.append(Text(more, "dim"))
                 break
             lines += self._row(exercise)

@@ -281,7 +281,7 @@ class WatchLoop:
             self._back()
         else:
             self._workspace.read_again()
-            self._view = msgspec.structs.replace(self._view, shows=Shows.LIST, notes="")
+            self._view = msgspec.structs.replace(self._view, shows=Shows.LIST, notes="", top=0)
             self.draw()
 
     def _back(self) -> None:
@@ -300,6 +300,19 @@ class WatchLoop:
             self._say("every other exercise is done")
         else:
             self._turn_to(following)
+
+    def _down(self) -> None:
+        self._scroll(1)
+
+    def _up(self) -> None:
+        self._scroll(-1)
+
+    def _scroll(self, pages: int) -> None:
+        """Show what a small window has no room for."""
+        top = self._face.scrolled(self._view, pages)
+        if top != self._view.top:
+            self._view = msgspec.structs.replace(self._view, top=top)
+            self.draw()
 
     def _printed(self) -> None:
         """All that the code printed, test by test."""
@@ -391,7 +404,15 @@ class WatchLoop:
         status: str = "",
     ) -> None:
         shown = self._view.results if results is None else results
-        self._view = msgspec.structs.replace(self._view, results=shown, notes=notes, status=status)
+        # What is new begins at its top.
+        same = shown == self._view.results and notes == self._view.notes
+        self._view = msgspec.structs.replace(
+            self._view,
+            results=shown,
+            notes=notes,
+            status=status,
+            top=self._view.top if same else 0,
+        )
         self.draw()
 
     def _status(self) -> str:
@@ -420,6 +441,8 @@ KEYS = {
     "a": KeyBinding("all", "judge every exercise", WatchLoop._all),
     "r": KeyBinding("rerun", "judge this one again", WatchLoop._rerun),
     "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
+    "j": KeyBinding("down", "scroll down where the window is small", WatchLoop._down),
+    "k": KeyBinding("up", "scroll up again", WatchLoop._up),
     "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
     "s": KeyBinding(
         "submit",

@@ -26,7 +26,7 @@ from grader.results import ExerciseResult
 from grader.student.advice import Guide
 from grader.student.blocks import FIRST_FINDINGS
 from grader.student.workspace import Workspace
-from grader.text import clean
+from grader.text import clean, counted
 
 _LONGEST_LINE = 1000
 # Of a list the progress stays, and of a hint so many lines: for them the rest is cut.
@@ -45,7 +45,7 @@ class View(msgspec.Struct, frozen=True):
     """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status.
 
     While something is `judging`, the results are the last ones; they are `served` where a server judged, by
-    all tests.
+    all tests. Scrolled down, it is shown in full from its line `top` on.
     """
 
     exercise: Exercise
@@ -56,6 +56,7 @@ class View(msgspec.Struct, frozen=True):
     status: str = ""
     judging: bool = False
     served: bool = False
+    top: int = 0
 
 
 class Face(Protocol):
@@ -66,6 +67,9 @@ class Face(Protocol):
 
     def status(self, text: str) -> None:
         """Show that the status is this now; all else stays."""
+
+    def scrolled(self, view: View, pages: int) -> int:
+        """The line at the top of a view that is scrolled by so many pages, down or up."""
 
 
 class Screen:
@@ -97,7 +101,7 @@ class Screen:
             return
         self._is_dimmed = view.judging and bool(view.results) and view.shows is not Shows.LIST
         footer = [*self._offer(), self._status(view.status)]
-        body = self._fitting(view, self._console.height - len(footer) - 1)
+        body = self._fitting(view, self._rows())
         with self._console.capture() as captured:
             print_lines(self._console, [*body, Text(), *footer])
         # Home, and erase below: unlike "erase all and scroll", it leaves the scrollback alone.
@@ -113,6 +117,18 @@ class Screen:
             # The answer to a key. Without a terminal there are none.
             print_lines(self._console, [self._status(text)])
             self._console.file.flush()
+
+    def scrolled(self, view: View, pages: int) -> int:
+        """The line at the top of a view that is scrolled by so many pages; the same where all of it is seen."""
+        rows = self._rows()
+        lines = self._whole(view)
+        if not self._in_place or height_of(self._console, lines) <= rows:
+            return 0
+        # A line stays, to go on from, and one is for the count of what is above and below.
+        last = next(
+            top for top in range(len(lines)) if height_of(self._console, lines[top:]) < rows
+        )
+        return max(0, min(view.top + pages * max(rows - 2, 1), last))
 
     def _append(self, view: View) -> None:
         """Write a view where nothing can be taken back: a result only once it is final."""
@@ -132,8 +148,29 @@ class Screen:
 
     # --- the body -------------------------------------------------------------------------------
 
+    def _rows(self) -> int:
+        """The rows that there are for the body, above an empty one, the keys and the status."""
+        return self._console.height - len(list(self._offer())) - 2
+
+    def _whole(self, view: View) -> list[Text]:
+        """All lines of the body."""
+        return [*self._main(view, FIRST_FINDINGS), *self._added(view)]
+
+    def _from(self, lines: list[Text], top: int, rows: int) -> list[Text]:
+        """The lines from the one at the top on that so many rows hold, and how many there are elsewhere."""
+        shown = lines[top:]
+        while len(shown) > 1 and height_of(self._console, shown) >= rows:
+            shown.pop()
+        above, below = top, len(lines) - top - len(shown)
+        return [*shown, Text(f"  ({counted(above, 'line')} above, {below} below: k, j)", "dim")]
+
     def _fitting(self, view: View, rows: int) -> list[Text]:
-        """The body in at most so many rows: with fewer findings, then with what is wrong alone, then cut."""
+        """The body in at most so many rows: with fewer findings, then with what is wrong alone, then cut.
+
+        Scrolled down it is all of it, from another line on.
+        """
+        if view.top and height_of(self._console, whole := self._whole(view)) > rows:
+            return self._from(whole, min(view.top, len(whole) - 1), rows)
         added = list(self._added(view))
         for shown in range(FIRST_FINDINGS, 0, -1):
             main = list(self._main(view, shown))
@@ -182,7 +219,8 @@ class Screen:
             return shown
         while shown and height_of(self._console, shown) >= rows:
             shown.pop()
-        return [*shown, Text(f"  ({len(lines) - len(shown)} more lines in a taller window)", "dim")]
+        more = counted(len(lines) - len(shown), "more line")
+        return [*shown, Text(f"  ({more}: {'j' if self._keys else 'in a taller window'})", "dim")]
 
     # --- below it -------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from grader.judge.checks.wording import message, quoted, sentence
 from grader.judge.outcomes import CheckFailed, StudentError
 from grader.results import Cause
 from grader.sandbox.wire.values import Record
-from grader.text import clean
+from grader.text import clean, with_article
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes
     # A mistake that is known by name needs no guess beside it.
     lines = explain(mismatch, actual, expected, rule, what, search=known_mistake is None)
     if known_mistake is None:
-        raise CheckFailed(message(lines), cause_of(mismatch.kind, what))
+        raise CheckFailed(message(lines), cause_of(mismatch.kind, what, mismatch.actual))
     raise CheckFailed(message([known_mistake, *lines]))
 
 
@@ -141,7 +141,8 @@ def assert_tensor(
     """Check that it is a tensor of this shape and dtype (None: any), and return it."""
     if not is_tensor(value):
         raise CheckFailed(
-            message(explain_type(value, "a Tensor", what)), cause_of(DifferenceKind.TYPE, what)
+            message(explain_type(value, "a Tensor", what)),
+            cause_of(DifferenceKind.TYPE, what, value),
         )
     if shape is not None and tuple(value.shape) != tuple(shape):
         raise CheckFailed(
@@ -180,9 +181,8 @@ def must_raise(
             return
     else:
         did = "returned normally"
-    article = "an" if error.__name__[0] in "AEIOU" else "a"
     naming = "" if mentions is None else f" that names {mentions}"
-    wanted = f"{call} {did}, it should raise {article} {error.__name__}{naming}."
+    wanted = f"{call} {did}, it should raise {with_article(error.__name__)}{naming}."
     # What is expected of bad arguments explains no other mistake.
     raise CheckFailed(message([sentence(wanted)]), Cause.VALUES)
 
@@ -221,13 +221,15 @@ def entry(
     count: int | None = None,
     names: Sequence[str] = (),
     told: str = UNREADABLE,
+    place: str = "",
     **default: Any,
 ) -> Any:
     """An entry of what a probe or the student's code returned: `path` leads to it, key by key.
 
-    It has to be there, of this `kind` and with `count` entries, else CheckFailed tells `told`; with
-    `default=...` a missing one is that. Keys are those of a dict, the fields of a named tuple, or the
-    positions of a list, which may also go by `names`. Where a tuple is of this kind, a named tuple is one.
+    It has to be there, of this `kind` and with `count` entries, else CheckFailed tells `told`, at the function
+    `place` where the mistake is not in the one that the test is about; with `default=...` a missing one is
+    that. Keys are those of a dict, the fields of a named tuple, or the positions of a list, which may also go
+    by `names`. Where a tuple is of this kind, a named tuple is one.
 
         losses = entry(student.run("train"), "history", "losses", kind=list, count=3)
     """
@@ -242,7 +244,8 @@ def entry(
         value = tuple(value)
     of_count = count is None or (isinstance(value, (list, tuple, dict)) and len(value) == count)
     if missing or not isinstance(value, kind) or not of_count:
-        raise CheckFailed(told, Cause.TYPE if told == UNREADABLE else Cause.MISTAKE)
+        cause = Cause.TYPE if told == UNREADABLE else Cause.MISTAKE
+        raise CheckFailed(told, cause, place)
     return value
 
 

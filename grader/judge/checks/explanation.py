@@ -64,9 +64,11 @@ _CAUSES = {
 _ALIKE = Rule(rtol=0.0, atol=math.inf)
 
 
-def cause_of(kind: DifferenceKind, what: str) -> Cause:
+def cause_of(kind: DifferenceKind, what: str, value: Any = ...) -> Cause:
     """What a mismatch of this kind says about the cause; that of a gradient is seen after all else."""
-    return Cause.GRADIENT if _GRADIENT.search(what) else _CAUSES[kind]
+    if _GRADIENT.search(what):
+        return Cause.GRADIENT
+    return Cause.NOTHING if kind is DifferenceKind.TYPE and value is None else _CAUSES[kind]
 
 
 def explain(

@@ -444,6 +444,8 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["run", "exercises/text/word_cuont.py"], "Did you mean 'word_count'?"),
         (["run", "arrays/word_count"], "Did you mean 'word_count'?"),
         (["test"], "There is no command 'test'. Did you mean 'run'?"),
+        (["wat"], "There is no command 'wat'. Did you mean 'watch'?"),
+        (["solutoin"], "There is no command 'solutoin'. Did you mean 'solution'?"),
         (["run", "zzz"], "There are: word_count, greeting, running_mean."),
         (["word_count"], "To judge that exercise: grade run word_count"),
         (["word_cuont"], "To judge the exercise word_count: grade run word_count"),

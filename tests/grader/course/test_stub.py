@@ -10,7 +10,7 @@ import pytest
 from grader.authoring.release import release
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, load_course
-from grader.course.stub import Stub, has_markers, make_stub
+from grader.course.stub import Stub, has_markers, make_stub, without_markers
 from grader.errors import CourseError
 from grader.student.workspace import reset_exercise
 from grader.submissions import State, read_submission
@@ -116,6 +116,18 @@ def given(x: int) -> int:
 
 def test_every_kind_of_block() -> None:
     assert make_stub(SOLUTION, "counter.py") == STUB
+
+
+def test_a_solution_is_read_without_markers() -> None:
+    shown = without_markers(SOLUTION)
+    assert shown.count("begin solution") == 3, "in the docstring, and at the end of a line"
+    for mark in ("Begin Solution", "# end solution", "END SOLUTION", "# stub:"):
+        assert mark in SOLUTION
+        assert mark not in shown
+    assert "self.first = start\n\n        self.half = HALF\n\n    def step" in shown
+    assert not has_markers(shown)
+    compile(shown, "solution.py", "exec")
+    assert without_markers("x = 1\n\n\n\ny = 2\n") == "x = 1\n\n\n\ny = 2\n"
 
 
 def test_windows_line_ends_make_the_same_stub(tmp_path: Path) -> None:

@@ -97,7 +97,10 @@ def test_what_a_run_filled_in_is_in_no_name(suite: Path) -> None:
         ),
         (
             student_error("RecursionError", ("RecursionError",), "3.25", ()),
-            "Your code raised a RecursionError. A function calls itself without an end.",
+            (
+                "Your code raised a RecursionError. It recursed deeper than Python's limit, 1,000 calls "
+                "unless the file changes it: use a loop, or end the recursion earlier."
+            ),
         ),
         # A type of the student's own may be called as the input is.
         (student_error("X_3_25", ("ValueError",), "3.25", ()), "Your code raised a ValueError."),

@@ -14,20 +14,22 @@ import msgspec
 import pytest
 
 from grader.course.mutants import WrongAnswer
-from grader.course.suite import SuiteTest
-from grader.judge.recognition import Key, alike, observation, recognize, with_sentences
+from grader.judge.recognition import (
+    Key,
+    Recognition,
+    alike,
+    observation,
+    observed,
+    recognize,
+    with_sentences,
+)
 from grader.results import Cause, Outcome, TestResult, Visibility
 
-from ..builders import checked
+from ..builders import checked, exercise
 from ..cli.conftest import copy_course
 
 FORWARD: Key = (Visibility.HIDDEN, "test_forward")
 GRADIENT: Key = (Visibility.HIDDEN, "test_gradient")
-
-TESTS = [
-    SuiteTest(name, name, visibility, hint=f"the hint of {name}")
-    for visibility, name in (FORWARD, GRADIENT)
-]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def failed(key: Key, message: str) -> TestResult:
 
 
 def wrong(id_: str, *tests: str) -> WrongAnswer:
-    return WrongAnswer(id_, id_, id_.encode(), mistake=f"the mistake {id_}", caught_by=tests)
+    return WrongAnswer(id_, id_, id_.encode(), says=f"You make the mistake {id_}.", caught_by=tests)
 
 
 class Seen:
@@ -85,12 +87,25 @@ def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> N
     answers.append(wrong("whole", "test_forward", "test_gradient"))
     (found,) = recognize(results, answers, seen)
     assert (found.answer.id, set(found.tests)) == ("whole", {FORWARD, GRADIENT})
-    for test in with_sentences(results, [found], TESTS):
+    for test in with_sentences(results, [found]):
         sentence, message = test.message.split("\n")
-        assert sentence == "Known mistake: the mistake whole."
+        assert sentence == "You make the mistake whole."
         assert message.startswith("got ")
         assert (test.named, test.cause) == (sentence, Cause.MISTAKE)
-        assert test.hint == f"the hint of {test.name}"
+
+
+def test_the_note_of_an_author_is_told_to_no_student() -> None:
+    """Without `says` the sentence is that of a suite which names the mistake, or there is none."""
+    bare, unnamed = failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")
+    answer = WrongAnswer("a", "a", b"a", mistake="an odd d is fine", told="got", caught_by=("x",))
+    found = Recognition(answer, (FORWARD, GRADIENT))
+    assert with_sentences([bare, unnamed], [found]) == [bare, unnamed]
+    named = msgspec.structs.replace(
+        unnamed, cause=Cause.MISTAKE, named="The bias is missing.", message="The bias is missing."
+    )
+    first, _ = with_sentences([bare, named], [found])
+    assert first.message == "The bias is missing.\ngot 1"
+    assert "odd d" not in msgspec.json.encode(observed(answer, exercise(bare))).decode()
 
 
 def test_two_mistakes_are_told_each_at_its_tests() -> None:
@@ -150,7 +165,7 @@ def most_common(text: str, n: int) -> list[str]:
     counts = word_count(text.lower())
     return sorted(counts, key=lambda word: (-counts[word], word))[:n]
 '''
-SENTENCE = "Known mistake: keeps upper case, splits at blanks."
+SENTENCE = "Upper case is kept, and words are split at blanks alone."
 
 
 def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -217,7 +232,7 @@ def test_a_release_names_mistakes_by_what_public_tests_saw_and_holds_nothing_of_
     made = grade("release", release, "--mistakes", "--course", course, "--grader", "lab-bench")
     assert made.returncode == 0, made.stderr
     told = judged(release, mine)
-    assert told["test_most_common"].startswith("Known mistake: sorts by the alphabet.\n")
+    assert told["test_most_common"].startswith("You sort by the alphabet alone: ")
     observed = (release / "tests/observed/text/word_count.json").read_text(encoding="utf-8")
     (known,) = [each for each in json.loads(observed)["mistakes"] if each["id"] == "alphabetical"]
     assert known["seen"].keys() == {"public/test_most_common"}

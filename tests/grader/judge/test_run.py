@@ -12,7 +12,7 @@ from grader.course.manifest import Course
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source, judges
-from grader.results import Cause, Outcome, Status, TestResult, Visibility
+from grader.results import Cause, Outcome, Place, Status, TestResult, Visibility
 
 JudgeSource = Callable[..., Judgment]
 
@@ -65,7 +65,7 @@ SECOND = "\ndef second():\n    return 2\n"
             Outcome.ERROR,
             "raised NotImplementedError: Cannot copy out of meta tensor",
         ),
-        ("return first()", Outcome.ERROR, "calls itself without an end"),
+        ("return first()", Outcome.ERROR, "It recursed deeper than Python's limit, 1,000 calls"),
         ("return bytearray(2**40)", Outcome.ERROR, "more memory"),
         ("import torch; return torch.zeros(2**40)", Outcome.ERROR, "more memory"),
         ("while True: pass", Outcome.TIMEOUT, "within 2 s"),
@@ -165,6 +165,63 @@ def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
     assert second.outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ("a, c", "first has no parameter 'b', which the exercise passes by name;"),
+        ("a", "first has no parameter 'b', which the exercise passes by name;"),
+        ("a, b, c", "first does not take what the exercise passes (first() missing 1 required"),
+        ("b", "first does not take what the exercise passes (first() got multiple values"),
+    ],
+)
+@pytest.mark.parametrize("call", ['student.function("first")(1, b=2)', 'student.run("first")'])
+def test_other_parameters_are_told(
+    judged: JudgeSource, call: str, parameters: str, told: str
+) -> None:
+    probe = "def first(module):\n    return module.first(1, b=2)\n"
+    suite = SUITE.replace('student.function("first")()', call)
+    source = f"def first({parameters}):\n    return 1\n\ndef second():\n    return 2\n"
+    first, second = judged(source, suite, probe).result.tests
+    assert first.message.startswith(told)
+    assert first.message.endswith("; keep the parameters of the stub.")
+    assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.PASSED)
+    # A call of the student's own has a line of the file.
+    own = f"def help({parameters}):\n    return 1\n\ndef first(*a, **k):\n    return help(1, b=2)\n"
+    assert "(line 5, in first)" in judged(own, suite, probe).result.tests[0].message
+
+
+def test_a_check_may_place_a_mistake_in_another_function(judged: JudgeSource) -> None:
+    suite = SUITE.replace(
+        'student.function("first")()', 'entry({}, "a", told="No a.", place="second")'
+    )
+    suite = f"from grader.judge.checks import entry\n{suite}"
+    first, _ = judged(
+        "def first():\n    return 1\n\ndef second():\n    return 2\n", suite
+    ).result.tests
+    assert (first.message, first.place) == ("No a.", Place("one/task.py", 4, "second"))
+
+
+def test_an_error_is_placed_in_what_the_student_wrote_and_not_in_what_is_given(
+    judge: Judge, write_course: Callable[..., Course], tmp_path: Path
+) -> None:
+    given = "def launch(worker):\n    return worker[0]\n\n"
+    part = "def first():\n    {}\n"
+    course = write_course(tmp_path, SUITE)
+    stub = tmp_path / "exercises/one/task.py"
+    stub.write_text(given + part.format("raise NotImplementedError('first')"), encoding="utf-8")
+
+    def place(source: str) -> tuple[int, str]:
+        exercise, options = course.exercises[0], GradingOptions(suites=(Visibility.HIDDEN,))
+        test = judge_source(judge, course, exercise, source.encode(), options).result.tests[0]
+        assert test.place is not None
+        return test.place.line, test.place.function
+
+    call = part.format("return launch([])")
+    assert place(given + call + SECOND) == (5, "first")
+    # Who changed it wrote it.
+    assert place(given.replace("[0]", "[1]") + call + SECOND) == (2, "launch")
+
+
 CAUSES = """
 import torch
 
@@ -182,7 +239,7 @@ def test_value(student):
         ("return torch.full((2,), 5.0)", Cause.VALUES, True),
         ("return torch.ones(3)", Cause.SHAPE, True),
         ("return torch.ones(2).double()", Cause.TYPE, False),
-        ("return None", Cause.TYPE, False),
+        ("return None", Cause.NOTHING, False),
         ("raise ValueError('no')", Cause.RAISE, True),
         ("return torch.ones(2) + torch.ones(3)", Cause.OTHER, True),
     ],
@@ -202,7 +259,7 @@ def test_a_wrong_gradient_is_one_by_its_name(judged: JudgeSource, what: str) -> 
         (test,) = judged(source, suite).result.tests
         assert test.cause is Cause.GRADIENT
     (test,) = judged(source, suite.replace(what, "gradient_norm(x)")).result.tests
-    assert test.cause is Cause.TYPE
+    assert test.cause is Cause.NOTHING
 
 
 @pytest.mark.parametrize(
@@ -380,7 +437,7 @@ def test_first(student):
 def test_output_is_kept_bounded_and_clean(judged: JudgeSource) -> None:
     source = "import os\ndef first():\n    print('hello \\x1b[31m')\n    os.write(2, b'raw')\n    return 1"
     result = judged(source + SECOND, SUITE).result
-    assert result.output == "hello \\x1b[31m\nraw"
+    assert result.output == "hello \nraw", "colors are left out"
     flood = "def first():\n    for n in range(10**4): print('x' * 100)\n    return 1" + SECOND
     result = judged(flood, SUITE).result
     assert result.tests[0].outcome is Outcome.PASSED

@@ -202,6 +202,85 @@ def test_a_public_test_and_its_hidden_twin_are_told_once(cause: Cause) -> None:
     )
 
 
+def test_a_function_comes_after_those_that_it_uses_and_starves_by_what_they_give() -> None:
+    shard = failed("shard", Cause.VALUES, subject="shard")
+    crash = checked(
+        "crash",
+        Outcome.ERROR,
+        message="raised KeyError: 1",
+        place=Place("modules/glu.py", 9, "bench"),
+        subject="bench",
+        uses=("shard",),
+    )
+    other = failed("other", Cause.VALUES, subject="other")
+    unwritten = checked("unwritten", Outcome.NOT_IMPLEMENTED, message="To do.", subject="part")
+    told = findings(exercise(crash, unwritten, other, shard))
+    assert [f.first.name for f in told] == ["other", "shard", "crash", "unwritten"]
+    # What gives nothing usable explains a crash, and wrong values alone do not.
+    for cause in (Cause.NOTHING, Cause.TYPE, Cause.SHAPE):
+        useless = msgspec.structs.replace(shard, cause=cause)
+        (first, second) = findings(exercise(crash, other, useless))
+        assert (first.first.name, first.followers, second.first.name) == (
+            "shard",
+            (crash,),
+            "other",
+        )
+        summary = summarized(exercise(crash, useless), 1)
+        assert summary.sections[0].blocks[-1] == Note("1 test of bench, which uses it, fails, too.")
+        assert summary.more == 0
+    # One that is not written yet is no cause of another's fault.
+    waiting = msgspec.structs.replace(crash, uses=("part",))
+    assert findings(exercise(waiting, unwritten, other))[0].first is waiting
+
+
+def test_a_raise_of_a_function_is_told_with_the_one_that_it_uses() -> None:
+    shard = failed("shard", Cause.VALUES, subject="shard")
+    refused = checked("refused", Outcome.ERROR, cause=Cause.RAISE, subject="bench", uses=("shard",))
+    (finding,) = findings(exercise(refused, shard))
+    assert (finding.first, finding.followers) == (shard, (refused,))
+
+
+def test_two_laws_with_one_remedy_are_told_once() -> None:
+    place = Place("modules/glu.py", 7, "forward")
+    one, two = (
+        failed(name, Cause.LAW, place=place, message=f"{name} left a hook.\nRemove it.")
+        for name in ("f", "g")
+    )
+    other = failed("mode", Cause.LAW, place=place, message="f left a mode.\nSet it back.")
+    assert [f.more for f in findings(exercise(one, two, other))] == [1, 0]
+    elsewhere = msgspec.structs.replace(two, message=one.message, place=None)
+    assert len(findings(exercise(one, elsewhere))) == 1, "the same sentence, wherever it shows"
+
+
+def test_a_missing_return_comes_before_the_exception_that_it_causes() -> None:
+    raised = checked("raised", Outcome.ERROR, message="raised AttributeError: 'NoneType'")
+    nothing = failed("nothing", Cause.NOTHING)
+    assert [f.first.name for f in findings(exercise(raised, nothing))] == ["nothing", "raised"]
+
+
+def test_a_named_mistake_stands_without_the_hint_of_its_test() -> None:
+    for cause, hints in ((Cause.MISTAKE, 0), (Cause.VALUES, 1), (Cause.LAW, 1)):
+        blocks = explained(failed("a", cause))
+        assert sum(isinstance(block, Hint) for block in blocks) == hints
+
+
+def test_one_way_that_is_not_allowed_is_told_once_by_whatever_name() -> None:
+    places = [Place("modules/glu.py", line, "attention") for line in (7, 9)]
+    tests = [
+        failed(f"test_{place.line}", Cause.OTHER, refused=True, place=place) for place in places
+    ]
+    (finding,) = findings(exercise(*tests))
+    assert finding.more == 1
+
+
+def test_a_mistake_that_a_public_test_and_a_hidden_one_name_is_told_once() -> None:
+    place = Place("modules/glu.py", 7, "forward")
+    example = failed("example", Cause.MISTAKE, place=place)
+    twin = failed("twin", Cause.MISTAKE, place=place, visibility=Visibility.HIDDEN)
+    (finding,) = findings(exercise(example, twin))
+    assert (finding.first.name, finding.more) == ("example", 1)
+
+
 def test_a_named_mistake_takes_the_mismatches_of_its_function_to_it() -> None:
     place = Place("modules/glu.py", 7, "forward")
     bare, gradient = (failed(c.value, c, place=place) for c in (Cause.VALUES, Cause.GRADIENT))

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from grader.course.manifest import ForbiddenRule
-from grader.submissions.source import find_forbidden, parse
+from grader.submissions.source import find_forbidden, parse, used_names
 
 RULE = ForbiddenRule(
     inside=("Layer.forward", "act"),
@@ -31,6 +31,39 @@ class Layer:
 
 def found(source: str) -> list[str]:
     return [finding.name for finding in find_forbidden(parse(source.encode()), (RULE,))]
+
+
+NAMED_ELSEWHERE = """
+import torch.nn.functional as F
+
+def helper(x):
+    return F.glu(x)
+
+class Layer:
+    def other(self, x):
+        return helper(x)
+
+    def forward(self, x):
+        return self.other(x)
+
+def act(x):
+    return helper(x)
+"""
+
+
+def test_a_name_is_placed_where_it_stands_and_once() -> None:
+    (finding,) = find_forbidden(parse(NAMED_ELSEWHERE.encode()), (RULE,))
+    assert (finding.line, finding.function) == (5, "helper")
+    method = NAMED_ELSEWHERE.replace("return self.other(x)", "return F.glu(x)")
+    places = [each.function for each in find_forbidden(parse(method.encode()), (RULE,))]
+    assert places == ["helper", "Layer.forward"]
+
+
+def test_what_a_function_uses_is_found_through_others() -> None:
+    tree = parse(NAMED_ELSEWHERE.encode())
+    assert used_names(tree, "act") == used_names(tree, "Layer") == ("F", "helper", "x")[1:2]
+    assert used_names(tree, "helper") == ()
+    assert used_names(tree, "nowhere") == ()
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,6 @@ def groups(module: Any, model: nn.Module, weight_decay: float) -> list[Any]:
         params = group["params"]
         # By their positions, which a set does not have.
         items = [params[i] for i in range(len(params))]
-        shown = [names.get(id(item), f"(a {type(item).__name__})") for item in items]
+        shown = [names.get(id(item), f"(type: {type(item).__name__})") for item in items]
         result.append({**group, "params": shown})
     return result

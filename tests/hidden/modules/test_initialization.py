@@ -202,7 +202,7 @@ def test_init_others(student: Student) -> None:
         after = initialized(student, kind, *sizes)
         children = {name: entry(after, name) for name in ("inner.weight", "inner.bias")}
         right = {"inner.weight": torch.full((3, 2), MARK), "inner.bias": torch.full((3,), MARK)}
-        assert_equal(children, right, what=f"the dict of a child's parameters in a {kind}")
+        assert_equal(children, right, what=f"the dict of the parameters of a child of {kind}")
     linear, gru = student.made("layer", "Linear", 3, 2), student.made("layer", "GRU", 2, 2)
     chain = student.made("chain", linear, gru)
     for module in (student.made("layer", "Own"), gru, chain):

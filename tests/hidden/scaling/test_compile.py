@@ -64,7 +64,8 @@ def test_runs(student: Student) -> None:
     steps, factor, inputs = new_steps(), torch.randn(3), [torch.randn(3), torch.randn(3)]
     report = student.run("ran", steps, factor, inputs)
     kind = str(entry(report, "class"))[:40]
-    assert kind == "callable", f"The backend returns a {kind}: return a callable, as gm.forward."
+    told = f"The backend returns an object of type {kind}: return a callable, as gm.forward."
+    assert kind == "callable", told
     right = [[run_steps(steps, factor, x)] for x in inputs]
     assert_close(entry(report, "values"), right, what="what the callable gives for two inputs")
     counts = entry(report, "counts", 0)

@@ -418,7 +418,7 @@ def check_left(seen: laws.Observation, call: str) -> None:
 
 def check_class(report: Any, right: str, name: str) -> None:
     returned = str(entry(report, "class"))[:40]
-    assert returned == right, f"{name} returns a {returned}, not a {right}."
+    assert returned == right, f"{name} returns an object of type {returned}, not {right}."
 
 
 def check_script(report: Any, right: list[Tensor], what: str) -> None:

@@ -196,7 +196,7 @@ def test_nonfinite_norm(student: Student) -> None:
             student.made("parameters", spoiled(bad)),
             1.0,
             error_if_nonfinite=True,
-            call=f"clip_grad_norm_ of gradients with a {bad}, and with error_if_nonfinite=True,",
+            call=f"clip_grad_norm_ of gradients with {bad} among them, and with error_if_nonfinite=True,",
             raises=RuntimeError,
         )
     check_clipped(student, plain(), 2, error_if_nonfinite=True)

@@ -30,5 +30,5 @@ def _steps(batch: Any) -> Any:
     if isinstance(sequences, torch.Tensor) and len(sequences) == len(batch[1]):
         sequences = sequences[:, :1]  # more than one step is pad_collate's mistake
     if not isinstance(sequences, torch.Tensor):
-        return f"a batch that is a {type(batch).__name__}"
+        return f"a batch of type {type(batch).__name__}"
     return sequences.flatten().tolist()

@@ -35,7 +35,7 @@ def test_example_padding(student: Student) -> None:
     """[1, 2, 3] and [4] become the rows [1, 2, 3] and [4, 0, 0]."""
     result = student.function("pad_collate")([torch.tensor([1, 2, 3]), torch.tensor([4])])
     kind = getattr(result, "type_name", type(result).__name__)
-    told = f"pad_collate returned a {kind}, it should return a PaddedBatch."
+    told = f"pad_collate returned an object of type {kind}, it should return a PaddedBatch."
     assert list(getattr(result, "fields", {})) == list(FIELDS), told
     assert_close(
         field(result, "sequences"),
@@ -150,7 +150,11 @@ def test_example_refused(student: Student) -> None:
 @pytest.mark.hint("Give DataLoader your pad_collate as collate_fn, and keep its last batch.")
 def test_example_loader(student: Student) -> None:
     """Five items [0], [1], ... with batch_size=2 come as [0, 1], [2, 3], [4]."""
-    assert len(steps_of(student, {})) == 1, "batch_size is 32 by default."
+    whole = steps_of(student, {})
+    assert whole, (
+        "Of five items nothing comes in batches of 32: keep the last batch, which is shorter."
+    )
+    assert len(whole) == 1, "batch_size is 32 by default."
     assert_equal(
         steps_of(student, {"batch_size": 2}),
         [[0, 1], [2, 3], [4]],

@@ -7,6 +7,7 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws, must_ra
 from grader.judge.student import Student
 
 
+@pytest.mark.points(0.5)
 @pytest.mark.place("shard")
 @pytest.mark.hint("Start with how many rows each rank gets: 3, 2 and 2.")
 def test_shard_of_seven_rows(student: Student) -> None:
@@ -42,6 +43,14 @@ def test_shard_of_seven_rows(student: Student) -> None:
         what="the list of the three parts of eight rows",
         mistakes={"All rows that are left over go to rank 0.": [eight[:4], eight[4:6], eight[6:]]},
     )
+
+
+@pytest.mark.points(0.5)
+@pytest.mark.place("shard")
+@pytest.mark.hint("Check world_size, rank and the number of rows before you cut.")
+def test_shard_refuses_what_does_not_fit(student: Student) -> None:
+    """A world_size of 0, a rank of -1 or 3 among three, and seven rows for eight ranks are a ValueError"""
+    batch = torch.arange(7)
     table = {"world_size": [(batch, 0, 0)], "rank": [(batch, -1, 3), (batch, 3, 3)]}
     laws.check_errors(student, "shard", {**table, "batch": [(batch, 0, 8)]})
 
@@ -51,8 +60,9 @@ def test_shard_of_seven_rows(student: Student) -> None:
 def test_wrap_alone_and_on_a_rank(student: Student) -> None:
     """Without a process group the wrapper is DataParallel, under launch DistributedDataParallel"""
     kinds = ["DataParallel", "DistributedDataParallel"]
+    nothing = "wrap returned None: return the wrapper."
     told = "Under launch there is a process group: the wrapper is DistributedDataParallel."
-    mistakes = {told: kinds[:1] * 2}
+    mistakes = {told: kinds[:1] * 2, nothing: ["NoneType"] * 2}
     assert_equal(student.run("wrapped"), kinds, what="the list of wrappers", mistakes=mistakes)
 
 
@@ -170,19 +180,32 @@ def test_average_gradients_of_two_ranks(student: Student) -> None:
     )
 
 
+@pytest.mark.place("scaling_efficiency")
+@pytest.mark.hint("T_n / (n * T_1): 150 / (2 * 100) is 0.75.")
+def test_efficiency_of_two_ranks(student: Student) -> None:
+    """Where one rank makes 100 samples per second and two make 150, the efficiencies are 1 and 0.75"""
+    efficiency = student.function("scaling_efficiency")({2: 150.0, 1: 100.0})
+    assert_close(efficiency, {2: 0.75, 1: 1.0}, what="the efficiencies")
+
+
+@pytest.mark.place("scaling_efficiency")
+@pytest.mark.hint("Look for an entry of 1 first, then at every value: math.isfinite, and above 0.")
+def test_efficiency_refuses_what_cannot_be_compared(student: Student) -> None:
+    """Throughputs without one of a single rank, an infinite one and one of 0 are a ValueError"""
+    bad = [({2: 10.0},), ({1: 10.0, 2: float("inf")},), ({1: 10.0, 2: 0.0},)]
+    slow = ({1: 0.5, 2: 0.75},)
+    laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
+
+
 @pytest.mark.place("report")
 @pytest.mark.hint("Compare with the example in the docstring, line by line.")
 def test_report_of_the_docstring(student: Student) -> None:
     """The report is the one in its docstring"""
     throughputs = {2: 150.0, 1: 100.0}
-    efficiency = student.function("scaling_efficiency")(throughputs)
-    assert_close(efficiency, {2: 0.75, 1: 1.0}, what="the efficiencies")
-    bad = [({2: 10.0},), ({1: 10.0, 2: float("inf")},), ({1: 10.0, 2: 0.0},)]
-    slow = ({1: 0.5, 2: 0.75},)
-    laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
     overheads = {"batch_splitting": 0.001, "gradient_reduction": 0.003}
     text = student.function("report")(throughputs, overheads)
-    assert isinstance(text, str), f"report returned a {type(text).__name__}, not a str."
+    kind = type(text).__name__
+    assert isinstance(text, str), f"report returned an object of type {kind}, not a str."
     expected = (
         "| world size | samples/s | speed-up | efficiency (%) |\n"
         "| --- | --- | --- | --- |\n"

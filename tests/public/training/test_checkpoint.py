@@ -72,8 +72,8 @@ def losses(student: Student) -> Any:
 
 def check_draws(twice: object) -> None:
     """Both times the same numbers; a normal number that is lost has a name."""
-    first, second = entry(twice, kind=list, count=2)
-    assert second is not None, f"The state {PLAIN}"
+    first = entry(twice, 0)
+    second = entry(twice, 1, kind=dict, told=f"The state {PLAIN}", place="random_state")
     for library in GENERATORS:
         old, new = (entry(draws, library, kind=list, count=2) for draws in (first, second))
         told = f"{library} loses the normal number that it keeps in hand: save all of its state."

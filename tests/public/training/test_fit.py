@@ -54,7 +54,9 @@ def test_example_evaluation(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("fit")
-@pytest.mark.hint("Keep a copy of the state dict of the best epoch, and load it in the end.")
+@pytest.mark.hint(
+    "Count the epochs in a row that do not improve; copy the best epoch's state dict, and load it in the end."
+)
 def test_example_fit(student: Student) -> None:
     """With losses 5, 3, 4, 4, 1 and patience=2 training stops after four epochs and goes back to two."""
     losses = [9.0, 5.0, 3.0, 4.0, 4.0, 1.0]

@@ -26,6 +26,7 @@ from grader.judge.checks.laws.observation import (
 from grader.judge.checks.wording import element, failed, sentence
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
+from grader.text import with_article
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +49,14 @@ _ADVICE = {
     "options": "Set the options of every parameter group back.",
     "state": "Restore the optimizer's state dict from a deep copy.",
 }
+# Of a call whose task is to change such things, and to put them back.
+_ADVICE_ON_RESTORING = {
+    **_ADVICE,
+    "values": "Copy the values before (clone), and copy them back in place at the end, under torch.no_grad().",
+    "buffers": "Buffers are state, those that are not persistent, too: copy them before, and copy them back "
+    "at the end.",
+    "mode": "Note the mode of each submodule before, and set it back at the end.",
+}
 
 
 # --- what a call leaves -----------------------------------------------------------------------------
@@ -63,6 +72,7 @@ def check_changes_nothing(
     grad_output: Tensor | None = None,
     raises: type[Exception] | None = None,
     told: str = "",
+    advice: Mapping[str, str] = _ADVICE,
     **keywords: Any,
 ) -> Any:
     """A call changes nothing of what it was given, and of PyTorch's state; returns its value.
@@ -95,11 +105,13 @@ def check_changes_nothing(
         and (change.matches(only) if only else change.part != "version")
     ]
     if changes:
-        raise failed(_changed(call, changes, raises), told)
+        raise failed(_changed(call, changes, raises, advice), told)
     return seen.value
 
 
-def _changed(call: str, changes: list[Change], raises: type[Exception] | None) -> list[str]:
+def _changed(
+    call: str, changes: list[Change], raises: type[Exception] | None, advice: Mapping[str, str]
+) -> list[str]:
     """What changed, and what to do about it: remarks, a sentence, and up to three pieces of advice."""
     words = list(dict.fromkeys(change.words for change in changes))
     more = f" and {len(words) - 6} things more" if len(words) > 6 else ""
@@ -110,9 +122,9 @@ def _changed(call: str, changes: list[Change], raises: type[Exception] | None) -
     parts = dict.fromkeys(change.part for change in changes)
     # Another Parameter has other values and another .grad.
     dropped = ("values", "grad") if "parameters" in parts else ()
-    advice = [_ADVICE[part] for part in parts if part in _ADVICE and part not in dropped]
+    remedies = [advice[part] for part in parts if part in advice and part not in dropped]
     remarks = list(dict.fromkeys(change.remark for change in changes if change.remark))
-    return [*remarks, sentence, *advice[:3]]
+    return [*remarks, sentence, *remedies[:3]]
 
 
 def check_restores(
@@ -130,7 +142,9 @@ def check_restores(
         sgd = student.made("momentum", model)
         check_restores(student, "lr_range_test", model, sgd, loss, batches)
     """
-    return check_changes_nothing(student, target, *arguments, allow=("grad",), **options)
+    return check_changes_nothing(
+        student, target, *arguments, allow=("grad",), advice=_ADVICE_ON_RESTORING, **options
+    )
 
 
 def check_shares_no_memory(
@@ -352,7 +366,7 @@ def _shown(value: Any) -> str:
     if not _is_shaped(value):
         return repr(value)[:60]
     dtype = str(value.dtype).removeprefix("torch.")
-    return f"a {dtype} tensor of shape {tuple(value.shape)}"
+    return f"{with_article(dtype)} tensor of shape {tuple(value.shape)}"
 
 
 def _is_shaped(value: Any) -> bool:

@@ -11,6 +11,7 @@ from grader.judge.checks.laws.observation import Target, name_of, same, shipped
 from grader.judge.checks.wording import element, message
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
+from grader.text import with_article
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +26,7 @@ def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any
     seen = shipped(student, "figure")(name_of(target), *arguments, **keywords)
     if entry(seen, "figure", default=False) is not True:
         kind = str(entry(seen, "type", default="something unreadable"))
-        returned = "None" if kind == "NoneType" else f"a {element(kind)}"
+        returned = "None" if kind == "NoneType" else with_article(element(kind))
         text = f"{name_of(target)} should return a matplotlib Figure, yours returned {returned}."
         raise CheckFailed(message([text]))
     return seen

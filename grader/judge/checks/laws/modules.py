@@ -12,6 +12,7 @@ from grader.judge.checks.wording import failed, message, sentence
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
+from grader.text import with_article
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,7 +104,7 @@ def check_starts_random(
         raise failed([f"{line} (Is it a constant, or is a seed set on the way?)"])
     seen = [observe(student, class_name, *arguments) for _ in range(2)]
     if same(seen[0].draws, seen[1].draws) or any(call.was_seeded() for call in seen):
-        line = f"Making a {class_name} sets the seed of the global random state"
+        line = f"Making {with_article(class_name)} sets the seed of the global random state"
         raise failed([f"{line}: leave the seed alone."])
 
 

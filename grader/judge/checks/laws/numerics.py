@@ -10,6 +10,7 @@ from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import element, failed, sentence, verb
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
+from grader.text import with_article
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -179,8 +180,10 @@ def check_declared(student: Student, name: str, own: str) -> None:
         if kind in ("missing", "NoneType"):
             raise failed([f"{own} defines no {method} of its own."])
         if kind != "staticmethod":
-            line = f"{own}.{method} is not a static method (it is a {element(kind)}): autograd calls it"
-            raise failed([f"{line} on the class, so write @staticmethod above it."])
+            line = f"{own}.{method} is not a static method (it is {with_article(element(kind))})"
+            raise failed(
+                [f"{line}: autograd calls it on the class, so write @staticmethod above it."]
+            )
 
 
 def check_saved(

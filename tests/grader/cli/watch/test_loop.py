@@ -50,6 +50,9 @@ class Face:
             self.statuses.append(text)
             self._changed.notify_all()
 
+    def scrolled(self, view: View, pages: int) -> int:
+        return max(0, view.top + pages)
+
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait until something is so."""
         with self._changed:
@@ -423,6 +426,16 @@ def test_every_key_is_in_the_help_and_in_the_docs() -> None:
     for letter, key in KEYS.items():
         assert f"\n  {letter}  {key.help}" in shown
     assert re.findall(r"^\| `(.)` \|", docs, re.MULTILINE) == list(KEYS)
+
+
+def test_j_and_k_scroll_and_what_is_new_begins_at_its_top(running: Running) -> None:
+    running.begin()
+    running.face.wait(lambda: bool(running.face.judged) or not running.face.views[-1].judging)
+    running.press("jjk")
+    running.face.wait(lambda: [view.top for view in running.face.views][-3:] == [1, 2, 1])
+    running.press("l")
+    running.face.wait(lambda: running.face.views[-1].shows is Shows.LIST)
+    assert running.face.views[-1].top == 0
 
 
 def test_keys_without_a_meaning_do_nothing(running: Running) -> None:

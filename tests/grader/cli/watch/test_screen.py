@@ -142,8 +142,36 @@ def test_of_many_exercises_a_small_window_shows_the_cause(
     shown.draw(View(workspace.course.exercises[0], Shows.ALL, results, status="judged"))
     picture = stream.getvalue().partition(CLEAR)[2]
     assert rows(picture, 60) <= 18
-    for whole in ("greeting", "Detail 3.", "(30 more exercises in a taller window)", "Next: fix"):
+    for whole in ("greeting", "Detail 3.", "(30 more exercises below)", "Next: fix"):
         assert whole in picture
+
+
+def test_a_small_window_scrolls_through_all_of_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "16")
+    stream = Terminal()
+    shown, view = screen(workspace, stream), a_view(workspace, 3)
+    view = msgspec.structs.replace(view, hint=1)
+    tops, seen = [0], ""
+    while True:
+        stream.truncate(0)
+        shown.draw(msgspec.structs.replace(view, top=tops[-1]))
+        picture = stream.getvalue().rpartition(CLEAR)[2]
+        assert rows(picture, 60) <= 16
+        seen += picture
+        if (top := shown.scrolled(msgspec.structs.replace(view, top=tops[-1]), 1)) == tops[-1]:
+            break
+        tops.append(top)
+    assert len(tops) > 2
+    for whole in ("Detail 3.0", "Detail 3.2", "greeting.py:3", "Next: fix", "hint 1 of 3"):
+        assert whole in seen
+    assert "above, 0 below: k, j)" in picture
+    at_the_end = msgspec.structs.replace(view, top=tops[-1])
+    assert shown.scrolled(at_the_end, -99) == 0 == shown.scrolled(view, -1)
+    monkeypatch.setenv("LINES", "99")
+    assert screen(workspace, Terminal()).scrolled(view, 1) == 0, "all of it is seen"
 
 
 def test_the_status_alone_is_written_over_the_last_line(workspace: Workspace) -> None:

@@ -74,7 +74,7 @@ def _described(rank, error):
     what = "".join(traceback.format_exception_only(error)).strip()
     here = _described.__code__.co_filename
     place = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == here]
-    line = f"rank {rank} raised {what} (line {place[-1].lineno}, in {place[-1].name})"
+    line = f"rank {rank} (line {place[-1].lineno}, in {place[-1].name}) raised {what}"
     return line + "\n\n" + "".join(traceback.format_exception(error))
 
 

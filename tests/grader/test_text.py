@@ -1,0 +1,33 @@
+"""Text that is shown: articles, and lines of strangers without what drives a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.text import clean_lines, with_article
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "a tensor",
+        "an int64 tensor",
+        "a uint8 tensor",
+        "a UserWarning",
+        "an UnpicklingError",
+        "an SGD",
+        "an MLP",
+        "a GRU",
+        "a NoneType",
+        "an ndarray",
+        "an OrderedDict",
+        'an "object"',
+    ],
+)
+def test_an_article_is_that_of_the_sound(words: str) -> None:
+    assert with_article(words.partition(" ")[2]) == words
+
+
+def test_lines_are_without_colors_and_with_all_else_escaped() -> None:
+    told = "\x1b[1mdo those steps\x1b[0m only\x1b[2J\n\x1b[38;5;9mred"
+    assert clean_lines(told, 200) == "do those steps only\\x1b[2J\nred"
