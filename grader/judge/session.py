@@ -182,9 +182,9 @@ class Session:
         self.run_seed = 0
         self._seed: int | None = None
         self._test_seed = 0
-        # Of the running call: the seconds that are excused, and whether it was asked for its stack.
+        # Of the running call: the seconds that are excused, and the stack that it showed when it was asked.
         self._excused = 0.0
-        self._asked = False
+        self._shown: bytes | None = None
         # The seconds that its sandbox waited for a processor, as far as they were looked at.
         self._delayed = 0.0
         self._subject = ""
@@ -376,14 +376,15 @@ class Session:
         seconds = self._budget.left
         if seconds <= 0:
             raise TimedOut(self._time_is_up())
-        begin, self._excused, self._asked = time.monotonic(), 0.0, False
+        begin, self._excused, self._shown = time.monotonic(), 0.0, None
         try:
             reply, tensors = sandbox.ask(request, packing, seconds, self._more_time)
         except TimeoutError:
             self._spend(begin)
             self._stop()
             self._budget.time_out()
-            stack = self.output.take_stack()
+            # What was printed since may have pushed it out.
+            stack = self.output.take_stack() or self._shown or b""
             frame = self._last_frame(stack)
             library = imported_library(stack, self.exercise.file)
             raise TimedOut(self._time_is_up(frame, library), frame) from None
@@ -422,8 +423,8 @@ class Session:
         begin = time.monotonic()
         sandbox.show_stack()
         self._excused += time.monotonic() - begin
-        self._asked = True
-        if not imported_library(self.output.last_stack, self.exercise.file):
+        self._shown = self.output.last_stack
+        if not imported_library(self._shown, self.exercise.file):
             return 0.0
         granted = self._budget.excuse(self._budget.limit)
         self._excused += granted
@@ -431,9 +432,9 @@ class Session:
 
     def _forget_stack(self) -> None:
         """Take the stack of a call that went on out of the output."""
-        if self._asked:
+        if self._shown is not None:
             self.output.take_stack()
-            self._asked = False
+            self._shown = None
 
     def _excuse_delay(self, sandbox: Sandbox, most: float) -> float:
         """Excuse what the running call waited for a processor, at `most` this long; returns the seconds."""
