@@ -36,7 +36,8 @@ def total(entry: Entry, out_of: float | None = None) -> float | None:
     """The points of everything, scaled to `out_of`; None where an exercise has no verdict."""
     if unjudged(entry.result):
         return None
-    return entry.result.score if out_of is None else scaled(entry.result, out_of)
+    result = entry.result
+    return result.score if out_of is None else scaled(result.score, result.max_score, out_of)
 
 
 def left_open(count: int) -> list[str]:

@@ -14,9 +14,9 @@ from typing import Annotated
 import msgspec
 
 from grader.errors import SubmissionError
-from grader.judge.scoring import judged_points, rescored, rounded
+from grader.judge.scoring import judged_points, rescored
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status
-from grader.text import nearest, number
+from grader.text import nearest, number, rounded
 
 
 class Kind(enum.Enum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -165,7 +166,8 @@ def keep_mark(
         Correction(
             student=student,
             exercise=answer.result.name,
-            add=round(sum(item.points for item in items), 2),
+            # As a person adds them: 0.1 + 0.2 is 0.3.
+            add=round(math.fsum(item.points for item in items), 6),
             reason=clean(reason, _LONGEST),
             comment=clean(" ".join(comment.split()), _LONGEST),
             author=author,

@@ -14,6 +14,7 @@ import datetime
 import enum
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
@@ -28,9 +29,9 @@ from grader.gradebook.times import (
     span_words,
     submitted,
 )
-from grader.judge.scoring import average_of, lessened, rounded
+from grader.judge.scoring import lessened
 from grader.results import StudentInfo
-from grader.text import counted, number
+from grader.text import counted, number, rounded
 from grader.toml import Text
 
 _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
@@ -203,8 +204,9 @@ class Deadline(NamedTuple):
 class Weighed(NamedTuple):
     """One file by the rules: how late it is, the per cent that it loses by that, and the points that are left.
 
-    `late` is None where the time or the due time is not known, `points` without a verdict. One that
-    `is_closed` came too late to count, and before one that `is_beyond` all attempts were used up.
+    These `points` are exact: what counts of them is rounded once, in `Counted`. `late` is None where the time
+    or the due time is not known, `points` without a verdict. One that `is_closed` came too late to count, and
+    before one that `is_beyond` all attempts were used up.
     """
 
     file: HandedIn
@@ -257,11 +259,12 @@ class Policy(msgspec.Struct, frozen=True):
         if rule is CountedAttempt.BEST:
             # Of equally good ones the newest.
             chosen = max(reversed(open_ones), key=lambda attempt: attempt.points or 0.0)
-        points = chosen.points or 0.0
+        points = rounded(chosen.points or 0.0)
         lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
         reasons = self._passed_over(weighed, chosen)
         if rule is CountedAttempt.AVERAGE and len(open_ones) > 1:
-            points = average_of([attempt.points or 0.0 for attempt in open_ones])
+            exact = [attempt.points or 0.0 for attempt in open_ones]
+            points = rounded(math.fsum(exact) / len(exact))
             reasons.append(_average_words(open_ones))
         else:
             reasons += _lateness_words(chosen, self.zone)

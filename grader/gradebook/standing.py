@@ -24,7 +24,7 @@ from grader.gradebook.corrections import (
 )
 from grader.gradebook.policy import Counted, HandedIn, Policy
 from grader.gradebook.work import Attempt, KeptRequest, Verdict, Work
-from grader.judge.scoring import rounded, sum_of, with_extra_credit
+from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import (
     CourseInfo,
     Entry,
@@ -37,6 +37,7 @@ from grader.results import (
     StudentRequest,
     SubmissionInfo,
 )
+from grader.text import rounded
 
 NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
 _REGRADE = "Not judged yet: `grade regrade` judges it."

@@ -17,6 +17,7 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.intake import refuse_other_course
+from grader.judge.scoring import hundredths
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number
 
@@ -33,8 +34,12 @@ class Score(msgspec.Struct, frozen=True):
 
     @property
     def percent(self) -> float:
-        """The per cent of the points, in hundredths."""
-        return round(100 * (self.points or 0.0) / self.worth, 2) if self.worth else 0.0
+        """The exact per cent of the points: it is rounded where it is shown, and nothing is computed with that.
+
+        Points are hundredths, so that the same per cent is the same to the last bit.
+        """
+        worth = hundredths(self.worth)
+        return 100 * hundredths(self.points or 0.0) / worth if worth else 0.0
 
     @property
     def words(self) -> str:
@@ -55,7 +60,7 @@ class GradedAssignment(msgspec.Struct, frozen=True):
 
 
 class TermPart(msgspec.Struct, frozen=True):
-    """One assignment in a student's total: the `percent` that count of it, with this `weight`, and why.
+    """One assignment in a student's total: the exact `percent` that count of it, its `weight`, and why.
 
     `share` are the per cent of the total that come from it; those of all parts add up to it.
     """

@@ -13,8 +13,9 @@ from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
-from grader.judge.scoring import judged_points, rounded, sum_of
+from grader.judge.scoring import judged_points, sum_of
 from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
+from grader.text import rounded
 
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 _NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")

@@ -128,6 +128,17 @@ def test_the_best_is_best_after_what_lateness_costs() -> None:
     assert counted('attempts = "best"', at(-2, 1, 6.0), at(-1, 2, 6.0)).attempt == 2
 
 
+def test_an_average_is_rounded_once() -> None:
+    # (0.045 + 0.04) / 2 is 0.0425; of 0.05 and 0.04 it would be 0.045, and then 0.05.
+    text = 'attempts = "average"\n[late]\nper_day = 10\n' + AT
+    assert counted(text, at(1, 1, 0.05), at(-1, 2, 0.04)).points == 0.04
+
+
+def test_what_lateness_leaves_is_rounded_half_up_and_adds_up() -> None:
+    late = counted("[late]\nper_day = 10\n" + AT, at(1, 1, 0.05))
+    assert (late.points, late.lost) == (0.05, 0.0)
+
+
 def test_the_average_is_of_what_counts_after_penalties() -> None:
     text = 'attempts = "average"\n[late]\nper_day = 50\ncloses = "3 days"\n' + AT
     average = counted(text, at(-1, 1, 5.01), at(1, 2, 10.0), at(100, 3, 10.0))

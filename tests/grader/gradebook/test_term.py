@@ -126,6 +126,16 @@ def test_shares_add_up_to_the_total(semester: Semester) -> None:
     assert sum(round(100 * part.share) for part in row["kim"].parts) == 2111
 
 
+def test_totals_are_of_the_exact_points(semester: Semester) -> None:
+    """(0 + 2 / 3) / 2 is 33.33 %; of 66.67 %, rounded before it is weighed, it would be 33.34."""
+    semester.rule(assignments=ASSIGNMENTS.replace("weight = 2", "weight = 1"))
+    semester.grade("week1", {"zoe": 0.0})
+    semester.grade("final", {"zoe": 5.0})
+    (row,) = semester.term("week1", "final").rows
+    assert row.total == 33.33
+    assert row.words.endswith("final 5 / 7.5 = 66.67 %, weight 1: 33.33. Total: 33.33 %")
+
+
 def test_the_lowest_are_dropped_and_the_final_never(semester: Semester) -> None:
     semester.rule("[term]\ndrop_lowest = 1\ncuts = {A = 90, B = 70, F = 0}\n")
     rows = graded(semester, zoe=(6.0, 2.0, 3.75), kim=(9.0, 2.5, 0.0), eva=(5.0, 1.25, 7.5))
