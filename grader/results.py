@@ -167,6 +167,18 @@ class ExerciseResult(msgspec.Struct, frozen=True):
         return f"Provisional until a person has looked at the file: {'; '.join(self.held)}."
 
     @property
+    def attempted(self) -> bool:
+        """Whether it is an attempt: a file with something of the student's own, also if it is not valid Python.
+
+        A stub, an empty file and one that is missing or cannot be read are no attempt, and neither is code of
+        which everything called raised NotImplementedError. Every count of attempts asks this.
+        """
+        if self.status is Status.ERROR and self.settled:
+            # What is not valid Python has the line where it is not; where there is nothing to read, no line is.
+            return any(test.place is not None for test in self.tests)
+        return self.status is not Status.NOT_ATTEMPTED
+
+    @property
     def untouched(self) -> bool:
         """Whether it is still the stub; what was judged and raised NotImplementedError everywhere is not."""
         return self.settled and self.status is Status.NOT_ATTEMPTED

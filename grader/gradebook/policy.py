@@ -167,7 +167,7 @@ class HandedIn(msgspec.Struct, frozen=True):
 
     `submitted_at` is ISO 8601 in UTC, empty where it is not known; `late` is what the platform said;
     `judged` is None where there is no verdict. Files of one `source` are the same one. One that is
-    `untouched` is still the stub.
+    `untouched` is no attempt: still the stub, or empty.
     """
 
     attempt: int
@@ -258,7 +258,7 @@ class Policy(msgspec.Struct, frozen=True):
         rule, chosen = self.rules.attempts, open_ones[-1]
         if rule is CountedAttempt.BEST:
             # Of equally good ones the newest.
-            chosen = max(reversed(open_ones), key=lambda attempt: attempt.points or 0.0)
+            chosen = max(reversed(open_ones), key=lambda each: rounded(each.points or 0.0))
         points = rounded(chosen.points or 0.0)
         lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
         reasons = self._passed_over(weighed, chosen)
@@ -288,9 +288,7 @@ class Policy(msgspec.Struct, frozen=True):
         """Each different file by the rules, in the order in which they were last handed in."""
         turns: dict[str, int] = {}
         last: dict[str, HandedIn] = {}
-        # A student who hands in the whole course each week begins an exercise with the first change.
-        begun = list(itertools.dropwhile(lambda file: file.untouched, files)) or files[-1:]
-        for file in begun:
+        for file in attempts_at(files) or files[-1:]:
             source = file.source or str(file.attempt)
             turns.setdefault(source, len(turns) + 1)
             last.pop(source, None)
@@ -344,7 +342,11 @@ class Policy(msgspec.Struct, frozen=True):
                 (attempt.points for attempt in open_ones if attempt.points is not None),
                 default=-1.0,
             )
-            unjudged = [attempt for attempt in unjudged if lessened(worth, attempt.lost) > best]
+            unjudged = [
+                attempt
+                for attempt in unjudged
+                if rounded(lessened(worth, attempt.lost)) > rounded(best)
+            ]
         return unjudged[-1] if unjudged else None
 
     def _passed_over(self, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
@@ -369,6 +371,14 @@ class Policy(msgspec.Struct, frozen=True):
             f"Handed in {span_words(newest.late)} late ({due_words(newest.deadline, self.zone)}): what is "
             f"more than {span_words(max(rules.closes or _NONE, rules.grace))} late counts for nothing."
         )
+
+
+def attempts_at(files: Sequence[HandedIn]) -> list[HandedIn]:
+    """The files from the first work on; none of a student who handed in nothing but stubs.
+
+    A student who hands in the whole course each week begins an exercise with the first change.
+    """
+    return list(itertools.dropwhile(lambda file: file.untouched, files))
 
 
 @functools.cache

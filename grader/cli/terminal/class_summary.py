@@ -122,7 +122,8 @@ def _line(console: Console, entry: Entry) -> Text:
     result, marks = entry.result, marks_for(console)
     by_chapter: dict[str, str] = {}
     for exercise in result.exercises:
-        mark = status_words(exercise.status, marks)[0].plain
+        status = exercise.status if exercise.attempted else Status.NOT_ATTEMPTED
+        mark = status_words(status, marks)[0].plain
         by_chapter[exercise.chapter] = by_chapter.get(exercise.chapter, "") + mark
     is_long = len(result.exercises) > _MOST_MARKS
     cells = " ".join(by_chapter.values() if is_long else "".join(by_chapter.values()))

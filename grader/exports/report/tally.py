@@ -26,7 +26,7 @@ _MOST_GROUPS = 5000
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One exercise of one student; one that is `missing` has no file that could be read, and is not wrong."""
+    """One exercise of one student; one that is `missing` has no file with anything in it, and is not wrong."""
 
     status: Status
     score: float
@@ -184,7 +184,7 @@ class TestTally:
 class ExerciseTally:
     """One exercise: the students who attempted it, their times, the judge's points, and messages of tests.
 
-    A file that is `missing` or could not be read is no attempt either.
+    Those that are `missing`, cannot be read or are empty are counted apart from stubs.
     """
 
     def __init__(self, result: ExerciseResult) -> None:
@@ -203,7 +203,7 @@ class ExerciseTally:
     def add(self, row: int, result: ExerciseResult) -> None:
         """Add one student's exercise; only what was attempted and judged says something about it."""
         self.statuses[result.status] += 1
-        if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
+        if not result.attempted or result.status is Status.UNJUDGED:
             return
         self.rows.append(row)
         self.scores.append(judged_points(result))
@@ -230,13 +230,11 @@ class Tally:
     ) -> Row:
         """Add a student and return the row; `files` are the exercises of which a file was read."""
         result = entry.result
-        # Without a file that could be read, unless a person gave points for it.
         missing = {
             e.name
             for e in result.exercises
-            if files is not None
-            and e.name not in files
-            and e.status in (Status.ERROR, Status.NOT_ATTEMPTED)
+            if not e.attempted
+            and (e.status is Status.ERROR or (files is not None and e.name not in files))
         }
         row = Row(
             id=entry.student.id,

@@ -249,16 +249,21 @@ def reference(rules: dict[str, Any], files: list[HandedIn]) -> tuple[int, Decima
             lost = min(
                 Decimal(rules["per_day"]) * math.ceil(seconds / 86_400), Decimal(rules["at_most"])
             )
-        exact = Decimal(str(file.judged)) * (100 - lost) / 100
-        counting.append((file.attempt, exact.quantize(Decimal("0.01"), ROUND_HALF_UP)))
+        counting.append((file.attempt, Decimal(str(file.judged)) * (100 - lost) / 100))
     if not counting:
         return files[-1].attempt, Decimal(0)
+    # What is shown is rounded once: an average is of the exact points.
+    shown = [(attempt, in_hundredths(points)) for attempt, points in counting]
     if rules["attempts"] == "best":
-        return max(counting, key=lambda pair: (pair[1], pair[0]))
+        return max(shown, key=lambda pair: (pair[1], pair[0]))
     if rules["attempts"] == "average":
         mean = sum(points for _, points in counting) / Decimal(len(counting))
-        return counting[-1][0], mean.quantize(Decimal("0.01"), ROUND_HALF_UP)
-    return counting[-1]
+        return counting[-1][0], in_hundredths(mean)
+    return shown[-1]
+
+
+def in_hundredths(points: Decimal) -> Decimal:
+    return points.quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
 RULES = st.fixed_dictionaries(
