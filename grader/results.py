@@ -106,9 +106,9 @@ class TestResult(msgspec.Struct, frozen=True):
 class Mark(msgspec.Struct, frozen=True):
     """What a policy and corrections made of the points of an exercise: `judged` are those of the judge.
 
-    The reasons are sentences for the student, as is the comment. The attempt counts from 1, and its file
-    was handed in at `submitted_at`. By the policy the exercise was `due`, without an extension, and so many
-    points were `lost` by lateness. Times are ISO 8601 in UTC, empty where they are not known.
+    The reasons are sentences for the student, as are the lines of the comment. The attempt counts from 1, and
+    its file was handed in at `submitted_at`. By the policy the exercise was `due`, without an extension, and so
+    many points were `lost` by lateness. Times are ISO 8601 in UTC, empty where they are not known.
     """
 
     judged: float
@@ -139,7 +139,8 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     says which tests count for nothing here, for want of a package. In a gradebook `score` is what counts;
     where that is not what the judge gave, `mark` says what is, and why. While `held` names odd code in the
     file, the points are provisional: a person looks first. `requests` are the student's own, oldest first.
-    Points for `extra_credit` are added to the score, and full marks do not need them.
+    Points for `extra_credit` are added to the score, and full marks do not need them. One that is unjudged and
+    `waiting` has no verdict yet, for no fault of anybody's.
     """
 
     name: str
@@ -158,6 +159,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     held: tuple[str, ...] = ()
     requests: tuple[StudentRequest, ...] = ()
     extra_credit: bool = False
+    waiting: bool = False
 
     @property
     def provisional(self) -> str:

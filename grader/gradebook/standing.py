@@ -279,7 +279,7 @@ def _nothing(rules: ClassRules, exercise: str, choice: Choice | None) -> Exercis
         for test in blank.tests
     )
     return msgspec.structs.replace(
-        blank, status=Status.UNJUDGED, tests=tests, message=message, settled=False
+        blank, status=Status.UNJUDGED, tests=tests, message=message, settled=False, waiting=True
     )
 
 

@@ -19,18 +19,22 @@ from grader.gradebook.book import Gradebook
 from grader.gradebook.intake import refuse_other_course
 from grader.judge.scoring import hundredths
 from grader.results import Entry, Status, StudentInfo
-from grader.text import counted, listed, number
+from grader.text import counted, listed, number, rounded
 
 # The most people that one note names.
 _MOST_NAMES = 10
 
 
 class Score(msgspec.Struct, frozen=True):
-    """What a student has of an assignment: `points` of those `worth`, None while something is not judged."""
+    """What a student has of an assignment: `points` of those `worth`, None while something is not judged.
+
+    `why` says what is in the way of them.
+    """
 
     points: float | None
     worth: float
     provisional: bool = False
+    why: str = ""
 
     @property
     def percent(self) -> float:
@@ -143,13 +147,18 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
 def _score(entry: Entry, assignment: CourseAssignment) -> Score:
     """The points of an assignment, and what it is worth without its extra credit."""
     exercises = entry.result.exercises
-    is_open = any(exercise.status is Status.UNJUDGED for exercise in exercises)
+    open_ones = [exercise for exercise in exercises if exercise.status is Status.UNJUDGED]
+    faults, waiting = (
+        ", ".join(e.name for e in open_ones if e.waiting is is_waiting)
+        for is_waiting in (False, True)
+    )
+    why = [f"could not be judged, for a fault of the grader ({faults})"] if faults else []
+    why += [f"is not judged yet ({waiting})"] if waiting else []
     return Score(
-        None if is_open else round(math.fsum(exercise.score for exercise in exercises), 2),
-        round(
-            math.fsum(e.max_score for e in exercises if e.name not in assignment.extra_credit), 2
-        ),
+        None if open_ones else rounded(math.fsum(exercise.score for exercise in exercises)),
+        rounded(math.fsum(e.max_score for e in exercises if e.name not in assignment.extra_credit)),
         any(exercise.provisional for exercise in exercises),
+        " and ".join(why),
     )
 
 
@@ -291,7 +300,7 @@ def _part(
     if score is None:
         return TermPart(name, None, None, weight, why="is missing")
     if score.points is None:
-        return TermPart(name, score, None, weight, why="is not judged to its end")
+        return TermPart(name, score, None, weight, why=score.why)
     if score.percent > assignment.at_most:
         most = f"at most {number(assignment.at_most)} % count"
         return TermPart(name, score, assignment.at_most, weight, why=most)

@@ -39,7 +39,7 @@ from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
-from grader.text import clean_lines
+from grader.text import clean, clean_lines
 
 MAX_OUTPUT = 8_000
 # In one test; all of them together are bounded by what the sandbox keeps.
@@ -176,6 +176,7 @@ def _recorded(
 # In a test: a mutant that never ends is not what a student waits for. Processes that start and find each other
 # take half a second.
 _MUTANT_SECONDS = 2.0
+_LONGEST_CAUSE = 300
 
 
 def _observed(
@@ -442,11 +443,25 @@ def _imported(suite: Path, source: bytes) -> types.ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        lines = "".join(traceback.format_exception(error))
+        name = suite.stem.removeprefix("test_")
         raise JudgeError(
-            f"The judge could not run the suites of {suite.stem.removeprefix('test_')!r}: {lines[-2000:]}"
+            f"The judge could not run the suites of {name!r}: {_cause(suite, error)}"
         ) from error
     return module
+
+
+def _cause(suite: Path, error: BaseException) -> str:
+    """What ended the import of a suite, and the last line of its author's that led there, on one line."""
+    # Where the files of the suites' author are, in tests/hidden/CHAPTER.
+    root = suite.parents[2]
+    files = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        files.append((error.filename, error.lineno))
+    own = [(Path(file), line) for file, line in files if Path(file).is_relative_to(root)]
+    file, line = own[-1] if own else (suite, None)
+    where = file.relative_to(root.parent).as_posix() + (f", line {line}" if line else "")
+    text = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    return clean(f"{where}: {text.rstrip(': .')}.", _LONGEST_CAUSE)
 
 
 @contextlib.contextmanager

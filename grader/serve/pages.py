@@ -20,7 +20,7 @@ from grader.gradebook.queue import Role
 from grader.gradebook.requests import open_requests
 from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import sum_of
-from grader.results import Entry, ExerciseResult, Status
+from grader.results import Entry, ExerciseResult
 from grader.serve.api import Api
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
@@ -70,7 +70,6 @@ class Pages:
             entry=shown,
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
-            unjudged=sum(e.status is Status.UNJUDGED for e in shown.result.exercises),
             chapters=chapter_cells(shown.result.exercises),
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )

@@ -51,7 +51,7 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     if first is None:
         return ["There is no result to export."]
     worth = first.result.max_score if options.out_of is None else options.out_of
-    table.row([*_HEADER, options.column or first.result.course.name])
+    table.row([*_HEADER, options.named(first)])
     table.kept([f"    {_POINTS}", "", "", "", "", number(worth)])
     for entry in entries:
         whole, student = total(entry, options.out_of), entry.student
@@ -104,16 +104,17 @@ class _Template:
         for at, row in enumerate(rows):
             score = row[mine]
             if at in person_at:
-                score = self._score(row, grades.totals[person_at[at]], notes)
+                person = person_at[at]
+                score = self._score(row, grades.totals[person], grades.whys.get(person, ""), notes)
             table.kept([*row[:end], score])
         empty = [one_line(rows[at][0]) for at in students if at not in person_at]
         return [*notes, *grades.notes(empty)]
 
-    def _score(self, row: tuple[str, ...], whole: float | None, notes: list[str]) -> str:
+    def _score(self, row: tuple[str, ...], whole: float | None, why: str, notes: list[str]) -> str:
         """The cell of a student: the points, or what is there where no score may undo it, with a note."""
         name, score = one_line(row[0]), row[self._assignment]
         if whole is None:
-            notes.append(f"{name}: has no score, because a fault of the grader left it unjudged.")
+            notes.append(f"{name}: has no score. {why}")
         elif score.strip().upper() in _LEFT_ALONE:
             notes.append(f"{name}: stays {score.strip()}, as Canvas has it.")
         else:

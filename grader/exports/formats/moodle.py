@@ -49,7 +49,7 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
         unfinished += whole is None
         cells = [earned.get(column, _NO_GRADE) for column in columns]
         cells.append(_NO_GRADE if whole is None else number(whole))
-        cells += [html_feedback(entry) for _ in comments]
+        cells += [html_feedback(entry, options.title) for _ in comments]
         table.row([student.ids.get("username") or student.id, student.email, *cells])
     return left_open(unfinished)
 
@@ -71,9 +71,17 @@ class _Worksheet:
         grades = Grades(entries, self._person, self._options.out_of)
         rows = self._sheet.rows
         person_at = grades.match([self._identity(row) for row in rows], self._keys())
-        # Of each student, and how feedback of this grader begins.
+        title = self._options.title
+        # Of each student, and how feedback of this grader begins, or began before it had a title.
         feedback = [
-            (html_feedback(entry), in_comment(f"{entry.result.course.name}: "))
+            (
+                html_feedback(entry, title),
+                tuple(
+                    in_comment(f"{name}: ")
+                    for name in (one_line(title), entry.result.course.name)
+                    if name
+                ),
+            )
             for entry in (entries if self._comments is not None else ())
         ]
         maximum = "" if self._maximum is None else rows[0][self._maximum]
@@ -90,13 +98,11 @@ class _Worksheet:
                 if feedback and not self._comment(cells, feedback[person_at[at]]):
                     notes.append(f"{self._name(row)}: has a comment of somebody's, which stays.")
             else:
-                notes.append(
-                    f"{self._name(row)}: has no grade, because a fault of the grader left it unjudged."
-                )
+                notes.append(f"{self._name(row)}: has no grade. {grades.whys[person_at[at]]}")
             table.kept(cells)
         return [*notes, *grades.notes(empty)]
 
-    def _comment(self, cells: list[str], feedback: tuple[str, str]) -> bool:
+    def _comment(self, cells: list[str], feedback: tuple[str, tuple[str, ...]]) -> bool:
         """Write the comment, if none is there but an earlier one of the grader's, which begins alike."""
         assert self._comments is not None
         text, beginning = feedback

@@ -14,6 +14,7 @@ from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.texts import one_line
 from grader.exports.verdicts import is_judged, left_open, standing, total
+from grader.gradebook.corrections import on_one_line
 from grader.judge.scoring import scaled, sum_of
 from grader.results import Entry, ExerciseResult
 from grader.student.blocks import on_requests
@@ -99,7 +100,8 @@ def _remark(exercise: ExerciseResult) -> str:
     if mark is None or not (mark.reasons or mark.comment or mark.judged != exercise.score):
         return " ".join(filter(None, (held, *asked)))
     judged = f"{exercise.name}: judged {number(mark.judged)}."
-    return " ".join(filter(None, (held, judged, *mark.reasons, mark.comment, *asked)))
+    comment = on_one_line(mark.comment)
+    return " ".join(filter(None, (held, judged, *mark.reasons, comment, *asked)))
 
 
 # --- the CSV that `nbgrader export` writes, for what reads it already ------------------------------
@@ -139,7 +141,7 @@ def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -
         raw = _out_of(entry, rounded(entry.result.score + lost), options.out_of)
         table.row(
             [
-                options.column or entry.result.course.name,
+                options.named(entry),
                 max((mark.due for mark in marks), default=""),
                 entry.submitted_at,
                 entry.student.id,

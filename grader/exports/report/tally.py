@@ -26,12 +26,16 @@ _MOST_GROUPS = 5000
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One exercise of one student; one that is `missing` has no file with anything in it, and is not wrong."""
+    """One exercise of one student; one that is `missing` has no file with anything in it, and is not wrong.
+
+    One that is `waiting` has no verdict yet, and not for a fault of the grader.
+    """
 
     status: Status
     score: float
     max_score: float
     missing: bool = False
+    waiting: bool = False
 
     @property
     def share(self) -> float | None:
@@ -59,8 +63,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unjudged(self) -> int:
-        """How many exercises have no verdict, for a fault of the grader."""
+        """How many exercises have no verdict."""
         return sum(cell.status is Status.UNJUDGED for cell in self.cells.values())
+
+    @property
+    def faults(self) -> int:
+        """How many of these have none for a fault of the grader; the others wait for theirs."""
+        return self.unjudged - sum(cell.waiting for cell in self.cells.values())
 
     @property
     def share(self) -> float:
@@ -243,7 +252,7 @@ class Tally:
             score=result.score,
             max_score=result.max_score,
             cells={
-                e.name: Cell(e.status, e.score, e.max_score, e.name in missing)
+                e.name: Cell(e.status, e.score, e.max_score, e.name in missing, e.waiting)
                 for e in result.exercises
             },
             chapters=chapter_cells(result.exercises),

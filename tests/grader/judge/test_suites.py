@@ -71,8 +71,19 @@ def test_edited_suite_is_read_again(judged: JudgeSource) -> None:
 
 
 def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSource) -> None:
-    with pytest.raises(JudgeError, match=r"(?s)could not run the suites of 'task'.*nowhere_at_all"):
-        judged(RIGHT, "import nowhere_at_all\n" + SUITE)
+    for line, cause in (
+        ("import nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        (
+            "import json; json.loads('?')",
+            "JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        ),
+    ):
+        with pytest.raises(JudgeError) as caught:
+            judged(RIGHT, f"{line}\n{SUITE}")
+        # The author's line and the cause, and nothing of ours.
+        assert str(caught.value) == (
+            f"The judge could not run the suites of 'task': tests/hidden/one/test_task.py, line 1: {cause}."
+        )
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
 
