@@ -170,7 +170,10 @@ def _pressed() -> str:
     `click.getchar` discards what was typed while a mark went to the disk, or gives two keys as one.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
-        return click.getchar()
+        try:
+            return click.getchar()
+        except OSError as error:
+            raise click.UsageError("grade mark reads single keys: run it in a terminal.") from error
     import os
     import select
     import termios
