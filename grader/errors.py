@@ -2,6 +2,7 @@
 
 GraderError           a fault of the grader or the machine: exit code 3, costs no student a point
 ├── CourseError       the course's author has to mend something
+├── UsageError        what was asked for cannot be done as it was named: exit code 2
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
 ├── ServerError       (grader.student) a server is out of reach, or refuses
 ├── ExportError       (grader.exports) what was asked for cannot be written: exit code 2
@@ -24,6 +25,28 @@ class GraderError(Exception):
 
 class CourseError(GraderError):
     """The course is not in order: its author has to mend it."""
+
+
+class UsageError(GraderError):
+    """What the caller asked for cannot be done: the text says what to name instead."""
+
+    exit_code = 2
+
+
+# The caller named what is missing, in the way, or not theirs; a full or broken disk is nobody's choice.
+_NAMED_WRONGLY = (
+    FileExistsError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
+
+def not_written(what: object, error: OSError) -> GraderError:
+    """The error where a file or a folder that the caller named cannot be written."""
+    kind = UsageError if isinstance(error, _NAMED_WRONGLY) else GraderError
+    return kind(f"{what} cannot be written: {error.strerror}.")
 
 
 class SubmissionError(GraderError):

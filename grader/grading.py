@@ -317,16 +317,16 @@ def nothing_handed_in(
 
 
 def unjudged(
-    course: Course, exercise: Exercise, options: GradingOptions, fault: str
+    course: Course, exercise: Exercise, options: GradingOptions, why: str, *, waiting: bool = False
 ) -> ExerciseResult:
-    """The result where a fault of the grader is in the way of a verdict; it says which."""
+    """The result without a verdict: `why` names the fault of the grader, or what it is `waiting` for."""
     try:
         tests = tests_of(course, exercise, options.suites)
     except CourseError:
         tests = []
-    message = "Not judged: a fault of the grader."
+    message = "Not judged yet." if waiting else "Not judged: a fault of the grader."
     result = score_alike(exercise, tests, Outcome.SKIPPED, message)
-    return msgspec.structs.replace(result, status=Status.UNJUDGED, message=fault)
+    return msgspec.structs.replace(result, status=Status.UNJUDGED, message=why, waiting=waiting)
 
 
 def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:

@@ -113,9 +113,9 @@ class TestResult(msgspec.Struct, frozen=True):
 class Mark(msgspec.Struct, frozen=True):
     """What a policy and corrections made of the points of an exercise: `judged` are those of the judge.
 
-    The reasons are sentences for the student, as is the comment. The attempt counts from 1, and its file
-    was handed in at `submitted_at`. By the policy the exercise was `due`, without an extension, and so many
-    points were `lost` by lateness. Times are ISO 8601 in UTC, empty where they are not known.
+    The reasons are sentences for the student, as are the lines of the comment. The attempt counts from 1, and
+    its file was handed in at `submitted_at`. By the policy the exercise was `due`, without an extension, and so
+    many points were `lost` by lateness. Times are ISO 8601 in UTC, empty where they are not known.
     """
 
     judged: float
@@ -148,6 +148,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     file, the points are provisional: a person looks first. `requests` are the student's own, oldest first.
     Points for `extra_credit` are added to the score, and full marks do not need them. The `note` is a sentence
     about the file: that it has another name, what was handed in besides, or that it is for a newer Python.
+    One that is unjudged and `waiting` has no verdict yet, for no fault of anybody's.
     """
 
     name: str
@@ -167,6 +168,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     requests: tuple[StudentRequest, ...] = ()
     extra_credit: bool = False
     note: str = ""
+    waiting: bool = False
 
     @property
     def provisional(self) -> str:
@@ -174,6 +176,18 @@ class ExerciseResult(msgspec.Struct, frozen=True):
         if not self.held or not self.score:
             return ""
         return f"Provisional until a person has looked at the file: {'; '.join(self.held)}."
+
+    @property
+    def attempted(self) -> bool:
+        """Whether it is an attempt: a file with something of the student's own, also if it is not valid Python.
+
+        A stub, an empty file and one that is missing or cannot be read are no attempt, and neither is code of
+        which everything called raised NotImplementedError. Every count of attempts asks this.
+        """
+        if self.status is Status.ERROR and self.settled:
+            # What is not valid Python has the line where it is not; where there is nothing to read, no line is.
+            return any(test.place is not None for test in self.tests)
+        return self.status is not Status.NOT_ATTEMPTED
 
     @property
     def untouched(self) -> bool:

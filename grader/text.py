@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,9 +58,18 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def rounded(value: float) -> float:
+    """Round to hundredths, half of one away from zero, as people and spreadsheets do.
+
+    What is rounded is shown or kept, and no percentage is taken of it: compute with the exact value.
+    """
+    # 0.285 is a little less in binary.
+    return math.copysign(math.floor(abs(value) * 100 + 0.5 + 1e-6) / 100, value) + 0.0
+
+
 def number(value: float) -> str:
     """Points as a person writes them: 15, 7.5, 0.33."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{rounded(value):.2f}".rstrip("0").rstrip(".")
 
 
 def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = None) -> str:

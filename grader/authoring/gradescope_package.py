@@ -26,7 +26,7 @@ from grader.authoring.part import extra_credit_file, extracted, is_whole
 from grader.authoring.trial import try_out
 from grader.course.manifest import MANIFEST, Course, load_course
 from grader.course.pack import write_pack, write_zip
-from grader.errors import CourseError, GraderError
+from grader.errors import CourseError, GraderError, not_written
 from grader.results import Visibility
 
 _DISTRIBUTION = "lab-bench"
@@ -81,7 +81,7 @@ def write_gradescope(
     try:
         write_zip(path, contents, compression=zipfile.ZIP_DEFLATED, programs=_PROGRAMS)
     except OSError as error:
-        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
+        raise not_written(path, error) from error
     return tuple(contents)
 
 

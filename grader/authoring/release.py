@@ -41,7 +41,7 @@ from grader.course.manifest import (
     probe_of,
     seal,
 )
-from grader.errors import CourseError, GraderError
+from grader.errors import CourseError, UsageError, not_written
 from grader.results import EXTRA_CREDIT, Visibility
 from grader.submissions.source import is_untouched
 
@@ -125,7 +125,7 @@ def release(
     contents[listing_name] = listing
     for name in contents:
         if os.path.lexists(folder / name) and name not in ours and name != listing_name:
-            raise GraderError(
+            raise UsageError(
                 f"{folder / name} is there and of no earlier release; move it, or choose another "
                 "folder."
             )
@@ -136,8 +136,7 @@ def release(
             path.write_bytes(content)
         removed = sum(_remove(folder, name, before[name]) for name in before.keys() - contents)
     except OSError as error:
-        where = error.filename or folder
-        raise GraderError(f"{where} cannot be written: {error.strerror}.") from error
+        raise not_written(error.filename or folder, error) from error
     return Released(tuple(sorted(contents)), removed)
 
 
@@ -146,22 +145,22 @@ def _before(folder: Path, listing: str, *, force: bool) -> dict[str, str]:
     if not os.path.lexists(folder):
         return {}
     if not folder.is_dir():
-        raise GraderError(f"{folder} is no folder; name one that is not there, or empty.")
+        raise UsageError(f"{folder} is no folder; name one that is not there, or empty.")
     if {path.name for path in folder.iterdir()} <= {".git"}:
         return {}
     if not force:
-        raise GraderError(
+        raise UsageError(
             f"{folder} is not empty. Name another folder; if it holds an earlier release, "
             "--force replaces that."
         )
     listings = _listings(folder)
     if listing != LISTING and folder / LISTING in listings:
-        raise GraderError(
+        raise UsageError(
             f"{folder} holds a release of the whole course, of which the assignment is a part: name another "
             "folder."
         )
     if folder / listing not in listings and (listing == LISTING or not listings):
-        raise GraderError(
+        raise UsageError(
             f"{folder} holds no earlier release (its {listing} is missing), so there is nothing in it that "
             "--force may replace."
         )
@@ -182,7 +181,7 @@ def _listed(listing: Path, folder: Path) -> dict[str, str]:
     try:
         return msgspec.json.decode(listing.read_bytes(), type=_ReleaseListing).files
     except (OSError, msgspec.DecodeError) as error:
-        raise GraderError(
+        raise UsageError(
             f"{folder} holds no earlier release (its {listing.name} is damaged), so there is nothing in it "
             "that --force may replace."
         ) from error

@@ -20,7 +20,7 @@ from grader.course.assignments import FILE, CourseAssignment, read_assignments
 from grader.course.manifest import Course, load_course
 from grader.course.names import why_no_exercise, why_no_folder
 from grader.course.stub import make_stub
-from grader.errors import CourseError, GraderError
+from grader.errors import CourseError, GraderError, UsageError
 from grader.toml import written, written_value
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -51,12 +51,12 @@ def new_exercise(
 ) -> Scaffolded:
     """Write the files of a new exercise and append it to the manifest, whose comments stay.
 
-    The `chapter` is by default that of the last exercise. If anything is in the way, a CourseError
+    The `chapter` is by default that of the last exercise. If anything is in the way, a UsageError
     names it, and nothing is written.
     """
     chapter = chapter or course.exercises[-1].chapter
     if any(other.id == exercise for other in course.exercises):
-        raise CourseError(f"{course.title} has an exercise {exercise!r}; an id is unique.")
+        raise UsageError(f"{course.title} has an exercise {exercise!r}; an id is unique.")
     title = _checked(exercise, chapter, title)
     manifest = course.folder / "course.toml"
     before = manifest.read_bytes()
@@ -80,7 +80,7 @@ def new_course(
 ) -> Scaffolded:
     """Make a course with one exercise in a new or empty folder."""
     if not is_empty(folder):
-        raise CourseError(
+        raise UsageError(
             f"{folder} is not empty and holds no course. Name a new folder, an empty one, or a course."
         )
     chapter = chapter or _FIRST_CHAPTER
@@ -142,12 +142,12 @@ def is_empty(folder: Path) -> bool:
 
 
 def _checked(exercise: str, chapter: str, title: str | None) -> str:
-    """The title; raises CourseError if one of the three is not valid in a manifest."""
+    """The title; raises UsageError if one of the three is not valid in a manifest."""
     for kind, name in (("an exercise", exercise), ("a chapter", chapter)):
         if not _IDENTIFIER.fullmatch(name):
             near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
             example = near if _IDENTIFIER.fullmatch(near) else "rotary_embedding"
-            raise CourseError(
+            raise UsageError(
                 f"{name!r} cannot be the name of {kind}: it is a small letter, then small letters, "
                 f"digits and underscores, at most 60 in all, as in {example}."
             )
@@ -157,12 +157,12 @@ def _checked(exercise: str, chapter: str, title: str | None) -> str:
     ):
         if why:
             other = f"{name}_{kind.partition(' ')[2]}"
-            raise CourseError(
+            raise UsageError(
                 f"{name!r} cannot be the name of {kind}: {why}. Call it {other}, for instance."
             )
     title = _words(exercise) if title is None else title.strip()
     if not title or not title.isprintable():
-        raise CourseError("The title of an exercise is one line of text, and not empty.")
+        raise UsageError("The title of an exercise is one line of text, and not empty.")
     return title
 
 
@@ -215,7 +215,7 @@ def _written(root: Path, texts: dict[str, str]) -> Iterator[None]:
     """Write new files, and remove them again if that or the block fails."""
     for name in texts:
         if os.path.lexists(root / name):
-            raise CourseError(f"{root / name} is there already; move it, or choose another id.")
+            raise UsageError(f"{root / name} is there already; move it, or choose another id.")
     written: list[Path] = []
     try:
         for name, text in texts.items():

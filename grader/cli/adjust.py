@@ -24,7 +24,6 @@ from grader.cli.terminal.policy import (
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.corrections import Correction, correction_words, refuse_pointless
-from grader.judge.scoring import rounded
 from grader.results import ExerciseResult, Status
 from grader.submissions.source import code_digest
 from grader.text import clean, nearest, number
@@ -153,12 +152,11 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
     """Make one correction, of a student or of the class, and print what it changes."""
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
-    points, added = options["points"], options["add"]
     correction = Correction(
         student=student,
         exercise=exercise.name,
-        points=None if points is None else rounded(points),
-        add=None if added is None else rounded(added),
+        points=options["points"],
+        add=options["add"],
         drop=options["drop"] or "",
         give=options["give"] or "",
         release=_held_file(keeper.book, student, exercise.name) if options["release"] else "",

@@ -26,6 +26,7 @@ from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
+from grader.exports.files import written
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
@@ -253,6 +254,7 @@ def assigned_course(
     "json_file",
     metavar="FILE",
     type=shared.FILE,
+    callback=shared.writable,
     help="Write the changes as JSON too.",
 )
 @_pool_options
@@ -300,9 +302,8 @@ def regrade(
         show_changes(console, differences, book.names())
         show_attention(console, summary.attention, book.names())
     if json_file is not None:
-        json_file.write_bytes(
-            msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n"
-        )
+        with written(json_file) as out:
+            out.write(msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n")
     _exit(summary)
 
 

@@ -171,15 +171,20 @@ def export(
                     f"{name} is for staff and holds everything: --disclose is for {readers}."
                 )
             raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
+    if template is not None and output != shared.STDOUT and output.resolve() == template.resolve():
+        raise click.UsageError(
+            f"-o would take the place of {template}, of which not every column is written: name another file."
+        )
     if anonymous and template is not None:
         raise click.UsageError("A template is filled in by names: --anonymous has none.")
     if anonymous and not source.is_dir():
         raise click.UsageError("--anonymous is for a gradebook: one result has no pseudonyms.")
     if assignment is not None and not source.is_dir():
         raise click.UsageError("--assignment is for a gradebook: one result is as it was judged.")
+    title = ""
     if source.is_dir():
-        with open_book(source, assignment):
-            pass
+        with open_book(source, assignment) as book:
+            title = book.work_title
     options = Options(
         template=template,
         column=column,
@@ -190,6 +195,7 @@ def export(
         disclose=shared.disclosure(disclose),
         feedback=feedback,
         layout=layout,
+        title=title,
     )
     class_source = ClassSource(source, assignment, anonymous=anonymous) if source.is_dir() else None
     entries = _Held(class_source or (read_result(source),))

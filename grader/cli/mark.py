@@ -13,6 +13,7 @@ from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
 from grader.gradebook import Gradebook, Keeper, marking
 from grader.gradebook.anonymous import pseudonyms_of
+from grader.gradebook.corrections import on_one_line
 from grader.gradebook.intake import refuse_other_course
 from grader.text import clean, counted, number
 
@@ -107,7 +108,7 @@ def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricI
     click.echo(
         f"\n{clean(head, _LONGEST_LINE)}  {number(result.score)} / {number(result.max_score)}"
     )
-    for place, line in enumerate(answer.source.decode("utf-8", "replace").splitlines(), 1):
+    for place, line in enumerate(_lines(answer), 1):
         click.echo(f"{place:>4}  {clean(line.expandtabs(4), _LONGEST_LINE)}")
     for item in items:
         click.echo(f"  {item.key}  {number(item.points):>5}  {clean(item.says, _LONGEST_LINE)}")
@@ -116,8 +117,8 @@ def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricI
 
 def _ask(
     keeper: Keeper, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
-) -> tuple[list[marking.RubricItem], str] | _End:
-    """The items that hold and the comment, or how the file is left; each answer is kept at once."""
+) -> tuple[list[marking.RubricItem], list[str]] | _End:
+    """The items that hold and the comments, or how the file is left; each answer is kept at once."""
     by_key = {item.key: item for item in items}
     begun = marking.drafts(keeper.book).get(marking.draft_name(answer), marking.Draft())
     # The rubric may have lost an item since then.
@@ -132,11 +133,9 @@ def _ask(
         if key == "s":
             return _End.SKIP
         if key in ("n", "\r", "\n"):
-            return list(chosen.values()), " ".join(comments)
+            return list(chosen.values()), comments
         if key == "c":
-            line = click.prompt("Line, or nothing", default="", show_default=False)
-            text = click.prompt("Comment")
-            comments.append(f"Line {line}: {text}" if line else text)
+            comments.append(_commented(len(_lines(answer))))
         elif key not in by_key:
             continue
         elif chosen.pop(key, None) is None:
@@ -146,13 +145,35 @@ def _ask(
         _tell(chosen, comments)
 
 
+def _lines(answer: marking.FileToMark) -> list[str]:
+    """The lines of a file, by which a comment names them."""
+    return answer.source.decode("utf-8", "replace").splitlines()
+
+
+def _commented(lines: int) -> str:
+    """A comment, at one of so many lines of the file or at none; asked again until it is in order."""
+
+    def line_number(text: str) -> int:
+        # An empty answer is no line.
+        if text and (not text.isdecimal() or not 1 <= int(text) <= lines):
+            raise click.BadParameter(f"the file has lines 1 to {lines}; press Enter for no line.")
+        return int(text or 0)
+
+    line = click.prompt("Line, or nothing", default="", show_default=False, value_proc=line_number)
+    text = str(click.prompt("Comment")).strip()
+    return f"Line {line}: {text}" if line else text
+
+
 def _pressed() -> str:
     """One key; what was typed ahead of it stays for the next one. Empty where there are no more.
 
     `click.getchar` discards what was typed while a mark went to the disk, or gives two keys as one.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
-        return click.getchar()
+        try:
+            return click.getchar()
+        except OSError as error:
+            raise click.UsageError("grade mark reads single keys: run it in a terminal.") from error
     import os
     import select
     import termios
@@ -176,5 +197,5 @@ def _tell(chosen: dict[str, marking.RubricItem], comments: Sequence[str]) -> Non
     points = sum(item.points for item in chosen.values())
     words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"
     if comments:
-        words += f", {counted(len(comments), 'comment')}: {' '.join(comments)}"
+        words += f", {counted(len(comments), 'comment')}: {on_one_line(chr(10).join(comments))}"
     click.echo(clean(words, _LONGEST_LINE))

@@ -102,7 +102,7 @@ def report(
     metavar="FOLDER",
     required=True,
     type=shared.FOLDER,
-    help="Where to write the totals; made if it is not there.",
+    help="Where to write the totals: a new folder, or that of an earlier `grade term`.",
 )
 @shared.course_option
 @click.option(
@@ -141,6 +141,10 @@ def term(
     """
     if (template is not None or column) and name is None:
         raise click.UsageError("--template and --column need --format.")
+    if template is not None and template.resolve() == (folder / f"{name}.csv").resolve():
+        raise click.UsageError(
+            f"The upload would take the place of {template}: name another folder."
+        )
     course = shared.open_course(course_path)
 
     whole = add_up([read_graded(folder_of_one, course) for folder_of_one in results], course)

@@ -10,7 +10,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.errors import GraderError
+from grader.errors import not_written
 
 if TYPE_CHECKING:
     from grader.course.manifest import Course
@@ -204,7 +204,7 @@ def _write_bytes(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise GraderError(f"The result cannot be written to {path}: {error.strerror}.") from error
+        raise not_written(path, error) from error
 
 
 def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, Standing]) -> Guide:

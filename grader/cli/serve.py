@@ -14,7 +14,7 @@ import click
 from grader.cli import options as shared
 from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
-from grader.errors import GraderError
+from grader.errors import not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.corrections_file import writing
@@ -253,4 +253,4 @@ def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: 
     except FileExistsError as error:
         raise click.UsageError(f"{path} is there already: name a new file.") from error
     except OSError as error:
-        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
+        raise not_written(path, error) from error

@@ -10,6 +10,7 @@ longer used. The digests find damage, not malice: the maker of a pack can make i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -24,7 +25,7 @@ from typing import Literal
 
 import msgspec
 
-from grader.errors import CourseError, GraderError
+from grader.errors import CourseError, GraderError, UsageError, not_written
 from grader.results import CourseInfo
 
 FORMAT_VERSION = 1
@@ -87,7 +88,7 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
     A file of this name is replaced if it is a zip archive too, and else left alone (GraderError).
     """
     if os.path.lexists(path) and not (path.is_file() and zipfile.is_zipfile(path)):
-        raise GraderError(f"{path} is there and is no pack; name another file with -o.")
+        raise UsageError(f"{path} is there and is no pack; name another file with -o.")
     contents = dict(sorted(files.items()))
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = _PackListing("lab-bench course pack", FORMAT_VERSION, course, manifest, digests, "")
@@ -100,8 +101,9 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
         write_zip(beside, {LISTING: encoded, **contents})
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise GraderError(f"The pack cannot be written to {path}: {error.strerror}.") from error
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise not_written(path, error) from error
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

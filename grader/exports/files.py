@@ -11,9 +11,12 @@ from typing import IO
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import GraderError, SubmissionError, not_written
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
 from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo
+
+# By its first line a folder that was written is known again.
+README = "README.txt"
 
 
 @contextlib.contextmanager
@@ -47,6 +50,24 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         draft.unlink(missing_ok=True)
 
 
+def refuse_foreign(folder: Path, first_line: str, kind: str, draft: str = "") -> None:
+    """Raise SubmissionError where a folder holds something that is not ours, which stays as it is.
+
+    Ours is one that is new, empty but for what begins with `draft`, or has a README.txt with this `first_line`.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise SubmissionError(f"{folder} is a file; name a folder for the {kind}.")
+    readme = folder / README
+    if readme.is_file() and readme.read_bytes().startswith(first_line.encode()):
+        return
+    if any(not (draft and path.name.startswith(draft)) for path in folder.iterdir()):
+        raise SubmissionError(
+            f"{folder} holds something that is not a {kind} of ours; name a new or an empty folder."
+        )
+
+
 def folder_at(path: Path) -> Path:
     """The folder, made if it is not there; raises GraderError where it cannot be."""
     with _explained(path):
@@ -59,7 +80,7 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
+        raise not_written(path, error) from error
 
 
 class ExportError(GraderError):
@@ -79,6 +100,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     the points that the total is scaled to (as they are where it is None). `environment` holds
     variables, `excel` asks for a byte order mark, `submission` says where the graded files lie, relative
     to the current folder. `disclose` is what students may read of hidden tests (None: as the course says).
+    `title` is what was graded, as students call it, where no `column` names it.
     `feedback` names the column for comments beside the grades, `layout` is the platform by whose names a zip
     is uploaded: moodle, canvas, or plain for none.
     """
@@ -92,6 +114,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     disclose: Disclosure | None = None
     feedback: str = ""
     layout: str = "plain"
+    title: str = ""
+
+    def named(self, entry: Entry) -> str:
+        """What was graded: the name that was given, the title of the assignment, else the course's id."""
+        return self.column or self.title or entry.result.course.name
 
 
 class _Format(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from grader.exports.texts import one_line
-from grader.exports.verdicts import total
+from grader.exports.verdicts import total, why_open
 from grader.results import Entry, StudentInfo
 from grader.submissions.sheet import as_number
 from grader.text import number
@@ -66,7 +66,7 @@ class Grades:
     """The people and the totals of all entries, to be matched with the rows of a template.
 
     `identity` gives the properties by which a person is matched. A total is None where an exercise has no
-    verdict; with `out_of` totals are scaled to so many points.
+    verdict, and `whys` says why; with `out_of` totals are scaled to so many points.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Grades:
         out_of: float | None,
     ) -> None:
         self.totals: list[float | None] = []
+        self.whys: dict[int, str] = {}
         self._people: list[Mapping[str, str]] = []
         self._notes: list[str] = []
         self._replaced: list[str] = []
@@ -83,6 +84,8 @@ class Grades:
         for entry in entries:
             self._people.append(identity(entry))
             self.totals.append(total(entry, out_of))
+            if self.totals[-1] is None:
+                self.whys[len(self.totals) - 1] = why_open(entry)
             self._worth = max(self._worth, entry.result.max_score)
 
     def match(self, rows: Sequence[TemplateRow], keys: Sequence[Key]) -> dict[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.exports.files import ClassFormat, Options, folder_at, written
+from grader.exports.files import README, ClassFormat, Options, folder_at, refuse_foreign, written
 from grader.exports.report.overview import histogram, mean, median
 from grader.exports.report.render import Renderer
 from grader.exports.table import Table
@@ -23,11 +23,28 @@ from grader.results import (
 from grader.text import number
 
 GRADES, EXPLAINED, PAGE = "grades.csv", "explained.txt", "index.html"
+_FIRST_LINE = "Totals of a term, of Lab Bench."
+_README_TEXT = f"""\
+{_FIRST_LINE}
+
+{PAGE:<14} the distribution, and everybody's total with its explanation; open it in any browser
+{GRADES:<14} a row a student
+{EXPLAINED:<14} one line a student
+canvas.csv, moodle.csv: to be uploaded, where --format asked for them.
+
+All of it is for staff only. `grade term` writes these files anew; what else is here stays.
+"""
 
 
 def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
-    """Write the files of a term into a folder, each whole or not at all; returns their paths."""
+    """Write the files of a term into a folder, each whole or not at all; returns their paths.
+
+    Raises SubmissionError where the folder holds something else, which stays as it is.
+    """
+    refuse_foreign(folder, _FIRST_LINE, "term")
     folder = folder_at(folder)
+    with written(folder / README) as out:
+        out.write(_README_TEXT.encode())
     with written(folder / GRADES) as out:
         table = Table(out)
         ids = [assignment.id for assignment in term.assignments]
@@ -87,9 +104,10 @@ def _entry(row: TermRow, course: CourseInfo) -> Entry:
         score=row.total or 0.0,
         max_score=100.0,
         duration_seconds=0.0,
-        message=row.words,
+        message=f"The total is open: {row.why}." if is_open else row.words,
         tests=(),
         output="",
+        waiting=is_open,
     )
     result = Result(
         course=course,

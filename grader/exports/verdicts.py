@@ -18,11 +18,12 @@ from grader.results import (
     Visibility,
 )
 from grader.student.blocks import explained, plain
-from grader.text import counted, number
+from grader.text import counted, listed, number
 
 # The name of the line that says what a policy and a person made of the points.
 TOTAL_LINE = "points_that_count"
-NOT_JUDGED = "Not judged: this is a fault of the grader and costs no points. Ask your instructor."
+_FAULT = "Not judged: this is a fault of the grader and costs no points. Ask your instructor."
+_WAITING = "Not judged yet: this costs no points. Ask your instructor when it will be judged."
 
 
 def is_judged(exercise: ExerciseResult) -> bool:
@@ -30,16 +31,39 @@ def is_judged(exercise: ExerciseResult) -> bool:
     return exercise.status is not Status.UNJUDGED
 
 
+def not_judged(exercise: ExerciseResult) -> str:
+    """What a student reads of an exercise without a verdict: a fault of the grader, or none yet."""
+    return _WAITING if exercise.waiting else _FAULT
+
+
+def why_open(entry: Entry) -> str:
+    """A sentence for staff on why a student has no total."""
+    open_ones = [e for e in entry.result.exercises if not is_judged(e)]
+    if faults := [e.name for e in open_ones if not e.waiting]:
+        return f"A fault of the grader left {listed(faults)} unjudged."
+    return " ".join(dict.fromkeys(exercise.message for exercise in open_ones))
+
+
 def unjudged(result: Result) -> list[str]:
     """The exercises that a person has to look at."""
     return [exercise.name for exercise in result.exercises if not is_judged(exercise)]
+
+
+def public_only(result: Result) -> bool:
+    """Whether nothing but public tests is in it: these points are no mark, where hidden tests count too."""
+    return all(
+        test.visibility is Visibility.PUBLIC
+        for exercise in result.exercises
+        for test in exercise.tests
+    )
 
 
 def total(entry: Entry, out_of: float | None = None) -> float | None:
     """The points of everything, scaled to `out_of`; None where an exercise has no verdict."""
     if unjudged(entry.result):
         return None
-    return entry.result.score if out_of is None else scaled(entry.result, out_of)
+    result = entry.result
+    return result.score if out_of is None else scaled(result.score, result.max_score, out_of)
 
 
 def left_open(count: int) -> list[str]:
@@ -47,7 +71,9 @@ def left_open(count: int) -> list[str]:
     if not count:
         return []
     who = counted(count, "student has", "students have")
-    return [f"{who} no total: something is not judged. Run `grade batch` again; it says why."]
+    return [
+        f"{who} no total: something is not judged. `grade batch` and `grade regrade` judge it, or say why not."
+    ]
 
 
 def overall(result: Result) -> Status:

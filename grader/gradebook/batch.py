@@ -173,7 +173,10 @@ class _Batch:
         self._undated: list[str] = []
         self._older: list[str] = []
         # The result that is in the gradebook until the verdict is there.
-        self._not_yet = {e.id: self._unjudged(e, NOT_YET) for e in self._questions.exercises}
+        self._not_yet = {
+            exercise.id: unjudged(course, exercise, options, NOT_YET, waiting=True)
+            for exercise in self._questions.exercises
+        }
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
     def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
@@ -189,7 +192,7 @@ class _Batch:
             self._take(verdict)
         entries = most_pressing_first(self._attention)
         # Of students who are not in this download, what the gradebook knew still holds.
-        others = [entry for entry in self._book.attention() if entry.student not in self._students]
+        others = [entry for entry in self._book.noted() if entry.student not in self._students]
         self._keeper.finish(most_pressing_first([*entries, *others]))
         for student in self._book.students() if is_other else self._book.absent():
             if student.id not in self._students:
@@ -200,7 +203,7 @@ class _Batch:
             self._judged,
             self._settled,
             self._known,
-            entries,
+            self._book.unanswered(entries),
             tuple(self._undated),
             tuple(self._older),
         )

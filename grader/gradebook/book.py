@@ -7,7 +7,7 @@ A gradebook can be read while a grading writes to it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ from grader.gradebook.corrections_file import (
 )
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import NamedPolicy, read_policy
-from grader.gradebook.review import Attention
+from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import ClassRules, choices, entry_of
 from grader.gradebook.store import FILE, Store, opened
 from grader.gradebook.work import KeptRequest, Replaced, Work, work_of
@@ -96,8 +96,20 @@ class Gradebook:
     @property
     def title(self) -> str:
         """The title of the course, and of the assignment."""
-        title = self.fact("title")
-        return title if self._part is None else f"{title}: {self._part.title}"
+        title, part = self.fact("title"), self._assignment()
+        return title if part is None else f"{title}: {part.title}"
+
+    @property
+    def work_title(self) -> str:
+        """What students call that which is graded: the title of the assignment, else that of the course."""
+        part = self._assignment()
+        return self.fact("title") if part is None else part.title
+
+    def _assignment(self) -> AssignmentPart | None:
+        """The assignment that this is the gradebook of, or is read as."""
+        if self._part is not None or not (own := self.fact("assignment")):
+            return self._part
+        return (self.store.json_fact("assignments", dict[str, AssignmentPart]) or {}).get(own)
 
     @property
     def assigned(self) -> tuple[str, ...]:
@@ -124,12 +136,43 @@ class Gradebook:
             "here, or is missing. Let it end, or run `grade batch` again."
         )
 
+    def noted(self) -> tuple[Attention, ...]:
+        """Entries of the last grading that a person should look at, or has looked at since."""
+        return self.store.json_fact("attention", tuple[Attention, ...]) or ()
+
     def attention(self) -> tuple[Attention, ...]:
         """Entries of the last grading that a person should look at."""
-        entries = self.store.json_fact("attention", tuple[Attention, ...]) or ()
         part = self._part
+        return self.unanswered(
+            e for e in self.noted() if part is None or {*e.exercise.split(", ")} & {*part.exercises}
+        )
+
+    def unanswered(self, entries: Iterable[Attention]) -> tuple[Attention, ...]:
+        """The entries without odd code that a person released, or whose points a person set.
+
+        That is about one file: another file of the student is told again.
+        """
+        held: dict[str, set[str]] = {}
+        answered = {
+            (correction.student, correction.exercise)
+            for correction in self.rules.corrections
+            if correction.release or correction.points is not None
+        }
+
+        def is_open(entry: Attention, exercise: str) -> bool:
+            if (entry.student, exercise) not in answered:
+                return True
+            if entry.student not in held:
+                counts = self.entry_of(entry.student)
+                results = counts.result.exercises if counts is not None else ()
+                held[entry.student] = {result.name for result in results if result.held}
+            return exercise in held[entry.student]
+
         return tuple(
-            e for e in entries if part is None or {*e.exercise.split(", ")} & {*part.exercises}
+            entry
+            for entry in entries
+            if entry.kind is not Reason.FORGER
+            or any(is_open(entry, exercise) for exercise in entry.exercise.split(", "))
         )
 
     def totals_before(self) -> dict[str, float]:

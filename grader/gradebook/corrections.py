@@ -14,9 +14,9 @@ from typing import Annotated
 import msgspec
 
 from grader.errors import SubmissionError
-from grader.judge.scoring import judged_points, rescored, rounded
+from grader.judge.scoring import judged_points, rescored
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status
-from grader.text import nearest, number
+from grader.text import nearest, number, rounded
 
 
 class Kind(enum.Enum):
@@ -30,6 +30,8 @@ class Kind(enum.Enum):
     COMMENT = "comment"
 
 
+# What a sentence ends with.
+_END = (".", "!", "?", ":", "…")
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 # Within bounds no number is infinite, or none at all.
 _Points = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
@@ -78,7 +80,10 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Corrected(msgspec.Struct, frozen=True):
-    """Points after corrections, with a sentence for each reason; `final` where a person set them."""
+    """Points after corrections, a sentence for each reason, the comments; `final` where a person set them.
+
+    Each comment is a line.
+    """
 
     points: float
     reasons: tuple[str, ...] = ()
@@ -153,7 +158,14 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
     comments = [c.comment for c in corrections if c.comment and (c.test or c in standing)]
     most = worth + sum(max(c.add or 0.0, 0.0) for c in standing if c.beyond)
     points = rounded(min(max(points, 0.0), most))
-    return Corrected(points, reasons, " ".join(comments), final is not None)
+    return Corrected(points, reasons, "\n".join(comments), final is not None)
+
+
+def on_one_line(comment: str) -> str:
+    """The lines of a comment as sentences on one line: the end of each can be seen."""
+    lines = [line.strip() for line in comment.splitlines() if line.strip()]
+    ended = [line if line.endswith(_END) else f"{line}." for line in lines[:-1]]
+    return " ".join([*ended, *lines[-1:]])
 
 
 def outdated(
@@ -284,5 +296,5 @@ def _words(correction: Correction) -> str:
 
 def _sentence(words: str, reason: str) -> str:
     reason = reason.strip()
-    end = "" if reason.endswith((".", "!", "?")) else "."
+    end = "" if reason.endswith(_END) else "."
     return f"{words}: {reason}{end}" if reason else f"{words}."

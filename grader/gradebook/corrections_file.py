@@ -99,10 +99,17 @@ def _complaints(correction: Correction) -> Iterator[str]:
 
 
 def _on_one_line(correction: Correction) -> Correction:
-    """Texts as every output can show them."""
-    texts = {name: getattr(correction, name) for name in ("reason", "comment", "author")}
-    changes = {name: clean(" ".join(text.split()), _LONGEST) for name, text in texts.items()}
-    return msgspec.structs.replace(correction, **changes)
+    """Texts as every output can show them: each on one line, of a comment each line for itself."""
+
+    def line(text: str) -> str:
+        return clean(" ".join(text.split()), _LONGEST)
+
+    return msgspec.structs.replace(
+        correction,
+        reason=line(correction.reason),
+        comment="\n".join(filter(None, map(line, correction.comment.splitlines()))),
+        author=line(correction.author),
+    )
 
 
 def put_corrections(folder: Path, made: Sequence[Correction]) -> None:

@@ -7,6 +7,7 @@ one file, so that it stands through a regrade and says nothing of a newer file.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from grader.course.manifest import Course, Exercise
-from grader.errors import CourseError
+from grader.errors import UsageError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction
 from grader.gradebook.keeper import Keeper
@@ -66,21 +67,21 @@ def rubric_of(course: Course, exercise: Exercise) -> Path:
 
 
 def read_rubric(path: Path, worth: float) -> Rubric:
-    """A rubric of an exercise that is worth so many points; raises CourseError with the line."""
+    """A rubric of an exercise that is worth so many points; raises UsageError with the line."""
     try:
         text = path.read_text(encoding="utf-8")
         rubric = read_toml(text, Rubric)
     except FileNotFoundError as error:
-        raise CourseError(
+        raise UsageError(
             f'There is no rubric at {path}. Write a table [[item]] for each item there, with key = "d", '
             'points = -1 and says = "...", or name a file with --rubric.'
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise CourseError(f"{path} cannot be read: {error}.") from error
+        raise UsageError(f"{path} cannot be read: {error}.") from error
     except TomlMistake as error:
-        raise CourseError(f"{path}{error.place}: {error.reason} (`{error.path}`).") from error
+        raise UsageError(f"{path}{error.place}: {error.reason} (`{error.path}`).") from error
     for place, complaint in _complaints(rubric, worth):
-        raise CourseError(f"{path}, line {line_of(text, f'item[{place}].points')}: {complaint}")
+        raise UsageError(f"{path}, line {line_of(text, f'item[{place}].points')}: {complaint}")
     return rubric
 
 
@@ -154,20 +155,24 @@ def keep_mark(
     keeper: Keeper,
     answer: FileToMark,
     items: Sequence[RubricItem],
-    comment: str,
+    comments: Sequence[str],
     author: str,
     *,
     beyond: bool = False,
 ) -> None:
-    """Replace the marks of a file by one for each of its students, all at once; its draft goes last."""
+    """Replace the marks of a file by one for each of its students, all at once; its draft goes last.
+
+    Each of the `comments` is a line of the mark's.
+    """
     reason = " ".join(item.says for item in items) or _NOTHING
     made = [
         Correction(
             student=student,
             exercise=answer.result.name,
-            add=round(sum(item.points for item in items), 2),
+            # As a person adds them: 0.1 + 0.2 is 0.3.
+            add=round(math.fsum(item.points for item in items), 6),
             reason=clean(reason, _LONGEST),
-            comment=clean(" ".join(comment.split()), _LONGEST),
+            comment="\n".join(comments),
             author=author,
             time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
             judged=judged_points(answer.result),

@@ -14,6 +14,7 @@ import datetime
 import enum
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
@@ -28,10 +29,10 @@ from grader.gradebook.times import (
     span_words,
     submitted,
 )
-from grader.judge.scoring import average_of, lessened, rounded
+from grader.judge.scoring import lessened
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
-from grader.text import counted, number
+from grader.text import counted, number, rounded
 from grader.toml import Text
 
 _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
@@ -167,7 +168,7 @@ class HandedIn(msgspec.Struct, frozen=True):
 
     `submitted_at` is ISO 8601 in UTC, empty where it is not known; `late` is what the platform said;
     `judged` is None where there is no verdict. Files of one `source` are the same one. One that is
-    `untouched` is still the stub.
+    `untouched` is no attempt: still the stub, or empty.
     """
 
     attempt: int
@@ -204,8 +205,9 @@ class Deadline(NamedTuple):
 class Weighed(NamedTuple):
     """One file by the rules: how late it is, the per cent that it loses by that, and the points that are left.
 
-    `late` is None where the time or the due time is not known, `points` without a verdict. One that
-    `is_closed` came too late to count, and before one that `is_beyond` all attempts were used up.
+    These `points` are exact: what counts of them is rounded once, in `Counted`. `late` is None where the time
+    or the due time is not known, `points` without a verdict. One that `is_closed` came too late to count, and
+    before one that `is_beyond` all attempts were used up.
     """
 
     file: HandedIn
@@ -257,12 +259,13 @@ class Policy(msgspec.Struct, frozen=True):
         rule, chosen = self.rules.attempts, open_ones[-1]
         if rule is CountedAttempt.BEST:
             # Of equally good ones the newest.
-            chosen = max(reversed(open_ones), key=lambda attempt: attempt.points or 0.0)
-        points = chosen.points or 0.0
+            chosen = max(reversed(open_ones), key=lambda each: rounded(each.points or 0.0))
+        points = rounded(chosen.points or 0.0)
         lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
         reasons = self._passed_over(weighed, chosen)
         if rule is CountedAttempt.AVERAGE and len(open_ones) > 1:
-            points = average_of([attempt.points or 0.0 for attempt in open_ones])
+            exact = [attempt.points or 0.0 for attempt in open_ones]
+            points = rounded(math.fsum(exact) / len(exact))
             reasons.append(_average_words(open_ones))
         else:
             reasons += _lateness_words(chosen, self.zone)
@@ -286,9 +289,7 @@ class Policy(msgspec.Struct, frozen=True):
         """Each different file by the rules, in the order in which they were last handed in."""
         turns: dict[str, int] = {}
         last: dict[str, HandedIn] = {}
-        # A student who hands in the whole course each week begins an exercise with the first change.
-        begun = list(itertools.dropwhile(lambda file: file.untouched, files)) or files[-1:]
-        for file in begun:
+        for file in attempts_at(files) or files[-1:]:
             source = file.source or str(file.attempt)
             turns.setdefault(source, len(turns) + 1)
             last.pop(source, None)
@@ -342,7 +343,11 @@ class Policy(msgspec.Struct, frozen=True):
                 (attempt.points for attempt in open_ones if attempt.points is not None),
                 default=-1.0,
             )
-            unjudged = [attempt for attempt in unjudged if lessened(worth, attempt.lost) > best]
+            unjudged = [
+                attempt
+                for attempt in unjudged
+                if rounded(lessened(worth, attempt.lost)) > rounded(best)
+            ]
         return unjudged[-1] if unjudged else None
 
     def _passed_over(self, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
@@ -367,6 +372,14 @@ class Policy(msgspec.Struct, frozen=True):
             f"Handed in {span_words(newest.late)} late ({due_words(newest.deadline, self.zone)}): what is "
             f"more than {span_words(max(rules.closes or _NONE, rules.grace))} late counts for nothing."
         )
+
+
+def attempts_at(files: Sequence[HandedIn]) -> list[HandedIn]:
+    """The files from the first work on; none of a student who handed in nothing but stubs.
+
+    A student who hands in the whole course each week begins an exercise with the first change.
+    """
+    return list(itertools.dropwhile(lambda file: file.untouched, files))
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from grader.gradebook.corrections import (
 )
 from grader.gradebook.policy import Counted, HandedIn, Policy
 from grader.gradebook.work import Attempt, KeptRequest, Verdict, Work
-from grader.judge.scoring import rounded, sum_of, with_extra_credit
+from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import (
     CourseInfo,
     Entry,
@@ -37,6 +37,7 @@ from grader.results import (
     SubmissionInfo,
 )
 from grader.submissions.submission import digest_of_files
+from grader.text import rounded
 
 NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
 _REGRADE = "Not judged yet: `grade regrade` judges it."
@@ -281,7 +282,7 @@ def _nothing(rules: ClassRules, exercise: str, choice: Choice | None) -> Exercis
         for test in blank.tests
     )
     return msgspec.structs.replace(
-        blank, status=Status.UNJUDGED, tests=tests, message=message, settled=False
+        blank, status=Status.UNJUDGED, tests=tests, message=message, settled=False, waiting=True
     )
 
 

@@ -17,24 +17,33 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.intake import refuse_other_course
+from grader.judge.scoring import hundredths
 from grader.results import Entry, Status, StudentInfo
-from grader.text import counted, listed, number
+from grader.text import counted, listed, number, rounded
 
 # The most people that one note names.
 _MOST_NAMES = 10
 
 
 class Score(msgspec.Struct, frozen=True):
-    """What a student has of an assignment: `points` of those `worth`, None while something is not judged."""
+    """What a student has of an assignment: `points` of those `worth`, None while something is not judged.
+
+    `why` says what is in the way of them.
+    """
 
     points: float | None
     worth: float
     provisional: bool = False
+    why: str = ""
 
     @property
     def percent(self) -> float:
-        """The per cent of the points, in hundredths."""
-        return round(100 * (self.points or 0.0) / self.worth, 2) if self.worth else 0.0
+        """The exact per cent of the points: it is rounded where it is shown, and nothing is computed with that.
+
+        Points are hundredths, so that the same per cent is the same to the last bit.
+        """
+        worth = hundredths(self.worth)
+        return 100 * hundredths(self.points or 0.0) / worth if worth else 0.0
 
     @property
     def words(self) -> str:
@@ -55,7 +64,7 @@ class GradedAssignment(msgspec.Struct, frozen=True):
 
 
 class TermPart(msgspec.Struct, frozen=True):
-    """One assignment in a student's total: the `percent` that count of it, with this `weight`, and why.
+    """One assignment in a student's total: the exact `percent` that count of it, its `weight`, and why.
 
     `share` are the per cent of the total that come from it; those of all parts add up to it.
     """
@@ -138,13 +147,18 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
 def _score(entry: Entry, assignment: CourseAssignment) -> Score:
     """The points of an assignment, and what it is worth without its extra credit."""
     exercises = entry.result.exercises
-    is_open = any(exercise.status is Status.UNJUDGED for exercise in exercises)
+    open_ones = [exercise for exercise in exercises if exercise.status is Status.UNJUDGED]
+    faults, waiting = (
+        ", ".join(e.name for e in open_ones if e.waiting is is_waiting)
+        for is_waiting in (False, True)
+    )
+    why = [f"could not be judged, for a fault of the grader ({faults})"] if faults else []
+    why += [f"is not judged yet ({waiting})"] if waiting else []
     return Score(
-        None if is_open else round(math.fsum(exercise.score for exercise in exercises), 2),
-        round(
-            math.fsum(e.max_score for e in exercises if e.name not in assignment.extra_credit), 2
-        ),
+        None if open_ones else rounded(math.fsum(exercise.score for exercise in exercises)),
+        rounded(math.fsum(e.max_score for e in exercises if e.name not in assignment.extra_credit)),
         any(exercise.provisional for exercise in exercises),
+        " and ".join(why),
     )
 
 
@@ -286,7 +300,7 @@ def _part(
     if score is None:
         return TermPart(name, None, None, weight, why="is missing")
     if score.points is None:
-        return TermPart(name, score, None, weight, why="is not judged to its end")
+        return TermPart(name, score, None, weight, why=score.why)
     if score.percent > assignment.at_most:
         most = f"at most {number(assignment.at_most)} % count"
         return TermPart(name, score, assignment.at_most, weight, why=most)

@@ -180,9 +180,12 @@ class Work(NamedTuple):
         return [(attempt, files[attempt.id]) for attempt in self.attempts if attempt.id in files]
 
     def is_untouched(self, exercise: str, attempt: int) -> bool:
-        """Whether an attempt's file was found to be still the stub."""
+        """Whether an attempt's file was found to be no attempt at the exercise: the stub, or empty."""
         verdict = self.verdicts.get(exercise, {}).get(attempt)
-        return verdict is not None and verdict.status is Status.NOT_ATTEMPTED
+        # Only where it has to be, the whole result is unpacked.
+        if verdict is None or verdict.status is not Status.ERROR:
+            return verdict is not None and verdict.status is Status.NOT_ATTEMPTED
+        return not verdict.result.attempted
 
     def judged_as(self, exercise: str, attempt: int) -> int | None:
         """The attempt in which this attempt's file was judged: itself, or one with the very same file."""

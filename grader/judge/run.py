@@ -187,6 +187,7 @@ def _recorded(
 # In a test: a mutant that never ends is not what a student waits for. Processes that start and find each other
 # take half a second.
 _MUTANT_SECONDS = 2.0
+_LONGEST_CAUSE = 300
 
 
 def _observed(

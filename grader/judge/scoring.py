@@ -9,6 +9,7 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.course.suite import SuiteTest
 from grader.results import ExerciseResult, Outcome, Place, Result, Status, TestResult
+from grader.text import rounded
 
 
 def weighed(exercise: Exercise, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
@@ -173,26 +174,11 @@ def kept(tests: Iterable[TestResult]) -> float:
     return round(part, 9)
 
 
-def rounded(score: float) -> float:
-    """Points as they are shown, in hundredths."""
-    return round(score, 2)
-
-
 def lessened(score: float, percent: float) -> float:
-    """Points less so many per cent of them, to the nearest hundredth, half of one upward."""
+    """Reduce `score` by `percent`, without rounding: scores that are equal stay equal to the last bit."""
     if percent <= 0:
         return score
-    return _hundredth(hundredths(score) * (10_000 - hundredths(min(percent, 100))), 10_000)
-
-
-def average_of(scores: Sequence[float]) -> float:
-    """The mean of points, to the nearest hundredth, half of one upward."""
-    return _hundredth(sum(map(hundredths, scores)), len(scores))
-
-
-def _hundredth(amount: int, parts: int) -> float:
-    """`amount / parts` hundredths of a point, in integers: no half is lost to the last bit of a float."""
-    return (2 * amount + parts) // (2 * parts) / 100
+    return hundredths(score) * (10_000 - hundredths(min(percent, 100))) / 1_000_000
 
 
 def rescored(
@@ -264,9 +250,11 @@ def reaches(result: Result, percent: float) -> bool:
     return result.score >= rounded(result.max_score * percent / 100)
 
 
-def scaled(result: Result, out_of: float) -> float:
-    """The points of a result as they are out of `out_of`."""
-    return points(result.score, result.max_score, out_of)
+def scaled(score: float, worth: float, out_of: float) -> float:
+    """A total of `worth` points as it is out of `out_of`; with extra credit it may be more than that."""
+    if score > worth > 0:
+        return rounded(out_of * score / worth)
+    return points(score, worth, out_of)
 
 
 class Share(msgspec.Struct, frozen=True):

@@ -107,7 +107,7 @@ class Desk:
         text = policy_of(self._course, self._book.named_policy)
         self._keeper.begin(self._course, blank, text)
         # Between two submissions it is at its end, for other commands that read it.
-        self._keeper.finish(self._book.attention())
+        self._keeper.finish(self._book.noted())
 
     # --- what is handed in ----------------------------------------------------------------------
 

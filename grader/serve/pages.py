@@ -22,7 +22,7 @@ from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import sum_of
-from grader.results import Entry, ExerciseResult, Status
+from grader.results import Entry, ExerciseResult
 from grader.serve.api import Api
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
@@ -74,7 +74,6 @@ class Pages:
             entry=shown,
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
-            unjudged=sum(e.status is Status.UNJUDGED for e in shown.result.exercises),
             chapters=chapter_cells(shown.result.exercises),
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )

@@ -20,9 +20,10 @@ from grader.exports.report.overview import ExerciseView, Figures, figures
 from grader.exports.report.tally import Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, queue
+from grader.gradebook.policy import attempts_at
 from grader.gradebook.queue import ClockChange, Handed, JobState
 from grader.gradebook.review import StudentAttention, by_student
-from grader.gradebook.standing import result_of
+from grader.gradebook.standing import handed_in, result_of
 from grader.judge.scoring import with_extra_credit
 from grader.results import Entry, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS, iso
@@ -192,6 +193,7 @@ class Views:
             if (result := results.get(exercise.id)) is None:
                 continue
             sources = [source for _, source in work.sources(exercise.id)]
+            tried = {f.source for f in attempts_at(handed_in(work, self.book.rules, exercise.id))}
             deadline = policy.deadline(student, exercise.id)
             times = ("", "") if deadline is None else (deadline.due, deadline.until)
             due, until = (str(msgspec.to_builtins(time)) for time in times)
@@ -204,7 +206,7 @@ class Views:
                     score=result.score,
                     max_score=result.max_score,
                     extra_credit=result.extra_credit,
-                    attempts=len(set(sources)),
+                    attempts=len(tried),
                     most_attempts=rules.max_attempts,
                     due=due,
                     until=until,

@@ -55,10 +55,10 @@ OUTCOME = {
 }
 
 
-def status_text(status: Status) -> str:
-    """The word of a status where nothing else explains it."""
-    fault = ": a fault of the grader" if status is Status.UNJUDGED else ""
-    return STATUS[status][1] + fault
+def status_text(status: Status, *, waiting: bool = False) -> str:
+    """The word of a status where nothing else explains it; one that is `waiting` has no verdict yet."""
+    why = " yet" if waiting else ": a fault of the grader"
+    return STATUS[status][1] + (why if status is Status.UNJUDGED else "")
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -301,7 +301,7 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
     if (mark := exercise.mark) is not None:
         if exercise.score != mark.judged:
             notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))
-        notes += [Note(text) for text in (*mark.reasons, mark.comment) if text]
+        notes += map(Note, (*mark.reasons, *mark.comment.splitlines()))
     notes += map(Note, on_requests(exercise))
     return (Section(tuple(notes)),) if notes else ()
 

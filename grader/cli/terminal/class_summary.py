@@ -36,6 +36,7 @@ _SHOWN_STUDENTS = 40
 # Groups of a kind: what costs points, and what is a place to look.
 _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
+_LONGEST_WHAT = 400
 _SHOWN_MISSING = 5
 
 
@@ -95,6 +96,7 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
         if len(lines) < _SHOWN_STUDENTS:
             lines.append(_line(console, entry))
     if 0 < students <= _SHOWN_STUDENTS:
+        yield from _legend(console, is_open=students > len(scores) + absent)
         if len(chapters) > 1:
             text = f"From left to right: {', '.join(chapters)}."
             yield from hang(console, "", text, "dim")
@@ -113,6 +115,24 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
         yield Text("Each one's score: `grade report` and `grade export` write it.", "dim")
 
 
+# What the marks of exercises mean, in the order in which they are explained.
+_LEGEND = (
+    (Status.PASSED, "passed"),
+    (Status.PARTIAL, "partly"),
+    (Status.FAILED, "nothing earned"),
+    (Status.NOT_ATTEMPTED, "no attempt"),
+    (Status.UNJUDGED, "not judged"),
+)
+
+
+def _legend(console: Console, *, is_open: bool) -> Iterator[Text]:
+    """What the columns of the lines are, above the first one."""
+    marks = marks_for(console)
+    told = _LEGEND if is_open else _LEGEND[:-1]
+    shown = [f"{status_words(status, marks)[0].plain} {words}" for status, words in told]
+    yield from hang(console, "", f"Points; exercises: {', '.join(shown)}; student.", "dim")
+
+
 def _is_open(entry: Entry) -> bool:
     return any(e.status is Status.UNJUDGED for e in entry.result.exercises)
 
@@ -122,7 +142,8 @@ def _line(console: Console, entry: Entry) -> Text:
     result, marks = entry.result, marks_for(console)
     by_chapter: dict[str, str] = {}
     for exercise in result.exercises:
-        mark = status_words(exercise.status, marks)[0].plain
+        status = exercise.status if exercise.attempted else Status.NOT_ATTEMPTED
+        mark = status_words(status, marks)[0].plain
         by_chapter[exercise.chapter] = by_chapter.get(exercise.chapter, "") + mark
     is_long = len(result.exercises) > _MOST_MARKS
     cells = " ".join(by_chapter.values() if is_long else "".join(by_chapter.values()))
@@ -208,7 +229,7 @@ def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) ->
     who = some_of([called(s, names) for s in group.students], _SHOWN_STUDENTS_OF_GROUP)
     if len(group.students) > 1:
         who = f"{len(group.students)} students: {who}"
-    text = f"{clean(group.exercise, 100)}: {clean(group.what, 200)} ({who})"
+    text = f"{clean(group.exercise, 100)}: {clean(group.what, _LONGEST_WHAT)} ({who})"
     return hang(console, prefix, text)
 
 

@@ -77,10 +77,11 @@ def marks_for(console: Console) -> Marks:
     return _ASCII if is_plain(console) else _SYMBOLS
 
 
-def status_words(status: Status, marks: Marks) -> tuple[Text, Text]:
+def status_words(status: Status, marks: Marks, *, waiting: bool = False) -> tuple[Text, Text]:
     """The mark and the words of a status, in its color."""
     kind, _ = STATUS[status]
-    return Text(getattr(marks, kind), _STYLES[kind]), Text(status_text(status), _STYLES[kind])
+    words = status_text(status, waiting=waiting)
+    return Text(getattr(marks, kind), _STYLES[kind]), Text(words, _STYLES[kind])
 
 
 def outcome_mark(outcome: Outcome, marks: Marks) -> Text:

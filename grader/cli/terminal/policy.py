@@ -16,6 +16,7 @@ from grader.gradebook.corrections import (
     correction_words,
     holding,
     of_gone_tests,
+    on_one_line,
     outdated,
     unknown_names,
 )
@@ -165,7 +166,7 @@ def _exercise_lines(
         yield from hang(console, "    ", clean(result.provisional, _LONGEST), "yellow")
     if result.mark is not None:
         # What is said with it in every output.
-        for reason in filter(None, (*result.mark.reasons, result.mark.comment)):
+        for reason in (*result.mark.reasons, *result.mark.comment.splitlines()):
             yield from hang(console, "    | ", clean(reason, _LONGEST), "dim")
 
 
@@ -199,7 +200,7 @@ def _correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Te
     judged = correction.judged
     words = correction_words(correction)
     words += f": {correction.reason}" if correction.reason else ""
-    words += f' (comment: "{correction.comment}")' if correction.comment else ""
+    words += f' (comment: "{on_one_line(correction.comment)}")' if correction.comment else ""
     by = f"  {correction.author}, {local(correction.time, zone)}"
     by += f", when {number(judged)} was judged" if judged is not None else ""
     return Text.assemble(clean(words, _LONGEST), (clean(by, _LONGEST), "dim"))

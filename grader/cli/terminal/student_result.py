@@ -50,7 +50,7 @@ def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> 
 
 def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
     """The points of an exercise, and each test that did not pass behind what it cost."""
-    mark, words = status_words(exercise.status, marks_for(console))
+    mark, words = status_words(exercise.status, marks_for(console), waiting=exercise.waiting)
     points = f"{number(exercise.score)} / {number(exercise.max_score)}"
     yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words)
     if exercise.message:

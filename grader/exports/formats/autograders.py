@@ -9,7 +9,16 @@ import msgspec
 from grader.exports.disclosure import Audience
 from grader.exports.files import NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, TOTAL_LINE, Line, called, lines, unjudged
+from grader.exports.verdicts import (
+    TOTAL_LINE,
+    Line,
+    called,
+    is_judged,
+    lines,
+    not_judged,
+    unjudged,
+    why_open,
+)
 from grader.judge.scoring import hundredths
 from grader.results import Entry, ExerciseResult, Outcome, Result, Visibility
 from grader.student.blocks import remarks
@@ -25,10 +34,10 @@ _MOST_GRADESCOPE_BYTES = 5_000_000
 
 def gradescope(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """The result; where something was not judged there is no file, which Gradescope calls a failure."""
-    if missing := unjudged(entry.result):
+    if unjudged(entry.result):
         raise NoVerdict(
-            f"{', '.join(missing)} could not be judged, by a fault of the grader: no results.json is "
-            "written, so that Gradescope reports a failed autograder and no score."
+            f"{why_open(entry)} No results.json is written, so that Gradescope reports a failed autograder "
+            "and no score."
         )
     return fitted(lambda limit: _gradescope_json(entry.result, limit), _MOST_GRADESCOPE_BYTES)
 
@@ -109,8 +118,10 @@ _MOST_PRAIRIELEARN_BYTES = 1_000_000
 def prairielearn(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """The result; where something was not judged it is not gradable, which costs no attempt."""
     result = entry.result
-    if missing := unjudged(result):
-        message = f"{', '.join(missing)}: {NOT_JUDGED}"
+    if unjudged(result):
+        message = " ".join(
+            f"{e.name}: {not_judged(e)}" for e in result.exercises if not is_judged(e)
+        )
         answer = {"gradable": False, "message": message, "format_errors": [message]}
         return msgspec.json.encode(answer) + b"\n"
     return fitted(lambda limit: _prairielearn_json(result, limit), _MOST_PRAIRIELEARN_BYTES)

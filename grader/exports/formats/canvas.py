@@ -51,7 +51,7 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     if first is None:
         return ["There is no result to export."]
     worth = first.result.max_score if options.out_of is None else options.out_of
-    title = one_line(options.column or first.result.course.name)
+    title = one_line(options.named(first))
     _refuse_reserved(title)
     table.row([*_HEADER, title])
     table.kept([f"    {_POINTS}", "", "", "", "", number(worth)])
@@ -150,9 +150,7 @@ class _Template:
         """The cell of a student: the points, or what is there where no score may undo it, with a note."""
         whole = grades.totals[person]
         if whole is None:
-            notes.append(
-                f"{row.name}: has no score, because a fault of the grader left it unjudged."
-            )
+            notes.append(f"{row.name}: has no score. {grades.whys.get(person, '')}")
         elif there.strip().upper() in _LEFT_ALONE:
             notes.append(f"{row.name}: stays {there.strip()}, as Canvas has it.")
         else:

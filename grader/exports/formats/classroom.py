@@ -12,12 +12,13 @@ from grader.exports.disclosure import Audience
 from grader.exports.files import ExportError, NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, no_commands, one_line, shortened
 from grader.exports.verdicts import (
-    NOT_JUDGED,
     Line,
     called,
     is_judged,
     lines_in_total,
+    not_judged,
     unjudged,
+    why_open,
 )
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Outcome
 
@@ -58,7 +59,7 @@ def _runners(exercise: ExerciseResult, group: list[Line], most: int) -> Iterator
     extra = exercise.extra_credit
     if not is_judged(exercise) or not exercise.tests:
         # Neither a point nor the loss of one: worth nothing, and an error that makes the step red.
-        test = {"name": "verdict", "status": "error", "score": 0, "message": NOT_JUDGED}
+        test = {"name": "verdict", "status": "error", "score": 0, "message": not_judged(exercise)}
         yield exercise.name, _encoded("error", 0, [test])
         return
     passed = [line for line in group if line.test.outcome is Outcome.PASSED]
@@ -133,10 +134,9 @@ _REQUIRED = {
 
 def classroom50_result(entry: Entry, options: Options) -> bytes:
     """The result for one submission; the identities are those of the environment."""
-    if missing := unjudged(entry.result):
+    if unjudged(entry.result):
         raise NoVerdict(
-            f"{', '.join(missing)} could not be judged, by a fault of the grader: no result.json is written, "
-            "so that Classroom 50 records an error and no score."
+            f"{why_open(entry)} No result.json is written, so that Classroom 50 records an error and no score."
         )
     identity = _identity(entry, options.environment)
     return fitted(lambda limit: _result(identity, entry, limit), _MOST_RESULT_BYTES)

@@ -18,7 +18,7 @@ from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, Options, StudentFormat
 from grader.exports.table import Table
 from grader.exports.texts import one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
+from grader.exports.verdicts import is_judged, not_judged, public_only, unjudged
 from grader.gradebook.times import moment
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult
 from grader.student import blocks
@@ -48,9 +48,9 @@ def plain_feedback(entry: Entry, assignment: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def html_feedback(entry: Entry) -> str:
+def html_feedback(entry: Entry, assignment: str = "") -> str:
     """The same in one line of HTML, for a platform's field of comments."""
-    return in_comment(plain_feedback(entry).rstrip("\n"))
+    return in_comment(plain_feedback(entry, assignment).rstrip("\n"))
 
 
 def in_comment(text: str) -> str:
@@ -78,7 +78,8 @@ def _heading(entry: Entry, assignment: str) -> str:
     name = one_line(assignment) or result.course.name
     if missing := unjudged(result):
         return f"{name}: not judged as a whole ({', '.join(missing)})"
-    return f"{name}: {number(result.score)} of {number(result.max_score)} points"
+    points = f"{number(result.score)} of {number(result.max_score)} points"
+    return f"{name}: {points}{' by the public tests alone' * public_only(result)}"
 
 
 def _facts(entry: Entry) -> Iterator[str]:
@@ -94,7 +95,7 @@ def _facts(entry: Entry) -> Iterator[str]:
 
 def _points(exercise: ExerciseResult) -> str:
     if not is_judged(exercise):
-        return "not judged"
+        return "not judged yet" if exercise.waiting else "not judged"
     points = f"{number(exercise.score)} of {number(exercise.max_score)} points"
     if exercise.extra_credit:
         points = f"{points}, {EXTRA_CREDIT}"
@@ -103,7 +104,7 @@ def _points(exercise: ExerciseResult) -> str:
 
 def _notes(exercise: ExerciseResult) -> list[str]:
     if not is_judged(exercise):
-        return [NOT_JUDGED, *map(one_line, blocks.on_requests(exercise))]
+        return [not_judged(exercise), *map(one_line, blocks.on_requests(exercise))]
     return [one_line(line) for line in blocks.remarks(exercise).splitlines()]
 
 
@@ -135,7 +136,7 @@ def _literal(text: str) -> str:
 
 def page(entry: Entry, options: Options) -> bytes:
     """The page of one student."""
-    return markdown_feedback(entry, options.column).encode("utf-8", "replace")
+    return markdown_feedback(entry, options.named(entry)).encode("utf-8", "replace")
 
 
 # --- these pages in one zip, with names by which Moodle or Canvas knows whose each is --------------
@@ -163,7 +164,7 @@ def write_zip(entries: Iterable[Entry], out: IO[bytes], options: Options) -> lis
                     why = _WHY_NOT[options.layout]
                     notes.append(f"{entry.student.id}: {why}, so no page is in it.")
                     continue
-                page = markdown_feedback(entry, options.column).encode("utf-8", "replace")
+                page = markdown_feedback(entry, options.named(entry)).encode("utf-8", "replace")
                 archive.writestr(zipfile.ZipInfo(name, _MOMENT), page, zipfile.ZIP_DEFLATED)
         file.seek(0)
         shutil.copyfileobj(file, out)
@@ -212,10 +213,10 @@ def write_mails(entries: Iterable[Entry], out: IO[bytes], options: Options) -> l
     for entry in entries:
         student = entry.student
         without += not student.email
-        subject = f"{options.column or entry.result.course.name}: your result"
+        subject = f"{options.named(entry)}: your result"
         cells = [student.email, student.name or student.id, subject]
         # The text has lines of its own, which a cell in quotes may have.
-        table.kept([*map(one_line, cells), plain_feedback(entry, options.column)])
+        table.kept([*map(one_line, cells), plain_feedback(entry, options.named(entry))])
     if not without:
         return []
     who = counted(without, "student has", "students have")

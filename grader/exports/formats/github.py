@@ -20,7 +20,7 @@ from grader.exports.texts import (
     one_line,
     shortened,
 )
-from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged, unjudged
+from grader.exports.verdicts import explanation, is_judged, not_judged, public_only, unjudged
 from grader.results import (
     EXTRA_CREDIT,
     Entry,
@@ -29,7 +29,6 @@ from grader.results import (
     Place,
     Result,
     Status,
-    Visibility,
 )
 from grader.student.blocks import (
     OUTCOME,
@@ -71,7 +70,7 @@ def log_commands(entry: Entry, options: Options) -> bytes:
     # The first of each exercise, then the second of each: ten must not all be about the first one.
     errors = [note for turn in itertools.zip_longest(*notes) for note in turn if note]
     lines = [_command("error", note, options.submission) for note in errors]
-    unjudged = [_Note(e.title, NOT_JUDGED, None) for e in exercises if not is_judged(e)]
+    unjudged = [_Note(e.title, not_judged(e), None) for e in exercises if not is_judged(e)]
     lines = lines[:_MOST_ANNOTATIONS] + [
         _command("warning", note, Path()) for note in unjudged[:_MOST_ANNOTATIONS]
     ]
@@ -138,16 +137,17 @@ def _summary(entry: Entry, limit: int) -> Iterator[str]:
     result = entry.result
     yield f"## {_heading(result)}"
     yield ""
-    tests = [test for exercise in result.exercises for test in exercise.tests]
-    if all(test.visibility is Visibility.PUBLIC for test in tests):
+    if is_public := public_only(result):
         yield from ("These are the points of the public tests; others may count, too.", "")
     if entry.absent:
         yield from ("Nothing was handed in.", "")
-    yield "| exercise | points | |"
+    yield f"| exercise | points{' of the public tests' * is_public} | |"
     yield "| --- | ---: | --- |"
     for exercise in result.exercises:
         earned = number(exercise.score) if is_judged(exercise) else "–"  # noqa: RUF001  # a dash
         kind, word = STATUS[exercise.status]
+        if is_public and kind not in ("quiet", "look"):
+            word = f"public tests: {word}"
         points = f"{earned} / {number(exercise.max_score)}"
         if exercise.extra_credit:
             points = f"{points} {EXTRA_CREDIT}"
@@ -160,7 +160,8 @@ def _heading(result: Result) -> str:
     name = _text(result.submission.name)
     if unjudged(result):
         return f"{name}: not judged as a whole"
-    return f"{name}: {number(result.score)} of {number(result.max_score)} points"
+    points = f"{number(result.score)} of {number(result.max_score)} points"
+    return f"{name}: {points}{' by the public tests alone' * public_only(result)}"
 
 
 def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
@@ -173,7 +174,7 @@ def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
     yield f"<summary>{_text(exercise.title)}</summary>"
     yield ""
     if not is_judged(exercise):
-        yield NOT_JUDGED
+        yield not_judged(exercise)
     else:
         summary = summarized(exercise)
         for section in summary.sections:

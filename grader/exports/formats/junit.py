@@ -8,7 +8,7 @@ from xml.etree import ElementTree as Tree  # it writes here, and reads nothing
 from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
+from grader.exports.verdicts import explanation, is_judged, not_judged
 from grader.results import Entry, ExerciseResult, Outcome, TestResult
 from grader.student.blocks import remarks
 from grader.text import number
@@ -60,7 +60,8 @@ def _suite(exercise: ExerciseResult) -> Tree.Element:
     else:
         about = {"classname": f"{exercise.chapter}.{exercise.name}", "name": "verdict"}
         cases = [Tree.Element("testcase", about, time="0.000")]
-        Tree.SubElement(cases[0], "error", message=NOT_JUDGED, type="unjudged").text = NOT_JUDGED
+        text = not_judged(exercise)
+        Tree.SubElement(cases[0], "error", message=text, type="unjudged").text = text
     suite.extend(cases)
     suite.set("tests", str(len(cases)))
     for key, child in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

@@ -51,7 +51,7 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
         unfinished += whole is None
         cells = [earned.get(column, _NO_GRADE) for column in columns]
         cells.append(_NO_GRADE if whole is None else number(whole))
-        cells += [html_feedback(entry) for _ in comments]
+        cells += [html_feedback(entry, options.title) for _ in comments]
         table.row([student.ids.get("username") or student.id, student.email, *cells])
     return left_open(unfinished)
 
@@ -82,9 +82,17 @@ class _Worksheet:
         ]
         matched = grades.match(rows, self._keys())
         person_at = {students[row].at: (rows[row], person) for row, person in matched.items()}
-        # Of each student, and how feedback of this grader begins.
+        title = self._options.title
+        # Of each student, and how feedback of this grader begins, or began before it had a title.
         feedback = [
-            (html_feedback(entry), in_comment(f"{entry.result.course.name}: "))
+            (
+                html_feedback(entry, title),
+                tuple(
+                    in_comment(f"{name}: ")
+                    for name in (one_line(title), entry.result.course.name)
+                    if name
+                ),
+            )
             for entry in (entries if self._comments is not None else ())
         ]
         at = self._maximum
@@ -106,13 +114,11 @@ class _Worksheet:
                     if feedback and not self._comment(cells, feedback[person]):
                         notes.append(f"{row.name}: has a comment of somebody's, which stays.")
                 else:
-                    notes.append(
-                        f"{row.name}: has no grade, because a fault of the grader left it unjudged."
-                    )
+                    notes.append(f"{row.name}: has no grade. {grades.whys[person]}")
             table.kept(cells)
         return [*notes, *grades.notes()]
 
-    def _comment(self, cells: list[str], feedback: tuple[str, str]) -> bool:
+    def _comment(self, cells: list[str], feedback: tuple[str, tuple[str, ...]]) -> bool:
         """Write the comment, if none is there but an earlier one of the grader's, which begins alike."""
         assert self._comments is not None
         text, beginning = feedback

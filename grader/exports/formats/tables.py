@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 from collections.abc import Iterable
 from typing import IO
 
@@ -13,10 +14,11 @@ from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.texts import one_line
 from grader.exports.verdicts import is_judged, left_open, standing, total
-from grader.judge.scoring import rounded, scaled, sum_of
+from grader.gradebook.corrections import on_one_line
+from grader.judge.scoring import scaled, sum_of
 from grader.results import Entry, ExerciseResult
 from grader.student.blocks import on_requests
-from grader.text import number
+from grader.text import number, rounded
 
 # --- a row a student, a column an exercise, the total, what the judge gave, and why that is not all
 
@@ -82,8 +84,12 @@ def _judged(entry: Entry, out_of: float | None) -> float:
         msgspec.structs.replace(e, score=e.mark.judged) if e.mark is not None else e
         for e in entry.result.exercises
     ]
-    result = msgspec.structs.replace(entry.result, score=sum_of(exercises)[0])
-    return result.score if out_of is None else scaled(result, out_of)
+    return _out_of(entry, sum_of(exercises)[0], out_of)
+
+
+def _out_of(entry: Entry, score: float, out_of: float | None) -> float:
+    """Points of an entry's exercises as they are out of `out_of`."""
+    return score if out_of is None else scaled(score, entry.result.max_score, out_of)
 
 
 def _remark(exercise: ExerciseResult) -> str:
@@ -94,7 +100,8 @@ def _remark(exercise: ExerciseResult) -> str:
     if mark is None or not (mark.reasons or mark.comment or mark.judged != exercise.score):
         return " ".join(filter(None, (held, *asked)))
     judged = f"{exercise.name}: judged {number(mark.judged)}."
-    return " ".join(filter(None, (held, judged, *mark.reasons, mark.comment, *asked)))
+    comment = on_one_line(mark.comment)
+    return " ".join(filter(None, (held, judged, *mark.reasons, comment, *asked)))
 
 
 # --- the CSV that `nbgrader export` writes, for what reads it already ------------------------------
@@ -118,7 +125,8 @@ def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -
     """Write every entry.
 
     Of exercises with several due times the last one is given. The raw score is the score and what lateness
-    took off; for an average of attempts that is not known, and there is no penalty.
+    took off, scaled from the exact points as the score is, and the penalty is their difference. For an average
+    of attempts there is no penalty: it is not known.
     """
     table = Table(out)
     table.row(_NBGRADER_HEADER)
@@ -129,19 +137,19 @@ def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -
         unfinished += whole is None
         marks = [exercise.mark for exercise in entry.result.exercises if exercise.mark is not None]
         worth = entry.result.max_score
-        scale = 1.0 if options.out_of is None or not worth else options.out_of / worth
-        lost = rounded(scale * sum(mark.lost for mark in marks))
+        lost = math.fsum(mark.lost for mark in marks)
+        raw = _out_of(entry, rounded(entry.result.score + lost), options.out_of)
         table.row(
             [
-                options.column or entry.result.course.name,
+                options.named(entry),
                 max((mark.due for mark in marks), default=""),
                 entry.submitted_at,
                 entry.student.id,
                 family,
                 given,
                 entry.student.email,
-                "" if whole is None else number(whole + lost),
-                number(lost),
+                "" if whole is None else number(raw),
+                number(_out_of(entry, lost, options.out_of) if whole is None else raw - whole),
                 "" if whole is None else number(whole),
                 number(worth if options.out_of is None else options.out_of),
             ]

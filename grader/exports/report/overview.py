@@ -50,7 +50,7 @@ class TestView:
 class ExerciseView:
     """One exercise, over those who attempted it and were judged; `difficulty` is 1 - mean share.
 
-    Of `missing` students there is no file that could be read.
+    Of `missing` students there is no file, or none with anything to read.
     """
 
     def __init__(self, tally: Tally, exercise: ExerciseTally) -> None:

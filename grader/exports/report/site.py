@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from grader.errors import GraderError, SubmissionError
+from grader.errors import not_written
 from grader.exports.disclosure import disclosed
+from grader.exports.files import README, refuse_foreign
 from grader.exports.report import triage
 from grader.exports.report.overview import FEWEST_STUDENTS, ExerciseView, chapters, figures
 from grader.exports.report.render import Renderer, page_name
@@ -26,10 +27,9 @@ History = Mapping[str, Sequence[ExerciseResult]]
 _SHOWN_ATTENTION = 200
 # Exercises side by side in the table of students; more of them are folded into chapters.
 _MOST_COLUMNS = 8
-_README = "README.txt"
 _FIRST_LINE = "A report of Lab Bench."
 _DRAFT = ".draft-"
-_PARTS = ("staff", "students", _README)
+_PARTS = ("staff", "students", README)
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def write_report(
         SubmissionError: the folder holds something else, which stays as it is.
         GraderError: the folder cannot be written.
     """
-    _refuse_what_is_no_report(folder)
+    refuse_foreign(folder, _FIRST_LINE, "report", _DRAFT)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # In the same folder: until the last page is written, the old report is whole.
@@ -92,7 +92,7 @@ def write_report(
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
-        raise GraderError(f"The report cannot be written to {folder}: {error.strerror}.") from error
+        raise not_written(folder, error) from error
     return Written(folder / "staff" / "index.html", len(site.tally.rows))
 
 
@@ -153,7 +153,6 @@ class _Site:
             "student.html",
             title=title,
             entry=disclosed(entry, self.disclose),
-            unjudged=row.unjudged,
             chapters=row.chapters,
         )
         self._renderer.write(
@@ -224,7 +223,7 @@ class _Site:
             to_look_at=self._attention_of.keys(),
             **shared,
         )
-        (self.folder / _README).write_text(_README_TEXT, encoding="utf-8")
+        (self.folder / README).write_text(_README_TEXT, encoding="utf-8")
 
     def _alike(self, pair: SimilarPair) -> dict[str, object]:
         """The two files of a pair; lines are marked only in a file that is still the same."""
@@ -239,21 +238,6 @@ class _Site:
             side = {"student": student, "source": source, "lines": lines, "same": same}
             sides.append({**side, "marked": marked})
         return {"pair": pair, "sides": sides}
-
-
-def _refuse_what_is_no_report(folder: Path) -> None:
-    """A report takes the place of nothing but a report."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise SubmissionError(f"{folder} is a file; name a folder for the report.")
-    readme = folder / _README
-    if readme.is_file() and readme.read_bytes().startswith(_FIRST_LINE.encode()):
-        return
-    if any(not path.name.startswith(_DRAFT) for path in folder.iterdir()):
-        raise SubmissionError(
-            f"{folder} holds something that is not a report; name a new or an empty folder."
-        )
 
 
 _README_TEXT = f"""\

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
-from grader.judge.scoring import judged_points, rounded, sum_of
+from grader.judge.scoring import judged_points, sum_of
 from grader.results import (
     Entry,
     ExerciseResult,
@@ -23,6 +23,7 @@ from grader.results import (
     TestResult,
     Visibility,
 )
+from grader.text import rounded
 
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 _NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")
@@ -33,12 +34,16 @@ _MOST_GROUPS = 5000
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One exercise of one student; one that is `missing` has no file that could be read, and is not wrong."""
+    """One exercise of one student; one that is `missing` has no file with anything in it, and is not wrong.
+
+    One that is `waiting` has no verdict yet, and not for a fault of the grader.
+    """
 
     status: Status
     score: float
     max_score: float
     missing: bool = False
+    waiting: bool = False
 
     @property
     def share(self) -> float | None:
@@ -71,8 +76,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unjudged(self) -> int:
-        """How many exercises have no verdict, for a fault of the grader."""
+        """How many exercises have no verdict."""
         return sum(cell.status is Status.UNJUDGED for cell in self.cells.values())
+
+    @property
+    def faults(self) -> int:
+        """How many of these have none for a fault of the grader; the others wait for theirs."""
+        return self.unjudged - sum(cell.waiting for cell in self.cells.values())
 
     @property
     def share(self) -> float:
@@ -196,7 +206,7 @@ class TestTally:
 class ExerciseTally:
     """One exercise: the students who attempted it, their times, the judge's points, and messages of tests.
 
-    A file that is `missing` or could not be read is no attempt either.
+    Those that are `missing`, cannot be read or are empty are counted apart from stubs.
     """
 
     def __init__(self, result: ExerciseResult) -> None:
@@ -215,7 +225,7 @@ class ExerciseTally:
     def add(self, row: int, result: ExerciseResult) -> None:
         """Add one student's exercise; only what was attempted and judged says something about it."""
         self.statuses[result.status] += 1
-        if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
+        if not result.attempted or result.status is Status.UNJUDGED:
             return
         self.rows.append(row)
         self.scores.append(judged_points(result))
@@ -246,9 +256,8 @@ class Tally:
         missing = {
             e.name
             for e in result.exercises
-            if files is not None
-            and e.name not in files
-            and e.status in (Status.ERROR, Status.NOT_ATTEMPTED)
+            if not e.attempted
+            and (e.status is Status.ERROR or (files is not None and e.name not in files))
         }
         row = Row(
             id=entry.student.id,
@@ -257,7 +266,7 @@ class Tally:
             score=result.score,
             max_score=result.max_score,
             cells={
-                e.name: Cell(e.status, e.score, e.max_score, e.name in missing)
+                e.name: Cell(e.status, e.score, e.max_score, e.name in missing, e.waiting)
                 for e in result.exercises
             },
             chapters=chapter_cells(result.exercises),

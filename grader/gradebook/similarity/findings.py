@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import GraderError, UsageError, not_written
 from grader.results import Entry
 from grader.submissions import safe_name
 
@@ -206,7 +206,7 @@ def write_files(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise GraderError(f"{folder} is not empty: name a new folder.")
+            raise UsageError(f"{folder} is not empty: name a new folder.")
         for exercise, stub in stubs.items():
             (folder / exercise / "stub").mkdir(parents=True)
             (folder / exercise / "stub" / f"{exercise}.py").write_bytes(stub)
@@ -223,5 +223,5 @@ def write_files(
             with (folder / exercise / "info.csv").open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows(rows)
     except OSError as error:
-        raise GraderError(f"{folder} cannot be written: {error.strerror}.") from error
+        raise not_written(folder, error) from error
     return sum(len(rows) - 1 for rows in tables.values())

@@ -28,7 +28,7 @@ from grader.gradebook.similarity.findings import (
     source_digest,
 )
 from grader.gradebook.similarity.fingerprints import Reader
-from grader.results import Entry, Status
+from grader.results import Entry
 
 # For classes from which nothing can be learned.
 THRESHOLD = 0.6
@@ -102,7 +102,7 @@ def answers(
             continue
         if team:
             seen.add(team)
-        untouched = {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
+        untouched = {e.name for e in entry.result.exercises if not e.attempted}
         for exercise, source in sources(entry).items():
             if exercise not in untouched and source != stubs.get(exercise):
                 yield exercise, entry.student.id, source

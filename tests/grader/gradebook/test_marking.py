@@ -8,9 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from grader.cli import main
-from grader.errors import CourseError
+from grader.errors import UsageError
+from grader.exports import FORMATS
+from grader.exports.formats.feedback import plain_feedback
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.marking import read_rubric
+from tests.grader.builders import written
 from tests.grader.gradebook.conftest import School
 
 RUBRIC = """
@@ -70,6 +73,21 @@ def test_items_and_a_comment_stand_beside_the_points_of_the_judge(marked: School
     assert points(marked)["bob"] == (10, (), "")
 
 
+def test_a_comment_names_a_line_that_is_there_and_is_a_line_of_its_own(marked: School) -> None:
+    done = mark(marked, "cbanana\n0\n2\n1\nName it\nc\nWhy x\nq")
+    assert done.exit_code == 0, done.output
+    assert done.output.count("the file has lines 1 to 1; press Enter for no line.") == 3
+    assert "2 comments: Line 1: Name it. Why x" in done.output
+    mark(marked, "n")
+    assert points(marked)["ann"][2] == "Line 1: Name it\nWhy x"
+    with Gradebook.open(marked.results) as book:
+        (ann, _) = book.entries()
+    said = plain_feedback(ann)
+    assert "\n  Line 1: Name it\n  Why x\n" in said
+    remark = written(FORMATS["csv"], [ann])[0]
+    assert "Line 1: Name it. Why x" in remark
+
+
 def test_what_is_marked_is_not_shown_again(marked: School) -> None:
     mark(marked, "dnq")
     done = mark(marked, "ddn")
@@ -117,9 +135,9 @@ def test_no_name_is_shown_where_none_may_be(marked: School) -> None:
 )
 def test_a_rubric_that_is_not_in_order(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(CourseError, match=told):
+    with pytest.raises(UsageError, match=told):
         read_rubric(tmp_path / "r.toml", 10)
-    with pytest.raises(CourseError, match="There is no rubric at"):
+    with pytest.raises(UsageError, match="There is no rubric at"):
         read_rubric(tmp_path / "none.toml", 10)
 
 

@@ -129,6 +129,17 @@ def test_the_best_is_best_after_what_lateness_costs() -> None:
     assert counted('attempts = "best"', at(-2, 1, 6.0), at(-1, 2, 6.0)).attempt == 2
 
 
+def test_an_average_is_rounded_once() -> None:
+    # (0.045 + 0.04) / 2 is 0.0425; of 0.05 and 0.04 it would be 0.045, and then 0.05.
+    text = 'attempts = "average"\n[late]\nper_day = 10\n' + AT
+    assert counted(text, at(1, 1, 0.05), at(-1, 2, 0.04)).points == 0.04
+
+
+def test_what_lateness_leaves_is_rounded_half_up_and_adds_up() -> None:
+    late = counted("[late]\nper_day = 10\n" + AT, at(1, 1, 0.05))
+    assert (late.points, late.lost) == (0.05, 0.0)
+
+
 def test_the_average_is_of_what_counts_after_penalties() -> None:
     text = 'attempts = "average"\n[late]\nper_day = 50\ncloses = "3 days"\n' + AT
     average = counted(text, at(-1, 1, 5.01), at(1, 2, 10.0), at(100, 3, 10.0))
@@ -239,16 +250,21 @@ def reference(rules: dict[str, Any], files: list[HandedIn]) -> tuple[int, Decima
             lost = min(
                 Decimal(rules["per_day"]) * math.ceil(seconds / 86_400), Decimal(rules["at_most"])
             )
-        exact = Decimal(str(file.judged)) * (100 - lost) / 100
-        counting.append((file.attempt, exact.quantize(Decimal("0.01"), ROUND_HALF_UP)))
+        counting.append((file.attempt, Decimal(str(file.judged)) * (100 - lost) / 100))
     if not counting:
         return files[-1].attempt, Decimal(0)
+    # What is shown is rounded once: an average is of the exact points.
+    shown = [(attempt, in_hundredths(points)) for attempt, points in counting]
     if rules["attempts"] == "best":
-        return max(counting, key=lambda pair: (pair[1], pair[0]))
+        return max(shown, key=lambda pair: (pair[1], pair[0]))
     if rules["attempts"] == "average":
         mean = sum(points for _, points in counting) / Decimal(len(counting))
-        return counting[-1][0], mean.quantize(Decimal("0.01"), ROUND_HALF_UP)
-    return counting[-1]
+        return counting[-1][0], in_hundredths(mean)
+    return shown[-1]
+
+
+def in_hundredths(points: Decimal) -> Decimal:
+    return points.quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
 RULES = st.fixed_dictionaries(

@@ -129,6 +129,25 @@ def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> Non
     assert entry.what == "line 3 puts something else in the place of torch.nn.Linear"
 
 
+def test_what_counts_as_an_attempt() -> None:
+    """The table of docs/instructors.md, for what needs no judge."""
+    course = load_course(PLAIN)
+    exercise = course.exercises[0]
+    stub = course.stub(exercise).source
+    notebook = b'{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    for handed, is_attempt in (
+        (ExerciseFile(stub + b"def (:\n"), True),
+        (ExerciseFile(notebook), True),
+        (ExerciseFile("x = 'é'\n".encode("utf-16")), True),
+        (ExerciseFile(stub), False),
+        (ExerciseFile(b" \n"), False),
+        (ExerciseFile(None, "It is missing."), False),
+    ):
+        result = settle(course, exercise, handed, GradingOptions())
+        assert result is not None
+        assert result.attempted is is_attempt, result.message
+
+
 def test_an_empty_file_is_told_to_be_empty() -> None:
     course = load_course(PLAIN)
     for source in (b"", b" \n\n", b"\xef\xbb\xbf"):

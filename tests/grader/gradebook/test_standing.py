@@ -13,7 +13,7 @@ import pytest
 from grader.course.manifest import Course
 from grader.gradebook import Attempt, Keeper
 from grader.gradebook.standing import handed_in, needed
-from grader.grading import grading_options, nothing_handed_in
+from grader.grading import grading_options, nothing_handed_in, settle
 from grader.results import Entry, Status, StudentInfo
 from grader.submissions import ClassAttempt, ExerciseFile, Submission
 
@@ -178,12 +178,21 @@ def test_results_that_a_kill_left_behind_are_written_by_the_next_grading(
     assert keeper.begin(course, small_class.blank), "that grading was interrupted"
 
 
-def test_a_stub_before_the_first_work_is_no_attempt(small_class: Class) -> None:
-    stub = small_class.course.stub(small_class.course.exercises[0]).source
-    files = {"a": ExerciseFile(stub), "b": ExerciseFile(None, "missing")}
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_stub_or_an_empty_file_before_the_first_work_is_no_attempt(
+    small_class: Class, is_empty: bool
+) -> None:
+    course = small_class.course
+    exercise = course.exercises[0]
+    file = ExerciseFile(b"\n" if is_empty else course.stub(exercise).source)
+    files = {"a": file, "b": ExerciseFile(None, "missing")}
     found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
     with small_class.keeper.transaction():
-        small_class.keeper.register(found, Submission("ann", files))
+        attempt = small_class.keeper.register(found, Submission("ann", files))
+        if is_empty:
+            settled = settle(course, exercise, file, grading_options())
+            assert settled is not None
+            small_class.keeper.keep(attempt, key_of(b"\n"), 0, settled, HERE)
     small_class.hand_in(TWO, a=7)
     small_class.keeper.set_policy("max_attempts = 1")
     assert small_class.ann.result.exercises[0].score == 7

@@ -15,6 +15,10 @@ from grader.cli.report import UPLOADS
 from grader.course.manifest import Course, load_course
 from grader.errors import SubmissionError
 from grader.exports import FORMATS
+from grader.exports.files import ClassFormat, Options
+from grader.exports.formats.feedback import plain_feedback
+from grader.exports.term import write_upload
+from grader.exports.verdicts import why_open
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.term import Term, TermRow, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
@@ -126,6 +130,16 @@ def test_shares_add_up_to_the_total(semester: Semester) -> None:
     assert sum(round(100 * part.share) for part in row["kim"].parts) == 2111
 
 
+def test_totals_are_of_the_exact_points(semester: Semester) -> None:
+    """(0 + 2 / 3) / 2 is 33.33 %; of 66.67 %, rounded before it is weighed, it would be 33.34."""
+    semester.rule(assignments=ASSIGNMENTS.replace("weight = 2", "weight = 1"))
+    semester.grade("week1", {"zoe": 0.0})
+    semester.grade("final", {"zoe": 5.0})
+    (row,) = semester.term("week1", "final").rows
+    assert row.total == 33.33
+    assert row.words.endswith("final 5 / 7.5 = 66.67 %, weight 1: 33.33. Total: 33.33 %")
+
+
 def test_the_lowest_are_dropped_and_the_final_never(semester: Semester) -> None:
     semester.rule("[term]\ndrop_lowest = 1\ncuts = {A = 90, B = 70, F = 0}\n")
     rows = graded(semester, zoe=(6.0, 2.0, 3.75), kim=(9.0, 2.5, 0.0), eva=(5.0, 1.25, 7.5))
@@ -225,7 +239,110 @@ def test_two_ids_of_one_person_are_told(semester: Semester) -> None:
 
 def test_what_is_not_judged_leaves_the_total_open(semester: Semester) -> None:
     rows = graded(semester, zoe=(6.0, None, 3.75))
-    assert rows["zoe"].words.endswith("Total: open: week2 is not judged to its end")
+    why = "week2 could not be judged, for a fault of the grader (greeting)"
+    assert rows["zoe"].words.endswith(f"Total: open: {why}")
+
+
+def test_what_only_waits_is_no_fault_of_the_grader(semester: Semester, tmp_path: Path) -> None:
+    graded(semester, zoe=(6.0, 2.0, 3.75))
+    waiting = builders.exercise(
+        name="greeting", worth=2.5, status=Status.UNJUDGED, score=0.0, waiting=True
+    )
+    with Keeper.open(tmp_path / "week2") as book:
+        attempt = book.book.store.attempts_of("zoe")[0]
+        key = VerdictKey("another", "course", "grader", "another")
+        with book.transaction():
+            book.keep(attempt, key, 0, waiting, HERE)
+    (row,) = semester.term().rows
+    assert row.words.endswith("Total: open: week2 is not judged yet (greeting)")
+    note = upload_note(semester, tmp_path)
+    assert note == "zoe: has no score. The total is open: week2 is not judged yet (greeting)."
+    with Gradebook.open(tmp_path / "week2") as kept:
+        (entry,) = kept.entries()
+    assert why_open(entry) == waiting.message
+    said = plain_feedback(entry)
+    assert "fault" not in said and "Not judged yet: this costs no points." in said
+
+
+def upload_note(semester: Semester, folder: Path) -> str:
+    """The one note on an upload of the term for zoe."""
+    template = folder / "canvas-export.csv"
+    template.write_text(
+        "Student,ID,SIS User ID,SIS Login ID,Section,Term (7)\n"
+        "    Points Possible,,,,,100\nzoe,1,zoe,,A,\n",
+        encoding="utf-8",
+    )
+    chosen = FORMATS["canvas"]
+    assert isinstance(chosen, ClassFormat)
+    options = Options(template=template, column="Term (7)")
+    info = semester.course.info()
+    (note,) = write_upload(semester.term(), folder / "upload.csv", chosen, options, info)
+    return note
+
+
+def test_a_term_takes_the_place_of_nothing_but_a_term(semester: Semester, tmp_path: Path) -> None:
+    graded(semester, zoe=(6.0, 2.0, 3.75))
+    folders = [str(tmp_path / name) for name in EXERCISE]
+    course = ["--course", str(tmp_path / "course")]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "grades.csv").write_text("my own", encoding="utf-8")
+    refused = CliRunner().invoke(main, ["term", *folders, "-o", str(mine), *course])
+    assert refused.exit_code == 2
+    assert "holds something that is not a term of ours; name a new or an empty folder" in (
+        " ".join(refused.output.split())
+    )
+    assert [path.name for path in mine.iterdir()] == ["grades.csv"]
+    assert (mine / "grades.csv").read_text(encoding="utf-8") == "my own"
+    for _ in range(2):
+        done = CliRunner().invoke(main, ["term", *folders, "-o", str(tmp_path / "t"), *course])
+        assert done.exit_code == 0, done.output
+    upload = ["--format", "canvas", "--template", str(tmp_path / "t/canvas.csv")]
+    (tmp_path / "t/canvas.csv").write_text("Student,ID\n", encoding="utf-8")
+    done = CliRunner().invoke(main, ["term", *folders, "-o", str(tmp_path / "t"), *course, *upload])
+    assert done.exit_code == 2, "the template would be overwritten"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "week1", "-o", "file/x"),
+        ("export", "week1", "--format", "csv", "-o", "file/x.csv"),
+        ("export", "week1", "--format", "gradescope", "-o", "file"),
+        ("term", "week1", "-o", "file/x", "--course", "course"),
+        ("pack", "--course", "course", "-o", "file"),
+        ("pack", "--course", "course", "-o", "file/x"),
+        ("release", "file", "--course", "course"),
+        ("release", "week1", "--course", "course"),
+        ("mark", "week1", "word_count", "--course", "course"),
+        ("new", "word_count", "--course", "course"),
+        ("new", "Bad-Id", "--course", "course"),
+        ("regrade", "week1", "--course", "course", "--json", "nowhere/x.json"),
+    ],
+)
+def test_what_was_named_wrongly_is_no_fault_of_the_grader(
+    semester: Semester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """3 is for our faults, and a script that sees it tries again."""
+    semester.grade("week1", {"zoe": 6.0})
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2, done.output
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_students_read_the_title_of_the_assignment(semester: Semester, tmp_path: Path) -> None:
+    semester.grade("week1", {"zoe": 6.0})
+    out = tmp_path / "mails.csv"
+    arguments = ["export", str(tmp_path / "week1"), "--format", "mailmerge", "-o", str(out)]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    with out.open(encoding="utf-8", newline="") as file:
+        (mail,) = csv.DictReader(file)
+    assert mail["subject"] == "Week 1: your result"
+    assert mail["text"].startswith("Week 1: 6 of 10 points")
+    with Gradebook.open(tmp_path / "week1") as book:
+        assert book.title == f"{semester.course.title}: Week 1"
 
 
 def test_gradebooks_that_do_not_belong(semester: Semester) -> None:

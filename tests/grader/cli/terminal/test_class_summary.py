@@ -8,7 +8,7 @@ from grader.cli.terminal.class_summary import show_attention, show_class
 from grader.cli.terminal.console import open_console
 from grader.gradebook.review import Attention, Reason
 from grader.results import Outcome
-from tests.grader.builders import checked, entry, exercise
+from tests.grader.builders import checked, entry, exercise, unjudged
 
 
 def shown(attention: list[Attention]) -> str:
@@ -59,6 +59,12 @@ def test_the_kinds_stand_by_what_they_cost() -> None:
     assert [line[2:12].strip() for line in lines[2:]] == kinds
 
 
+def test_an_exercise_that_is_open_is_explained_too() -> None:
+    stream = io.StringIO()
+    show_class(open_console(stream), [entry(unjudged(), student="ann")])
+    assert "! not judged; student." in " ".join(stream.getvalue().split())
+
+
 def test_of_a_long_course_the_marks_stand_by_chapter() -> None:
     exercises = [
         exercise(
@@ -70,6 +76,9 @@ def test_of_a_long_course_the_marks_stand_by_chapter() -> None:
     ]
     stream = io.StringIO()
     show_class(open_console(stream), [entry(*exercises, student="ann")])
-    heading, line = stream.getvalue().splitlines()[:2]
+    legend, heading, line = stream.getvalue().splitlines()[:3]
+    assert legend == (
+        "Points; exercises: + passed, ~ partly, x nothing earned, - no attempt; student."
+    )
     assert heading == "From left to right: first, second."
     assert line.split("   ")[-2:] == ["++++ x+++++", "ann"]

@@ -277,6 +277,36 @@ def test_a_phone_shows_a_page_without_scrolling_sideways(
     assert size >= 16
 
 
+BROKEN = """
+const broken = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const text = walker.currentNode;
+  if (!text.parentElement.closest("label, button, summary, dt, th[scope=col]")) continue;
+  for (const word of text.data.matchAll(/[A-Za-z]+/g)) {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+    if (lines.size > 1) broken.push(word[0]);
+  }
+}
+return broken;
+"""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_phone_breaks_no_word_of_a_field_or_a_button(
+    view: Chrome, report: Path, page: str
+) -> None:
+    resize(view, (390, 844))
+    load(view, report, page)
+    assert view.execute_script(BROKEN) == []
+    # What keeps its words stays within its card.
+    wide = "return [...document.querySelectorAll('.controls > *')].filter(e => e.scrollWidth > e.clientWidth)"
+    assert view.execute_script(wide) == []
+
+
 def test_hostile_names_are_text_and_break_no_row(view: Chrome, report: Path) -> None:
     resize(view, PHONE)
     load(view, report)

@@ -81,12 +81,15 @@ def test_what_was_not_judged_is_nobodys_zero() -> None:
 def test_a_file_that_is_missing_is_no_attempt() -> None:
     tally = Tally()
     whole = an_exercise("glu", "pp")
-    missing = an_exercise("glu", "ff", status=Status.ERROR)
+    raised = an_exercise("glu", "ff", status=Status.ERROR)
+    # As a file that is missing or empty is settled; one that is not valid Python has a line.
+    tests = [msgspec.structs.replace(test, place=None) for test in raised.tests]
+    missing = msgspec.structs.replace(raised, settled=True, tests=tuple(tests))
     for student, exercise, files in (
         ("a", whole, {"glu"}),
         ("b", missing, set[str]()),
-        ("c", missing, set[str]()),
-        ("d", missing, {"glu"}),
+        ("c", missing, {"glu"}),
+        ("d", msgspec.structs.replace(raised, settled=True), {"glu"}),
     ):
         tally.add(an_entry(student, [exercise]), attempts=1, alike=0, files=files)
     view = view_of(tally, "glu")

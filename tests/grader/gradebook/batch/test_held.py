@@ -78,9 +78,10 @@ def test_released_they_count_for_this_file_and_no_other(graded: School) -> None:
     regraded = run(graded.command("regrade", str(graded.results)))
     assert regraded.returncode == 0, regraded.stderr
     assert held(graded) == {}
+    assert "imports ctypes" not in regraded.stdout, "a person has looked at it"
     assert "measures memory" in grade(graded, "adjust", "--list").stdout
     graded.hand_in("bob", f"import gc\ngc.get_objects()\n{RIGHT}")
-    graded.batch()
+    assert "odd code" in graded.batch().stdout
     assert list(held(graded)) == ["bob"]
 
 
