@@ -86,7 +86,8 @@ class TestResult(msgspec.Struct, frozen=True):
     `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff. One that
     was `refused` ended where the code used what is not allowed, before it came to what the title says.
     `named` is what the message of a hidden test says without any value: nothing in it came from a run. One that
-    did not pass has its `subject`, the function or class that it is about, and what of the file that `uses`.
+    did not pass has its `subject`, the function or class that it is about, and which others that do not pass
+    this one `uses`; it `carries` the points of that many tests that hold and do not count yet.
     """
 
     # pytest collects classes by this prefix.
@@ -108,6 +109,7 @@ class TestResult(msgspec.Struct, frozen=True):
     cause: Cause = Cause.OTHER
     subject: str = ""
     uses: tuple[str, ...] = ()
+    carries: int = 0
 
 
 class Mark(msgspec.Struct, frozen=True):

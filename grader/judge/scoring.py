@@ -92,16 +92,9 @@ def _open_one(values: Sequence[TestResult]) -> TestResult:
 
 
 def _with_points_of(result: TestResult, unfounded: Sequence[TestResult]) -> TestResult:
-    """The open test, worth also what those that hold without counting are, which it says."""
-    which = "A test that holds" if len(unfounded) == 1 else f"{len(unfounded)} tests that hold"
-    count = "counts" if len(unfounded) == 1 else "count"
-    remark = f"{which} already {count} with this one, as soon as more of the results are right."
-    return msgspec.structs.replace(
-        result,
-        max_score=result.max_score + sum(test.max_score for test in unfounded),
-        message=f"{result.message}\n{remark}",
-        named=f"{result.named}\n{remark}".lstrip("\n"),
-    )
+    """The open test, worth also what those are that hold without counting."""
+    worth = result.max_score + sum(test.max_score for test in unfounded)
+    return msgspec.structs.replace(result, max_score=worth, carries=len(unfounded))
 
 
 def score_alike(

@@ -338,6 +338,10 @@ def explained(test: TestResult) -> tuple[Block, ...]:
     is_for_it = test.outcome is Outcome.FAILED and test.cause is not Cause.MISTAKE
     if test.hint and (is_for_it or test.outcome is Outcome.NOT_IMPLEMENTED):
         blocks.append(Hint(test.hint))
+    if test.carries:
+        holds = "holds already and counts" if test.carries == 1 else "hold already and count"
+        more = f"{counted(test.carries, 'other test')} {holds} as soon as more of the results are right."
+        blocks.append(Note(more))
     return tuple(blocks)
 
 

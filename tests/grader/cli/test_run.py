@@ -33,7 +33,6 @@ exercises
       You counted characters: split the text first.
       The entry " " of the output is not expected.
       exercises/text/word_count.py:4  in word_count
-      > A dictionary holds one number for each word.
       2 more tests fail there, too.
     x An n below 1 is a ValueError
       most_common('a', 0) returned normally, it should raise a ValueError that

@@ -244,6 +244,9 @@ def test_error(student):
 """
     value, misuse, error = judged(STUDENT, suite, probe).result.tests
     assert value.outcome is Outcome.PASSED
-    assert "returned something that could not be used" in misuse.message
+    assert "your code returned None, is a return missing? ('NoneType' object" in misuse.message
+    three = probe.replace("echo(None)", "echo(3)")
+    misuse = judged(STUDENT, suite, three).result.tests[1]
+    assert "returned something that could not be used ('int' object" in misuse.message
     assert "returned something" not in error.message
     assert "in forward" in error.message
