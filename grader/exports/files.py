@@ -58,13 +58,13 @@ def refuse_foreign(folder: Path, first_line: str, kind: str, draft: str = "") ->
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise SubmissionError(f"{folder} is a file; name a folder for the {kind}.")
+        raise SubmissionError(f"{folder} is a file; name a folder for {kind}.")
     readme = folder / README
     if readme.is_file() and readme.read_bytes().startswith(first_line.encode()):
         return
     if any(not (draft and path.name.startswith(draft)) for path in folder.iterdir()):
         raise SubmissionError(
-            f"{folder} holds something that is not a {kind} of ours; name a new or an empty folder."
+            f"{folder} holds something that is not {kind}; name a new or an empty folder."
         )
 
 

@@ -41,7 +41,7 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
 
     Raises SubmissionError where the folder holds something else, which stays as it is.
     """
-    refuse_foreign(folder, _FIRST_LINE, "term")
+    refuse_foreign(folder, _FIRST_LINE, "a term")
     folder = folder_at(folder)
     with written(folder / README) as out:
         out.write(_README_TEXT.encode())

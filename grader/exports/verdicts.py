@@ -40,7 +40,7 @@ def why_open(entry: Entry) -> str:
     """A sentence for staff on why a student has no total."""
     open_ones = [e for e in entry.result.exercises if not is_judged(e)]
     if faults := [e.name for e in open_ones if not e.waiting]:
-        return f"A fault of the grader left {listed(faults)} unjudged."
+        return f"{listed(faults)} could not be judged, for a fault of the grader."
     return " ".join(dict.fromkeys(exercise.message for exercise in open_ones))
 
 

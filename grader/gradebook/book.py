@@ -96,20 +96,16 @@ class Gradebook:
     @property
     def title(self) -> str:
         """The title of the course, and of the assignment."""
-        title, part = self.fact("title"), self._assignment()
-        return title if part is None else f"{title}: {part.title}"
+        title = self.fact("title")
+        return title if self._part is None else f"{title}: {self._part.title}"
 
     @property
     def work_title(self) -> str:
         """What students call that which is graded: the title of the assignment, else that of the course."""
-        part = self._assignment()
+        part, own = self._part, self.fact("assignment")
+        if part is None and own:
+            part = (self.store.json_fact("assignments", dict[str, AssignmentPart]) or {}).get(own)
         return self.fact("title") if part is None else part.title
-
-    def _assignment(self) -> AssignmentPart | None:
-        """The assignment that this is the gradebook of, or is read as."""
-        if self._part is not None or not (own := self.fact("assignment")):
-            return self._part
-        return (self.store.json_fact("assignments", dict[str, AssignmentPart]) or {}).get(own)
 
     @property
     def assigned(self) -> tuple[str, ...]:

@@ -43,8 +43,8 @@ class Marks(msgspec.Struct, frozen=True):
     empty: str
 
 
-_SYMBOLS = Marks("✓", "◐", "✗", "○", "✗", "→", "…", "━", "─")
-_ASCII = Marks("+", "~", "x", "-", "x", ">", "...", "", "")
+_SYMBOLS = Marks("✓", "◐", "✗", "○", "!", "→", "…", "━", "─")
+_ASCII = Marks("+", "~", "x", "-", "!", ">", "...", "", "")
 
 _STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim", "look": "red"}
 

@@ -18,7 +18,7 @@ from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, Options, StudentFormat
 from grader.exports.table import Table
 from grader.exports.texts import one_line, shortened
-from grader.exports.verdicts import is_judged, not_judged, public_only, unjudged
+from grader.exports.verdicts import is_judged, not_judged, unjudged
 from grader.gradebook.times import moment
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult
 from grader.student import blocks
@@ -78,8 +78,7 @@ def _heading(entry: Entry, assignment: str) -> str:
     name = one_line(assignment) or result.course.name
     if missing := unjudged(result):
         return f"{name}: not judged as a whole ({', '.join(missing)})"
-    points = f"{number(result.score)} of {number(result.max_score)} points"
-    return f"{name}: {points}{' by the public tests alone' * public_only(result)}"
+    return f"{name}: {number(result.score)} of {number(result.max_score)} points"
 
 
 def _facts(entry: Entry) -> Iterator[str]:

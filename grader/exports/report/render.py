@@ -16,7 +16,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from grader.exports.verdicts import public_only
 from grader.gradebook.times import moment
 from grader.judge.scoring import shares
 from grader.results import ExerciseResult
@@ -65,7 +64,6 @@ class Renderer:
             every_test=every_test,
             summarized=summarized,
             fault=fault,
-            public_only=public_only,
         )
         self._environment.filters.update(
             lines=text_lines,

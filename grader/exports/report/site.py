@@ -70,7 +70,7 @@ def write_report(
         SubmissionError: the folder holds something else, which stays as it is.
         GraderError: the folder cannot be written.
     """
-    refuse_foreign(folder, _FIRST_LINE, "report", _DRAFT)
+    refuse_foreign(folder, _FIRST_LINE, "a report", _DRAFT)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # In the same folder: until the last page is written, the old report is whole.

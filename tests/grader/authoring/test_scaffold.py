@@ -15,7 +15,7 @@ from grader.authoring.consistency import drift
 from grader.authoring.scaffold import fill, is_empty, new_course, new_exercise
 from grader.authoring.verify import verify
 from grader.course.manifest import load_course
-from grader.errors import CourseError
+from grader.errors import CourseError, UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -96,7 +96,7 @@ def test_what_cannot_be_made_leaves_all_as_it_was(
     folder: Path, exercise: str, chapter: str | None, title: str | None, told: str
 ) -> None:
     before = everything(folder)
-    with pytest.raises(CourseError) as raised:
+    with pytest.raises(UsageError) as raised:
         new_exercise(load_course(folder), exercise, chapter=chapter, title=title)
     assert told in str(raised.value)
     assert everything(folder) == before
@@ -106,7 +106,7 @@ def test_nothing_is_overwritten(folder: Path) -> None:
     mine = folder / "tests/hidden/arrays/probe_further.py"
     mine.write_text("mine = 1\n", encoding="utf-8")
     before = everything(folder)
-    with pytest.raises(CourseError, match=r"probe_further.py is there already"):
+    with pytest.raises(UsageError, match=r"probe_further.py is there already"):
         new_exercise(load_course(folder), "further")
     assert everything(folder) == before
 
@@ -139,7 +139,7 @@ def test_a_course_is_begun_where_nothing_is(tmp_path: Path, folder: Path) -> Non
     assert (repository / ".gitignore").read_text(encoding="utf-8") == "mine"
     assert not is_empty(folder)
     assert not is_empty(folder / "exercises" / "course.toml")
-    with pytest.raises(CourseError, match="is not empty and holds no course"):
+    with pytest.raises(UsageError, match="is not empty and holds no course"):
         new_course(folder / "exercises", "scaling")
 
 

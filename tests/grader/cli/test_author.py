@@ -119,7 +119,7 @@ def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path:
         assert "/ 10" not in text
         assert "points" not in text
     again = grade("release", tmp_path / "students", cwd=clone)
-    assert again.returncode == 3
+    assert again.returncode == 2
     assert "--force replaces that" in " ".join(again.stderr.split())
     assert grade("release", tmp_path / "students", "--force", cwd=clone).returncode == 0
     packed = grade("pack", "-o", "../students.pack", cwd=students)
