@@ -185,8 +185,10 @@ def judge() -> Iterator[Judge]:
 def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
     source = junk(exercise, form, JUNK[kind])
     result = judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
-    earning = [test.name for test in result.tests if test.outcome is Outcome.PASSED]
-    assert (earning, result.score) == ([], 0.0)
+    # What holds and has no value to stand on is worth nothing.
+    earning = [test.name for test in result.tests if test.score]
+    passed = [test for test in result.tests if test.outcome is Outcome.PASSED]
+    assert (earning, result.score, sum(test.max_score for test in passed)) == ([], 0.0, 0.0)
     # What cannot even be imported proves nothing, and what is told to be unwritten was not replaced.
     assert "cannot be imported" not in result.message
     assert Outcome.NOT_IMPLEMENTED not in [test.outcome for test in result.tests]
