@@ -82,7 +82,7 @@ def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSo
             judged(RIGHT, f"{line}\n{SUITE}")
         # The author's line and the cause, and nothing of ours.
         assert str(caught.value) == (
-            f"The judge could not run the suites of 'task': tests/hidden/one/test_task.py, line 1: {cause}."
+            f"The judge could not run the suites of 'task': tests/hidden/one/test_task.py, line 3: {cause}."
         )
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
