@@ -113,7 +113,7 @@ def test_what_is_no_pack_is_not_overwritten(course: Course, tmp_path: Path) -> N
 
 
 def test_a_pack_is_written_whole_or_not_at_all(course: Course, tmp_path: Path) -> None:
-    with pytest.raises(GraderError, match=r"nowhere/x.pack: No such file"):
+    with pytest.raises(GraderError, match=r"nowhere/x.pack cannot be written: No such file"):
         packed(course, tmp_path / "nowhere" / "x.pack")
     assert {each.name for each in tmp_path.iterdir()} == {"course"}
 

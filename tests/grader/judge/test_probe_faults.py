@@ -116,7 +116,7 @@ def test_a_suite_that_makes_the_solution_raise_is_at_fault(
 ) -> None:
     _write_solution(tmp_path)
     suite = SUITE.replace('student.run("story", 2)', 'student.function("first")()')
-    told = r"at fault in test_first: the course's own solution: TypeError: first\(\) missing 1"
+    told = r"at fault in test_first: the course's own solution: TypeError: first does not take"
     with pytest.raises(JudgeError, match=told):
         judged(SOLUTION, suite)
 
@@ -151,7 +151,7 @@ def test_no_answer_makes_a_test_unjudged(
         _write_solution(tmp_path)
     first, second = judged(answer + WORK, SUITE, PROBE).result.tests
     assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.PASSED)
-    of_probe = "Your code returned something that could not be used: the test's own code raised "
+    of_probe = "Your code returned None (is a return missing?): the test's own code raised "
     assert first.message.startswith(
         of_probe if "None" in answer else "Your code raised NameError: "
     )

@@ -244,7 +244,10 @@ def test_error(student):
 """
     value, misuse, error = judged(STUDENT, suite, probe).result.tests
     assert value.outcome is Outcome.PASSED
-    assert "your code returned None, is a return missing? ('NoneType' object" in misuse.message
+    assert (
+        "Your code returned None (is a return missing?): the test's own code raised AttributeError"
+        in misuse.message
+    )
     three = probe.replace("echo(None)", "echo(3)")
     misuse = judged(STUDENT, suite, three).result.tests[1]
     assert "returned something that could not be used ('int' object" in misuse.message
