@@ -311,12 +311,12 @@ def test_fourth(student):
 def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
     suite = "\n".join(
         f'def test_{n}(student):\n    """Part {n}"""\n    student.function("loop")()\n'
-        for n in range(8)
+        for n in range(10)
     )
     result = judged("def loop():\n    while True: pass\n", suite).result
     assert {test.outcome for test in result.tests} == {Outcome.TIMEOUT}
     assert "is used up" in result.tests[-1].message
-    # Each test may use a quarter of the 8 s.
+    # Each test may use a quarter of the 8 s, which a busy machine may double.
     assert "within 2 s" in result.tests[0].message
 
 
