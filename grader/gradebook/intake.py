@@ -18,14 +18,21 @@ from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.keeper import Keeper
 from grader.gradebook.requests import keep_requests
-from grader.gradebook.review import Attention, held, nothing_found, ordinary_in, passed_over
-from grader.gradebook.standing import needed
+from grader.gradebook.review import (
+    Attention,
+    held,
+    nothing_found,
+    ordinary_in,
+    passed_over,
+    stub_after_work,
+)
+from grader.gradebook.standing import ClassRules, handed_in, needed
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.gradebook.work import Attempt, Verdict, Work
 from grader.grading import settle, with_note
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Outcome, StudentInfo
-from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
+from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, State, read_attempt
 
 # How a request came that was handed in beside the work.
 _FILE = "a file"
@@ -150,10 +157,16 @@ class Asking:
         files = self._files(work, {e.id: wanted for e in self._exercises}, read)
         newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
         without = {name: file for name, file in read[newest.id].items() if file.source is None}
+        emptied = [
+            stub_after_work(student.id, exercise)
+            for exercise in self._exercises
+            if (file := read[newest.id].get(exercise.id)) is not None
+            and is_stub_after_work(self._course, exercise, file, work, self._book.rules)
+        ]
         return ToJudge(
             student.id,
             files,
-            self._attention(newest, files, without, asks=newest.id in asking),
+            (*self._attention(newest, files, without, asks=newest.id in asking), *emptied),
             is_undated=work.has_versions and not work.is_dated,
             is_older=newest != work.attempts[-1],
         )
@@ -207,6 +220,18 @@ class Asking:
             if exercise.id in without and exercise.id not in answered:
                 entries += passed_over(newest.student, exercise, without[exercise.id])
         return tuple(entries)
+
+
+def is_stub_after_work(
+    course: Course, exercise: Exercise, file: ExerciseFile, work: Work, rules: ClassRules
+) -> bool:
+    """Whether the newest file of an exercise is the stub or empty, and an earlier attempt has work."""
+    if len(work.sources(exercise.id)) < 2:
+        return False
+    if file.state(course.stub(exercise)) not in (State.UNTOUCHED, State.EMPTY):
+        return False
+    *earlier, _ = handed_in(work, rules, exercise.id)
+    return any(not each.untouched for each in earlier)
 
 
 def _missing(exercise: Exercise) -> ExerciseFile:

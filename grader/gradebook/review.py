@@ -103,6 +103,17 @@ def passed_over(
         yield Attention(problem, student, exercise.id, f"{handed.problem}{until}")
 
 
+def stub_after_work(student: str, exercise: Exercise) -> Attention:
+    """The entry for a newest file in which nothing is written, where an earlier attempt has work."""
+    return Attention(
+        Reason.MISNAMED,
+        student,
+        exercise.id,
+        "In the newest file nothing is written, and an earlier attempt has work: where the newest attempt "
+        "counts, it earns 0.",
+    )
+
+
 def _problem(handed: ExerciseFile) -> Reason | None:
     """Why something was handed in that we cannot take for the file of the exercise."""
     # One that the gradebook kept has its problem, and the rest is forgotten.

@@ -22,12 +22,19 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Keeper, queue
-from grader.gradebook.intake import Asking, Question, Questions, is_final, refuse_other_course
+from grader.gradebook.intake import (
+    Asking,
+    Question,
+    Questions,
+    is_final,
+    is_stub_after_work,
+    refuse_other_course,
+)
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Handed, Job, JobState
 from grader.gradebook.requests import answer, ask, numbered
-from grader.gradebook.review import attention, passed_over
+from grader.gradebook.review import attention, passed_over, stub_after_work
 from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
@@ -142,6 +149,14 @@ class Desk:
                     has_earlier = any(store.digests_of(student.id).get(name, {}).values())
                     about = student.id, self._course.exercise(name), file
                     keeper.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
+            work = self._book.work(student)
+            for question, settled in files:
+                exercise = question.exercise
+                if settled is not None and is_stub_after_work(
+                    self._course, exercise, question.file, work, self._book.rules
+                ):
+                    entry = stub_after_work(student.id, exercise)
+                    keeper.look_at(student.id, exercise.id, [entry])
         # In memory alone, and not before all of it is on the disk.
         self._known |= waiting
         if len(waiting) < len(files):

@@ -397,3 +397,12 @@ def test_what_is_refused_again_and_again_is_not_even_read(serving: Callable[...,
     too_many = served.hand_in("eve", {"essay.txt": b"?"})
     assert too_many.status == 429 and int(too_many.headers["Retry-After"]) > 0
     assert served.hand_in("ada", GREETING).status == 202, "it is eve's own limit"
+
+
+def test_a_stub_after_work_is_shown_to_staff(serving: Callable[..., Served]) -> None:
+    served = serving().start()
+    served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+    stub = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes()
+    assert served.hand_in("ada", {"greeting.py": stub}).status == 202
+    page = served.ask("GET", "/class", "staff").body.decode()
+    assert "In the newest file nothing is written" in page

@@ -199,3 +199,17 @@ def test_an_attempt_that_no_verdict_tells_of_is_never_a_zero(term: Term) -> None
     assert term.rows()["ada"]["total"] == ""
     assert "1 exercise judged" in term.grade("regrade", term.results)
     assert term.rows()["ada"]["total"] == "2.5"
+
+
+def test_a_stub_after_work_is_told(tmp_path: Path) -> None:
+    term = Term(tmp_path)
+    stub = (PLAIN / "exercises" / "text" / "greeting.py").read_text()
+    out = ("-o", term.results)
+    first = term.grade(
+        "batch", term.download("d1", {"text/greeting.py": GREETING}, "2026-10-01"), *out
+    )
+    assert "nothing is written" not in first
+    second = term.grade(
+        "batch", term.download("d2", {"text/greeting.py": stub}, "2026-10-02"), *out
+    )
+    assert "greeting: In the newest file nothing is written, and an earlier attempt has" in second
