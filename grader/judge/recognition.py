@@ -166,22 +166,14 @@ def _best(
 def with_sentences(
     results: Sequence[TestResult], mistakes: Iterable[Recognition]
 ) -> list[TestResult]:
-    """The results with the sentence of each known mistake above messages that name none.
-
-    What explains several tests is surer than what a suite makes of the values in one of them.
-    """
+    """The results with the sentence of each known mistake above messages that name none."""
     by_key = {(test.visibility, test.name): test for test in results}
     sentences: dict[Key, str] = {}
-    surer: set[Key] = set()
     for mistake in mistakes:
         if sentence := _sentence(mistake.answer, [by_key[key] for key in mistake.tests]):
             sentences |= dict.fromkeys(mistake.tests, sentence)
-            if mistake.answer.says and len(mistake.tests) > 1:
-                surer.update(mistake.tests)
     return [
-        with_sentence(test, sentences[key])
-        if key in sentences and (is_unnamed(test) or (key in surer and test.cause is Cause.MISTAKE))
-        else test
+        with_sentence(test, sentences[key]) if key in sentences and is_unnamed(test) else test
         for key, test in by_key.items()
     ]
 
@@ -205,13 +197,11 @@ def is_unnamed(test: TestResult) -> bool:
 
 
 def with_sentence(test: TestResult, sentence: str) -> TestResult:
-    """The test with the sentence of a known mistake above its message, or in the place of another one."""
-    named, message = test.named, test.message
-    if test.cause is Cause.MISTAKE:
-        named, message = named.partition("\n")[2], message.partition("\n")[2]
+    """The test with the sentence of a known mistake above its message."""
+    named = test.named
     if test.visibility is Visibility.HIDDEN:
         named = f"{sentence}\n{named}".rstrip("\n")
-    message = f"{sentence}\n{message}".rstrip("\n")
+    message = f"{sentence}\n{test.message}"
     return msgspec.structs.replace(test, message=message, named=named, cause=Cause.MISTAKE)
 
 

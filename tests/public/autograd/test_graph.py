@@ -44,7 +44,8 @@ def test_example_nodes(student: Student) -> None:
             "Only the last of next_functions is followed: every input has one.": (
                 [*names[:2], "AccumulateGrad"]
             ),
-            "The last of next_functions comes first: go through them from the first to the last.": (
+            "Within a level the order is another one: take the nodes in the order in which they were found, "
+            "those of next_functions from the first to the last.": (
                 [*names[:2], names[3], names[2], *names[4:]]
             ),
             "Nodes with the same name are taken for one: compare the nodes themselves.": names[:5],
