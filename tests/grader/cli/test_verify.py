@@ -356,7 +356,7 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
         ),
         (
             "tests/wrong/text/word_count/characters.py: it is central to 'word_counts', which no test is "
-            "about; there are: most_common, word_count."
+            "about. Did you mean 'word_count'?"
         ),
     ]
 
