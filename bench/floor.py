@@ -19,7 +19,7 @@ import pytest
 
 from grader.course.manifest import Course, Exercise, load_course, probe_of
 from grader.course.suite import MARKS, tests_of
-from grader.judge.outcomes import student_error
+from grader.judge.outcomes import StudentError, student_error
 from grader.judge.plain import SuitePlugin
 from grader.judge.suite_run import SuiteRun
 from grader.results import Visibility
@@ -88,6 +88,7 @@ class _Session:
 
     def __init__(self, exercise: Exercise, source: bytes) -> None:
         self.exercise, self.tree = exercise, parse(source)
+        self.raised: list[StudentError] = []
 
     def begin_test(self, seed: int, share: str = "") -> None:
         """Nothing is seeded elsewhere."""
