@@ -380,7 +380,8 @@ class Session:
         try:
             reply, tensors = sandbox.ask(request, packing, seconds, self._more_time)
         except TimeoutError:
-            self._spend(begin)
+            # All that it was given is used, however much of the wait was excused.
+            self._spend(begin, at_least=seconds)
             self._stop()
             self._budget.time_out()
             # What was printed since may have pushed it out.
@@ -410,8 +411,8 @@ class Session:
             self.raised.append(self.error_of(reply.raised))
         return self._meaning(reply, self._entry_point(request, reply)), tensors
 
-    def _spend(self, begin: float) -> None:
-        self._budget.spend(time.monotonic() - begin - self._excused)
+    def _spend(self, begin: float, at_least: float = 0.0) -> None:
+        self._budget.spend(max(at_least, time.monotonic() - begin - self._excused))
         self._excused = 0.0
 
     def _more_time(self, sandbox: Sandbox) -> float:

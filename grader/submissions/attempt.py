@@ -341,8 +341,11 @@ class _Gathering:
                 f", which {'is' if is_one else 'are'} no {'exercise' if is_one else 'exercises'}'"
             )
             what += "s name" if is_one else " names"
-        problem = f"Handed in besides: {_listed(near)}{what}. "
-        return own.with_note(f"{problem}Only {exercise.id}.py is judged: put the code there.")
+        name = f"{exercise.id}.py"
+        problem = f"Handed in besides: {_listed(near, name)}{what}."
+        if any(piece.name != name for piece in near):
+            problem += f" Only {name} is judged: put the code there."
+        return own.with_note(problem)
 
     def _missing(self, exercise: Exercise) -> ExerciseFile:
         """Why there is no file of an exercise: what was handed in instead, or what could not be read."""

@@ -290,7 +290,11 @@ def test_the_action_on_a_wrong_one_annotates_its_lines_and_is_green(
         lines = (student / found[1]).read_text(encoding="utf-8").splitlines()
         assert 1 <= int(found[2]) <= len(lines)
     assert "<summary>Counting words</summary>" in runner.summary
-    assert re.search(r"^## exercises: [\d.]+ of 20 points$", runner.summary, re.MULTILINE)
+    assert re.search(
+        r"^## exercises: [\d.]+ of 20 points by the public tests alone$",
+        runner.summary,
+        re.MULTILINE,
+    )
     assert runner.summary.endswith("\n\nJudged by the public tests alone.\n")
 
 

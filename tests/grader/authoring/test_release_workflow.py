@@ -74,7 +74,9 @@ def test_what_is_judged_is_green_with_its_points_in_the_summary(
     shutil.copy(wrong, out / "exercises" / "text" / "word_count.py")
     runner = pushed(out, tmp_path / "temp")
     assert runner.code == 0, runner.log
-    assert re.search(r"^## \S+: [\d.]+ of 20 points$", runner.summary, re.MULTILINE)
+    assert re.search(
+        r"^## \S+: [\d.]+ of 20 points by the public tests alone$", runner.summary, re.MULTILINE
+    )
     assert runner.summary.endswith("\n\nJudged by the public tests alone.\n")
     assert runner.commands()
     files = {re.search(r"file=([^,]+),", each) for each in runner.commands()}

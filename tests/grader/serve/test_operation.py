@@ -236,7 +236,7 @@ def test_with_a_full_disk_nothing_is_taken_and_what_was_accepted_stays(serving: 
 def test_a_full_disk_at_the_start_is_said_in_a_sentence(serving: Serving) -> None:
     served = serving()
     with pytest.raises(AssertionError):
-        served.start(most_file_bytes=1)
+        served.start(most_file_bytes=2000)
     log = served.log.read_text()
     assert served.stop() == 3
     assert "Nothing can be written" in log and "Traceback" not in log, log

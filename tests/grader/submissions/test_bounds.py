@@ -130,7 +130,10 @@ def test_overlapping_members(told: Told) -> None:
         for name in (b"%d/glu.py" % number for number in range(90))
     )  # fmt: skip
     end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 90, 90, len(entries), len(body), 0)
-    assert told(body + entries + end, "alice.zip") == "glu.py is there 90 times: hand in one."
+    assert told(body + entries + end, "alice.zip") == (
+        "0/glu.py is damaged in its archive: pack it again. "
+        "Handed in besides: 1/glu.py, 2/glu.py, 3/glu.py and 86 more."
+    )
 
 
 def test_a_table_of_contents_of_a_hundred_megabytes(told: Told) -> None:
@@ -252,7 +255,8 @@ def test_an_extension_that_is_costly_to_take_apart(told: Told, records: bytes) -
     block[148:156] = b" " * 8
     block[148:156] = b"%06o\0 " % sum(block)
     data = gz_of(iter([bytes(block) + records + header("glu.py", 0)] * 40))
-    assert told(data, "alice.tgz") == "glu.py is there 40 times: hand in one."
+    # All forty say the same, which is nothing.
+    assert told(data, "alice.tgz") == ""
 
 
 def test_extensions_without_end(told: Told) -> None:
