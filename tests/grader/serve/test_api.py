@@ -140,7 +140,11 @@ def test_of_several_files_those_that_can_be_read_are_taken(served: Served) -> No
     served.judged("ada", answer.json["id"])
 
 
-def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(served: Served) -> None:
+def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(
+    serving: Callable[..., Served],
+) -> None:
+    # With nothing else to look at: a page has so much room for each student.
+    served = serving().start()
     told = "Judged is greeting (1).py: greeting.py is still the stub."
     answer = served.hand_in("ada", {"greeting.py": STUB, "greeting (1).py": marked(91)})
     assert answer.json["problems"] == {"greeting": told}
