@@ -22,7 +22,6 @@ from grader.gradebook.review import (
     Attention,
     held,
     nothing_found,
-    ordinary_in,
     passed_over,
     stub_after_work,
 )
@@ -33,6 +32,7 @@ from grader.grading import settle, with_note
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, State, read_attempt
+from grader.submissions.odd_code import ordinary_in
 
 # How a request came that was handed in beside the work.
 _FILE = "a file"
@@ -250,8 +250,11 @@ class Question(NamedTuple):
     held: tuple[str, ...]
 
     def answered_by(self, result: ExerciseResult) -> ExerciseResult:
-        """The result as it is kept for this file: odd code holds the points of any file but the stub."""
-        held = () if result.untouched else self.held
+        """The result as it is kept for this file: odd code holds the points of any file but the stub.
+
+        Both what is found in the source and what happened as it ran.
+        """
+        held = () if result.untouched else tuple(dict.fromkeys((*self.held, *result.held)))
         return with_note(msgspec.structs.replace(result, held=held), self.file)
 
 

@@ -16,7 +16,7 @@ from grader.course.manifest import Exercise
 from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.odd_code import odd_code, odd_names
+from grader.submissions.odd_code import odd_code
 from grader.text import counted
 
 
@@ -83,15 +83,6 @@ def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
         last = texts[_MOST_ENTRIES - 1]
         texts[_MOST_ENTRIES - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
     return tuple(texts)
-
-
-def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
-    """What is not odd in an answer: what the stub holds, and what the course names.
-
-    Where nothing is forbidden, functions of a library may be looked up by computed names.
-    """
-    names = odd_names(stub) | frozenset(exercise.ordinary)
-    return names if any(rule.names for rule in exercise.forbidden) else names | {"getattr"}
 
 
 def passed_over(

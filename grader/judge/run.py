@@ -37,12 +37,14 @@ from grader.judge.modes import told_by_modes
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
 from grader.judge.recognition import Key, KnownMistakes, observation
+from grader.judge.reports import reasons
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
 from grader.judge.session import TEST_PART, Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
+from grader.submissions.odd_code import ordinary_in
 from grader.submissions.source import used_names
 from grader.text import clean, clean_lines, nearest
 
@@ -124,6 +126,9 @@ def judge_exercise(
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
+    ordinary = ordinary_in(exercise, session.stub)
+    held = reasons(session.reports, source.count(b"\n") + 1, ordinary)
+    result = msgspec.structs.replace(result, held=held)
     made = mistakes.news() if mistakes is not None else ()
     return Judgment(result, session.walls, tuple(sentences), tuple(provoked), made)
 

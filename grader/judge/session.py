@@ -57,6 +57,7 @@ from grader.sandbox.wire.messages import (
     LoadProbe,
     Raised,
     Reply,
+    Report,
     Request,
     Returned,
 )
@@ -163,6 +164,8 @@ class Session:
         self.output = Output()
         # What the sandbox said that was raised in this test.
         self.raised: list[StudentError] = []
+        # What its sandboxes told besides their replies, in the order in which it happened.
+        self.reports: dict[Report, None] = {}
         # The stub, for which functions are given: an error is placed in what the student wrote.
         self.stub = b""
         # What `Student.once` found out, and how.
@@ -242,6 +245,7 @@ class Session:
             default_modes=self._default_modes,
         )
         session.output, session._budget, session.raised = self.output, self._budget, self.raised
+        session.reports = self.reports
         session.run_seed = self.run_seed
         return session
 
@@ -258,6 +262,7 @@ class Session:
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
             sandbox.kill()
+            self._take_reports(sandbox)
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -403,6 +408,7 @@ class Session:
             self._spend(begin)
             raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
         seconds = time.monotonic() - begin
+        self._take_reports(sandbox)
         if seconds > _SHORT_SECONDS:
             self._excuse_delay(sandbox, seconds)
         self._forget_stack()
@@ -483,7 +489,14 @@ class Session:
 
     def _stop(self) -> int:
         sandbox, self._sandbox = self._sandbox, None
-        return sandbox.stop() if sandbox is not None else 0
+        if sandbox is None:
+            return 0
+        status = sandbox.stop()
+        self._take_reports(sandbox)
+        return status
+
+    def _take_reports(self, sandbox: Sandbox) -> None:
+        self.reports.update(dict.fromkeys(sandbox.take_reports()))
 
     def _entry_point(self, request: Request, reply: Reply) -> str:
         """The function or class whose rules hold for a request; requests on its result have the same rules."""

@@ -15,13 +15,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from grader.errors import SandboxError
 from grader.sandbox.surroundings import without_paths
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
-from grader.sandbox.wire.messages import Ready, Reply, Request
+from grader.sandbox.wire.messages import MAX_REPORT, UNCLEAR, Ready, Reply, Report, Request
 from grader.sandbox.wire.packing import Packing
-from grader.sandbox.wire.values import ProtocolError
+from grader.sandbox.wire.values import UNREADABLE, ProtocolError
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +32,9 @@ MAX_OUTPUT = 16_384
 # Enough for a stack among what a loop prints meanwhile.
 MAX_END = 262_144
 _CHUNK = 65_536
+_decode_report = msgspec.json.Decoder(Report).decode
+# So many events say as much as more of them.
+MAX_REPORTS = 1_000
 START_SECONDS = 120.0
 # A process that is asked for its stack prints it within a millisecond, if at all; on a busy machine later.
 STACK_SECONDS = 1.0
@@ -87,6 +92,49 @@ def _with_rest(printed: bytearray, dropped: int) -> str:
     return f"{text}\n[... more was printed]" if dropped else text
 
 
+class Reports:
+    """What a sandbox tells besides its replies, which nothing in it can take back (`inside.reports`).
+
+    `has_ended` once it can tell no more.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._connection.setblocking(False)
+        self._rest = b""
+        self._count = 0
+        self.has_ended = False
+
+    def take(self) -> list[Report]:
+        """The reports since the last time; one of `UNCLEAR` for what is none."""
+        reports: list[Report] = []
+        while not self.has_ended and self._count < MAX_REPORTS:
+            try:
+                data = self._connection.recv(_CHUNK)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                data = b""
+            self.has_ended = not data
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            if len(self._rest) > MAX_REPORT:
+                lines, self._rest = [*lines, self._rest], b""
+            self._count += len(lines)
+            reports += map(_report_of, lines)
+        return reports
+
+    def close(self) -> None:
+        self._connection.close()
+        self.has_ended = True
+
+
+def _report_of(line: bytes) -> Report:
+    try:
+        return _decode_report(line)
+    except UNREADABLE:
+        return UNCLEAR
+
+
 class CalledOff(KeyboardInterrupt):
     """The caller no longer waits for the judgment; like Ctrl-C it is none of what a test may raise."""
 
@@ -104,6 +152,7 @@ class Sandbox:
         number: int,
         channel: Channel,
         out: socket.socket,
+        reports: socket.socket,
         schedule: int | None = None,
     ) -> None:
         self.callers: tuple[int, ...] = ()
@@ -112,6 +161,7 @@ class Sandbox:
         self._channel = channel
         self._out = out
         self._out.setblocking(False)
+        self._reports, self._left = Reports(reports), list[Report]()
         self._schedule = schedule
         self.output = Output()
         self.walls: tuple[str, ...] = ()
@@ -182,6 +232,13 @@ class Sandbox:
             if channel in ready or seconds <= 0:
                 return
 
+    def take_reports(self) -> list[Report]:
+        """What it told since it was asked last, also after its end."""
+        reports, self._left = self._left + self._reports.take(), []
+        if self._reports.has_ended and not self._channel.has_ended():
+            reports.append(UNCLEAR)  # it lives, and let go of the one thing that it may not
+        return reports
+
     def _drain(self, chunks: int = 64) -> bool:
         """Take what was printed, a bounded part of it at a time; False once no process can print more."""
         for _ in range(chunks):
@@ -229,6 +286,8 @@ class Sandbox:
     def _let_go(self) -> None:
         self._drain()
         self._out.close()
+        self._left += self._reports.take()
+        self._reports.close()
         schedule, self._schedule = self._schedule, None
         if schedule is not None:
             os.close(schedule)

@@ -116,11 +116,15 @@ class ForkServerSandboxes:
         self._control, self._callers = control, callers
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Ask for a sandbox; see `SandboxSource`. Its ends of channel and output travel with the demand."""
+        """Ask for a sandbox; see `SandboxSource`. Its ends travel with the demand."""
         channel, channel_there = socket.socketpair()
         output, output_there = socket.socketpair()
-        with channel_there, output_there:
-            ends = [channel_there.fileno(), output_there.fileno()]
+        reports, reports_there = socket.socketpair()
+        # One way: it cannot take back what it told.
+        reports_there.shutdown(socket.SHUT_RD)
+        reports_there.setblocking(False)
+        with channel_there, output_there, reports_there:
+            ends = [channel_there.fileno(), output_there.fileno(), reports_there.fileno()]
             self._send(Spawn(tuple(modules), limits), ends)
 
         def wait() -> Sandbox:
@@ -129,7 +133,7 @@ class ForkServerSandboxes:
                     # Nothing where the process has ended; what it printed is told below.
                     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
                     schedule = descriptors[0] if descriptors else None
-                    sandbox = Sandbox(self, number, Channel(channel), output, schedule)
+                    sandbox = Sandbox(self, number, Channel(channel), output, reports, schedule)
                     sandbox.await_ready()
                     # Not before: no caller knows of one that has just been started.
                     sandbox.callers = self._callers

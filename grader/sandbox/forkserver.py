@@ -122,7 +122,7 @@ class ForkServer:
         message, descriptors = b"", list[int]()
         # A judge that was stopped in the middle of something resets its end.
         with contextlib.suppress(ConnectionError):
-            message, descriptors, _, _ = socket.recv_fds(control, MAX_DEMAND, 2)
+            message, descriptors, _, _ = socket.recv_fds(control, MAX_DEMAND, 3)
         if not message:
             self._hang_up(control)
             return
@@ -217,6 +217,7 @@ def _become_sandbox(
     scratch: Path,
     channel: int,
     output: int,
+    reports: int,
 ) -> NoReturn:
     """In the child: let go of the fork server's descriptors, raise the walls, serve, and never return."""
     try:
@@ -227,8 +228,11 @@ def _become_sandbox(
         os.dup2(output, 2)
         print_to_descriptors()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        # Not one over the other: those that come may have these numbers.
+        reports, channel = os.dup(reports), os.dup(channel)
         os.dup2(channel, 3)
-        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+        os.dup2(reports, 4)
+        os.closerange(5, os.sysconf("SC_OPEN_MAX"))
         os.chdir(scratch)
         use_scratch(scratch)
         pretend_modes(scratch)
@@ -237,7 +241,7 @@ def _become_sandbox(
         connection = Channel(judge)
         walls = confinement.confine(plan, limits, scratch) if plan else []
         connection.send(Ready((*around, *walls)), Packing(), timeout=None)
-        serve(connection, scratch)
+        serve(connection, socket.socket(fileno=4), scratch)
     except (ChannelClosed, KeyboardInterrupt):
         _end(0)
     except BaseException:  # noqa: BLE001 (the end of the process: the grader's own errors must reach the judge)

@@ -55,7 +55,7 @@ class SpawnedSandboxes:
         self._processes: dict[int, tuple[subprocess.Popen[bytes], Path]] = {}
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Start a process; see `SandboxSource`. It calls back twice: for the channel and for its output."""
+        """Start a process; see `SandboxSource`. It calls back for the channel, its output, its reports."""
         server = socket.create_server(("127.0.0.1", 0))
         token = secrets.token_bytes(16)
         number = self._start(server.getsockname()[1], token, modules, limits)
@@ -63,11 +63,11 @@ class SpawnedSandboxes:
         def wait() -> Sandbox:
             with server:
                 try:
-                    channel, output = _accept(server, token), _accept(server, token)
+                    channel, output, reports = (_accept(server, token) for _ in range(3))
                 except TimeoutError as error:
                     self.stop(number)
                     raise SandboxError("A sandbox did not start: it never called back.") from error
-            sandbox = Sandbox(self, number, Channel(channel), output)
+            sandbox = Sandbox(self, number, Channel(channel), output, reports)
             sandbox.await_ready()
             return sandbox
 
@@ -133,7 +133,8 @@ def _call(start: SpawnedStart) -> socket.socket:
 def main() -> None:
     """Call the judge back, import, confine, serve."""
     start = msgspec.json.decode(sys.stdin.buffer.read(), type=SpawnedStart)
-    channel, output = _call(start), _call(start)
+    channel, output, reports = (_call(start) for _ in range(3))
+    reports.shutdown(socket.SHUT_RD)
     SYSTEM.print_to(output)
     sys.dont_write_bytecode = True
     scratch = Path(start.scratch)
@@ -149,7 +150,7 @@ def main() -> None:
     connection = Channel(channel)
     connection.send(Ready(tuple(walls)), Packing(), timeout=None)
     with contextlib.suppress(ChannelClosed):
-        serve(connection, scratch)
+        serve(connection, reports, scratch)
 
 
 if __name__ == "__main__":

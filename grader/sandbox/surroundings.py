@@ -92,21 +92,23 @@ def become_program(module: types.ModuleType, file: str) -> None:
         multiprocessing.set_start_method(None, force=True)
 
 
-def keep_open(descriptor: int) -> None:
-    """Have os.close and os.closerange know nothing of this descriptor, which is not the program's own.
+def keep_open(*descriptors: int) -> None:
+    """Have os.close and os.closerange know nothing of these descriptors, which are not the program's own.
 
     Programs close all that they may have inherited.
     """
     close, close_range = os.close, os.closerange
 
     def close_other(fd: int) -> None:
-        if fd == descriptor:
+        if fd in descriptors:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         close(fd)
 
     def close_others(fd_low: int, fd_high: int, /) -> None:
-        close_range(fd_low, min(fd_high, descriptor))
-        close_range(max(fd_low, descriptor + 1), fd_high)
+        for descriptor in sorted(descriptors):
+            close_range(fd_low, min(fd_high, descriptor))
+            fd_low = max(fd_low, descriptor + 1)
+        close_range(fd_low, fd_high)
 
     os.close, os.closerange = close_other, close_others
 

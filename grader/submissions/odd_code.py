@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from grader.course.manifest import Exercise
 from grader.submissions.source import parse
 
 
@@ -323,6 +324,15 @@ def odd_code(source: bytes, ordinary: Collection[str] = ()) -> tuple[Oddity, ...
 def odd_names(source: bytes) -> frozenset[str]:
     """The names of what is odd in a file, as `ordinary` takes them."""
     return frozenset(oddity.name for oddity in odd_code(source))
+
+
+def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
+    """What is not odd in an answer: what the stub holds, and what the course names.
+
+    Where nothing is forbidden, functions of a library may be looked up by computed names.
+    """
+    names = odd_names(stub) | frozenset(exercise.ordinary)
+    return names if any(rule.names for rule in exercise.forbidden) else names | {"getattr"}
 
 
 _Finding = tuple[str, str, int]

@@ -11,6 +11,7 @@ import functools
 import inspect
 import marshal
 import os
+import socket
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -22,9 +23,11 @@ from msgspec import structs
 from grader.sandbox.inside import observation
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
+from grader.sandbox.inside.reports import Tell, reporter, tell_of_events
 from grader.sandbox.surroundings import become_program, keep_open
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
+    PROBE_FILE,
     Backward,
     Build,
     Built,
@@ -51,8 +54,8 @@ if TYPE_CHECKING:
 class Worker:
     """One student's module and what the judge built from it."""
 
-    def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
+    def __init__(self, scratch: Path, tell: Tell) -> None:
+        self._scratch, self._tell = scratch, tell
         self._file = ""
         self._student = types.ModuleType("student")
         self._probes: dict[str, types.ModuleType] = {}
@@ -87,12 +90,7 @@ class Worker:
             case Load():
                 return self._load(request)
             case LoadProbe():
-                module = types.ModuleType(request.name)
-                # Under its name, as every module: what pickles an object of a probe looks there.
-                sys.modules[request.name] = module
-                exec(marshal.loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
-                self._probes[request.name] = module
-                return Loaded()
+                return self._load_probe(request)
             case ListImports():
                 return Imports(self._imports.names() if self._imports is not None else ())
             case Call():
@@ -134,12 +132,37 @@ class Worker:
         tell_endings(request.source)
         vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
         before = observation.settings()
+        tell_of_events(self._tell, self._student, (request.file, str(path)))
+        # What has been imported stays, and is found no more.
+        for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
+            del sys.modules[name]
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
         changed = observation.changed(before, self._settings)
         if request.default_modes:
             self._settings = before
         return Loaded(changed)
+
+    def _load_probe(self, request: LoadProbe) -> Reply:
+        """Run a probe as a module."""
+        module = types.ModuleType(request.name)
+        module.__file__ = PROBE_FILE
+        sys.modules[request.name] = module
+        exec(marshal.loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
+        # Under its name, as every module, but not the one that runs: what pickles an object looks there for
+        # what the probe defines, and who writes into it changes nothing.
+        found = types.ModuleType(request.name)
+        kinds = type, types.FunctionType
+        vars(found).update(
+            {
+                name: value
+                for name, value in vars(module).items()
+                if isinstance(value, kinds) and value.__module__ == request.name
+            }
+        )
+        sys.modules[request.name] = found
+        self._probes[request.name] = module
+        return Loaded()
 
     def _attribute(self, name: str) -> Any:
         try:
@@ -368,11 +391,11 @@ def _flushed() -> Iterator[None]:
                 stream.flush()
 
 
-def serve(channel: Channel, scratch: Path) -> None:
-    """Answer requests until the judge hangs up."""
-    worker = Worker(scratch)
+def serve(channel: Channel, reports: socket.socket, scratch: Path) -> None:
+    """Answer requests until the judge hangs up, which is told by the `reports` what it did not ask for."""
+    worker = Worker(scratch, reporter(reports))
     if os.name == "posix":
-        keep_open(channel.fileno())
+        keep_open(channel.fileno(), reports.fileno())
     here = os.getpid()
     while True:
         request, unpacking = channel.receive_request()

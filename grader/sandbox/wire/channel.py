@@ -1,12 +1,13 @@
 """The wire between the judge and a sandbox: frames over a stream socket, and how long they may be.
 
-Theory of operation. Each side writes *frames* to a stream socket: a header of two lengths, then a
+Theory of operation. Each side writes *frames* to a stream socket: a header of two lengths and a number, then a
 MessagePack *structure* (msgspec, one of the requests or replies of `messages`), then the raw bytes
 of all tensors and arrays, one after the other. The structure refers to these bytes by position, so
 that a megabyte of weights is never walked by a decoder. Nothing is ever pickled, in either
 direction: a reply is data from an enemy.
 
-The judge asks, the sandbox answers, one reply a request. The judge reads a reply with a deadline
+The judge asks, the sandbox answers, one reply a request, with the number of the request, which is drawn: code
+that finds the descriptor and writes a reply itself does not know it. The judge reads a reply with a deadline
 for the whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it
 allocates, decodes it into a typed struct, and unpacks the values in it (`unpacking`) into plain data:
 None, bool, int, float, str, bytes, tensors and arrays, lists, tuples, dicts, `Record` for a named tuple
@@ -16,6 +17,7 @@ test, and a reply that has taken too long once it is decoded and unpacked is lat
 
 from __future__ import annotations
 
+import secrets
 import socket
 import struct
 import time
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 MAX_STRUCTURE_BYTES = 2**20
 MAX_BLOB_BYTES = 64 * 2**20
 
-_HEADER = struct.Struct("<IQ")
+_HEADER = struct.Struct("<IQQ")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -55,6 +57,8 @@ class Channel:
         # Received and not yet used: most frames arrive whole, in one piece.
         self._received = bytearray()
         self._timeout: float | None = None
+        # Of the running request: drawn by who asks.
+        self._number = 0
         connection.settimeout(None)
 
     def fileno(self) -> int:
@@ -62,6 +66,18 @@ class Channel:
 
     def close(self) -> None:
         self._socket.close()
+
+    def has_ended(self) -> bool:
+        """Whether the other side is gone, as far as can be told without waiting."""
+        if self._socket.fileno() < 0:
+            return True
+        self._set_timeout(0)
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def send(self, message: Request | Reply, packing: Packing, timeout: float | None) -> None:
         """Write one frame; raises TimeoutError or ChannelClosed."""
@@ -71,7 +87,9 @@ class Channel:
             # Half of a surrogate pair, in an exception's text or in a name of the student's.
             structure = _encode(_carried(message))
         blob = b"".join(packing.blobs)
-        frame = _HEADER.pack(len(structure), len(blob)) + structure + blob
+        if isinstance(message, Request):
+            self._number = secrets.randbits(64)
+        frame = _HEADER.pack(len(structure), len(blob), self._number) + structure + blob
         try:
             sent = self._sent_at_once(frame) if timeout is not None else 0
             if sent < len(frame):
@@ -97,7 +115,7 @@ class Channel:
     def receive_request(self) -> tuple[Request, Unpacking]:
         """Wait for the next request (in the sandbox, which trusts the judge)."""
         self._set_timeout(None)
-        structure, blob = self._receive(lambda: None)
+        structure, blob, self._number = self._receive(lambda: None)
         return _decode_request(structure), Unpacking(blob, strided=True)
 
     def receive_reply(
@@ -116,7 +134,9 @@ class Channel:
             idle(remaining)
 
         self._set_timeout(0)
-        structure, blob = self._receive(wait)
+        structure, blob, number = self._receive(wait)
+        if number != self._number:
+            raise ProtocolError("a reply is to no request")
         unpacking = Unpacking(blob)
         try:
             reply = _decode_reply(structure)
@@ -133,10 +153,10 @@ class Channel:
             raise TimeoutError
         return reply, unpacking.tensors
 
-    def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray]:
-        """The structure and the blob of the next frame, after a look at their announced lengths."""
+    def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray, int]:
+        """The structure, the blob and the number of the next frame, after a look at their announced lengths."""
         self._receive_at_least(_HEADER.size, wait)
-        structure_bytes, blob_bytes = _HEADER.unpack_from(self._received)
+        structure_bytes, blob_bytes, number = _HEADER.unpack_from(self._received)
         if structure_bytes > MAX_STRUCTURE_BYTES or blob_bytes > MAX_BLOB_BYTES:
             raise ProtocolError("a reply is larger than is allowed")
         middle = _HEADER.size + structure_bytes
@@ -144,7 +164,7 @@ class Channel:
         self._receive_at_least(end, wait)
         structure, blob = self._received[_HEADER.size : middle], self._received[middle:end]
         del self._received[:end]
-        return structure, blob
+        return structure, blob, number
 
     def _receive_at_least(self, size: int, wait: Callable[[], None]) -> None:
         """Receive until so many bytes are there; `wait` is called before each look."""

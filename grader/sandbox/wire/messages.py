@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -189,9 +189,30 @@ class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):
 
 Reply = Ready | Loaded | Imports | Built | Returned | Raised | ForbiddenReply
 
+# --- reports --------------------------------------------------------------------------------------
+
+# A line of JSON in the pipe beside the channel (`inside.reports`), written at once.
+MAX_REPORT = 512
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """An event in a sandbox before it took effect, the line that led to it, a library's function in between.
+
+    The line is 0 where none of the student's did.
+    """
+
+    event: Annotated[str, msgspec.Meta(max_length=100)]
+    line: Annotated[int, msgspec.Meta(ge=0, le=10**7)]
+    by: Annotated[str, msgspec.Meta(max_length=MAX_REPORT)]
+
+
+# Of a sandbox that tells nothing any more, or what is no report.
+UNCLEAR = Report("", 0, "")
+
+
 # --- demands on the fork server -------------------------------------------------------------------
 
-# A demand is one message on a control socket, MessagePack; the two descriptors of a `Spawn` travel with it.
+# A demand is one message on a control socket, MessagePack; the three descriptors of a `Spawn` travel with it.
 MAX_DEMAND = 65_536
 
 

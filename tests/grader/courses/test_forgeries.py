@@ -13,10 +13,11 @@ import pytest
 
 from grader.authoring.forgeries import MOST
 from grader.course.manifest import load_course
-from grader.gradebook.review import held, ordinary_in
+from grader.gradebook.review import held
 from grader.judge.assignment import GradingOptions
 from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
+from grader.submissions.odd_code import ordinary_in
 
 pytestmark = pytest.mark.thorough
 

@@ -13,13 +13,12 @@ from grader.gradebook.review import (
     attention,
     held,
     most_pressing_first,
-    ordinary_in,
 )
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.results import Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.odd_code import odd_names
+from grader.submissions.odd_code import odd_names, ordinary_in
 from tests.grader import builders
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"

@@ -95,8 +95,9 @@ class _Source:
 def connected(schedule: int | None = None) -> Iterator[tuple[Sandbox, Channel]]:
     ours, theirs = socket.socketpair()
     output, output_there = socket.socketpair()
-    with theirs, output_there:
-        sandbox = Sandbox(_Source(), 0, Channel(ours), output, schedule)
+    reports, reports_there = socket.socketpair()
+    with theirs, output_there, reports_there:
+        sandbox = Sandbox(_Source(), 0, Channel(ours), output, reports, schedule)
         yield sandbox, Channel(theirs)
         sandbox.stop()
 
@@ -109,6 +110,8 @@ def test_a_call_goes_on_as_long_as_there_is_more_time() -> None:
         assert not list(given)
 
         def answer(_: Sandbox) -> float:
+            for _ in range(2):  # the first one came too late
+                there.receive_request()
             there.send(Loaded(), Packing(), timeout=None)
             return 10
 

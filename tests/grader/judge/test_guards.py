@@ -86,9 +86,13 @@ def around(compute):
     ),
     "with refuse replaced": (
         """
-from grader.sandbox.inside import guard
-guard.OperatorWatch.refuse = lambda self, name: None
-guard.OperatorWatch.is_forbidden = lambda self, name: False
+import sys
+call = sys._getframe()
+while call.f_code.co_name != "_load":
+    call = call.f_back
+watch = call.f_globals["OperatorWatch"]
+watch.refuse = lambda self, name: None
+watch.is_forbidden = lambda self, name: False
 def around(compute): return compute()
 """,
         BUILTIN,

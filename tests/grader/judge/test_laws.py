@@ -548,7 +548,9 @@ def test_a_forged_report_is_the_submission_s_fault(
 ) -> None:
     forged = (
         f"{RIGHT}\nimport sys, itertools\n"
-        "inside = sys.modules['grader.sandbox.inside.observation']\n"
+        "call = sys._getframe()\n"
+        "while call.f_code.co_name != '_load': call = call.f_back\n"
+        "inside = call.f_globals['observation']\n"
         f"inside.facts_of_call = lambda *_: {garbage}\n"
     )
     outcome, message = judged_law(judge, tmp_path, law, forged)

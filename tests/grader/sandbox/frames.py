@@ -17,7 +17,7 @@ from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import Reply
 from grader.sandbox.wire.packing import Packing
 
-HEADER = struct.Struct("<IQ")
+HEADER = struct.Struct("<IQQ")
 
 PLAIN = (
     st.none()
@@ -35,7 +35,7 @@ def wait_for(channel: Channel) -> Any:
 
 def frame_of(reply: Reply, packing: Packing) -> bytes:
     structure, blob = msgspec.msgpack.encode(reply), b"".join(packing.blobs)
-    return HEADER.pack(len(structure), len(blob)) + structure + blob
+    return HEADER.pack(len(structure), len(blob), 0) + structure + blob
 
 
 def read(frame: bytes, seconds: float = 60) -> Any:

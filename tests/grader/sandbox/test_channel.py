@@ -57,7 +57,7 @@ def replies() -> list[bytes]:
 def mutated(frame: bytes, draw: random.Random) -> bytes:
     """The frame with a few bytes changed, cut, repeated or inserted; its lengths mostly mended."""
     body = bytearray(frame[HEADER.size :])
-    structure, _ = HEADER.unpack_from(frame)
+    structure, _, _ = HEADER.unpack_from(frame)
     for _ in range(draw.randint(1, 4)):
         at = draw.randrange(len(body) + 1)
         match draw.randrange(5):
@@ -79,7 +79,7 @@ def mutated(frame: bytes, draw: random.Random) -> bytes:
             structure + draw.choice((0, 0, len(body) - len(frame) + HEADER.size)), len(body)
         )
         lengths = max(structure, 0), len(body) - max(structure, 0)
-    return HEADER.pack(*lengths) + bytes(body)
+    return HEADER.pack(*lengths, 0) + bytes(body)
 
 
 def test_a_hundred_thousand_odd_replies_end_in_data_or_an_error_of_theirs() -> None:
@@ -110,12 +110,12 @@ def test_a_hundred_thousand_odd_replies_end_in_data_or_an_error_of_theirs() -> N
 )
 def test_hostile_structures_are_refused(structure: bytes) -> None:
     with pytest.raises(ProtocolError):
-        read(HEADER.pack(len(structure), 0) + structure)
+        read(HEADER.pack(len(structure), 0, 0) + structure)
 
 
 def test_an_announced_length_costs_no_memory(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    theirs.sendall(HEADER.pack(MAX_STRUCTURE_BYTES, MAX_BLOB_BYTES) + b"x")
+    theirs.sendall(HEADER.pack(MAX_STRUCTURE_BYTES, MAX_BLOB_BYTES, 0) + b"x")
     channel = Channel(ours)
     tracemalloc.start()
     with pytest.raises(TimeoutError):
@@ -128,7 +128,7 @@ def test_an_announced_length_costs_no_memory(pair: tuple[socket.socket, socket.s
 @pytest.mark.parametrize("lengths", [(2**32 - 1, 0), (0, 2**64 - 1), (2**22, 0), (0, 2**30)])
 def test_a_length_above_the_limits_is_refused(lengths: tuple[int, int]) -> None:
     with pytest.raises(ProtocolError, match="larger than is allowed"):
-        read(HEADER.pack(*lengths) + bytes(64))
+        read(HEADER.pack(*lengths, 0) + bytes(64))
 
 
 def test_a_drip_of_bytes_gains_no_time(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -136,7 +136,7 @@ def test_a_drip_of_bytes_gains_no_time(pair: tuple[socket.socket, socket.socket]
     stop = threading.Event()
 
     def drip() -> None:
-        theirs.sendall(HEADER.pack(1000, 0))
+        theirs.sendall(HEADER.pack(1000, 0, 0))
         while not stop.wait(0.02):
             theirs.sendall(b"x")
 

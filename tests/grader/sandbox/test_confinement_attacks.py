@@ -87,7 +87,7 @@ if libc.name_to_handle_at(-100, CANARY.encode(), handle, ctypes.byref(mount), 0)
 path = os.path.dirname(os.__file__) + '/canary_7f3a.py'
 open(path, 'w').close(); os.remove(path); escaped()
 """,
-    "own_code": "open(sys.modules['grader.sandbox.walls.confinement'].__file__, 'a').close(); escaped()",
+    "own_code": "import grader.errors as own; open(own.__file__, 'a').close(); escaped()",
     "passwords": "escaped('root' in open('/etc/passwd').read())",
     "network_settings": "open('/etc/resolv.conf').read(); escaped()",
 }

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
-from grader.gradebook.review import held, ordinary_in
-from grader.submissions.odd_code import odd_code, odd_names
+from grader.gradebook.review import held
+from grader.submissions.odd_code import odd_code, odd_names, ordinary_in
 
 COURSE = load_course(Path(__file__).parents[3])
 

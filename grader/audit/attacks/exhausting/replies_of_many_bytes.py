@@ -23,7 +23,7 @@ import struct
 
 def raw(channel, structure, blob=b""):
     structure = msgspec.msgpack.encode(structure)
-    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+    channel._socket.sendall(struct.pack("<IQQ", len(structure), len(blob), channel._number) + structure + blob)
 
 
 def extension(code, value):
@@ -33,7 +33,7 @@ def extension(code, value):
 def make(channel, request):
     size = 2**28
     structure = msgspec.msgpack.encode({"type": "returned", "value": extension(1, ["uint8", [size], size])})
-    channel._socket.sendall(struct.pack("<IQ", len(structure), size) + structure)
+    channel._socket.sendall(struct.pack("<IQQ", len(structure), size, channel._number) + structure)
     for _ in range(2**8):
         channel._socket.sendall(bytes(2**20))
 

@@ -23,7 +23,7 @@ import struct
 
 def raw(channel, structure, blob=b""):
     structure = msgspec.msgpack.encode(structure)
-    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+    channel._socket.sendall(struct.pack("<IQQ", len(structure), len(blob), channel._number) + structure + blob)
 
 
 def extension(code, value):
@@ -32,7 +32,7 @@ def extension(code, value):
 
 def make(channel, request):
     lists = b"\x82\xa4type\xa8returned\xa5value\xdd" + struct.pack(">I", 1_000_000) + b"\x90" * 1_000_000
-    channel._socket.sendall(struct.pack("<IQ", len(lists), 0) + lists)
+    channel._socket.sendall(struct.pack("<IQQ", len(lists), 0, channel._number) + lists)
 
 
 answer(make)

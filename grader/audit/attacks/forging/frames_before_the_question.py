@@ -7,7 +7,7 @@ import msgspec
 
 def frame(reply, blob=b""):
     structure = reply if isinstance(reply, bytes) else msgspec.msgpack.encode(reply)
-    return struct.pack("<IQ", len(structure), len(blob)) + structure + blob
+    return struct.pack("<IQQ", len(structure), len(blob), 0) + structure + blob
 
 
 for reply in (

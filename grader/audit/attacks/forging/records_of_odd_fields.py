@@ -23,7 +23,7 @@ def answer(make):
 def raw(channel, structure, blob=b""):
     if not isinstance(structure, bytes):
         structure = msgspec.msgpack.encode(structure)
-    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+    channel._socket.sendall(struct.pack("<IQQ", len(structure), len(blob), channel._number) + structure + blob)
 
 
 def extension(code, value):

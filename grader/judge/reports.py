@@ -1,0 +1,54 @@
+"""What a sandbox told besides its replies, as a person reads it: why the points are held."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from grader.sandbox.wire.messages import UNCLEAR, Report
+from grader.text import clean
+
+# What an event says of the code that led to it; the first that fits.
+_MEANINGS = (
+    (
+        r"(ag|cr|gi|tb)_frame|f_\w+|sys\._getframe|sys\._current_\w+",
+        "reads a running function's frame",
+    ),
+    (r"__(builtins|closure|globals)__", "reads what a function holds of another module"),
+    (r"__subclasses__|gc\.\w+", "looks through what this process holds"),
+    (
+        r"__code__|code\.__new__|function\.__new__|__(kw)?defaults__",
+        "reads or makes a function's code",
+    ),
+    (r"__class__", "makes an object one of another class"),
+    (r"compile|exec", "runs a text"),
+    (r"ctypes\.\w+(/buffer)?", "reaches into the process's memory"),
+    (r"sys\.(addaudithook|setprofile|settrace)", "watches what runs"),
+)
+_LIBRARY = re.compile(r"([\w./-]+)\.py:(\w+)")
+
+
+def reasons(
+    reports: Iterable[Report], lines: int, ordinary: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Why the points of a file of so many lines are held, a sentence for each line and kind of event.
+
+    What a course calls `ordinary` is no reason, by the name of the event or by a library's.
+    """
+    found: dict[tuple[int, str], str] = {}
+    for report in reports:
+        if report == UNCLEAR:
+            found.setdefault((0, ""), "the sandbox was kept from telling what its code does")
+            continue
+        what = next((text for names, text in _MEANINGS if re.fullmatch(names, report.event)), "")
+        if not what or report.event in ordinary:
+            continue
+        library = _LIBRARY.fullmatch(report.by)
+        name = library[1].replace("/", ".") if library else ""
+        if name and any(name == each or name.startswith(f"{each}.") for each in ordinary):
+            continue
+        line = report.line if 0 < report.line <= lines else 0
+        where = f"line {line} " if line else ""
+        by = f" by {name}.{library[2]}" if library else ""
+        found.setdefault((line, what), clean(f"{where}{what} as it runs ({report.event}{by})", 200))
+    return tuple(found.values())
