@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -68,13 +69,14 @@ def stepped(
 ) -> dict[str, Any]:
     """What freeze gives, and the weights after a step of SGD on a loss that has these slopes."""
     result = module.freeze(model, names)
-    parameters = dict(model.named_parameters())
+    # By attributes: a model can be made to say that it has other parameters.
+    parameters = {name: attrgetter(name)(model) for name in slopes}
     loss = torch.zeros((), requires_grad=True)
     for name, slope in slopes.items():
         loss = loss + slope * parameters[name].sum()
     loss.backward()
     torch.optim.SGD(parameters.values(), lr=1.0, weight_decay=DECAY).step()
-    weights = {name: parameters[name].detach() for name in slopes}
+    weights = {name: parameter.detach() for name, parameter in parameters.items()}
     return {"result": result, "weights": weights}
 
 
