@@ -316,7 +316,8 @@ def freeze(student: Student, names: Sequence[str], frozen: Sequence[str] = ()) -
     moves = {}
     for name in NAMES:
         what = f"{name!r} after a step of SGD"
-        weight = assert_tensor(entry(report, "weights", name), shape=SHAPES[name], what=what)
+        weight = entry(report, "weights", name)
+        assert_tensor(weight, shape=SHAPES[name], dtype=torch.float32, what=what)
         moves[name] = START - weight
     return Step(entry(report, "result", default=None), slopes, moves)
 
