@@ -56,7 +56,7 @@ def list_of(module: Any, loader: Any) -> list[Any]:
 
 
 def described(module: Any, loader: Any) -> dict[str, Any]:
-    return {"is_loader": isinstance(loader, DataLoader), "workers": loader.num_workers}
+    return {"is_loader": issubclass(type(loader), DataLoader), "workers": loader.num_workers}
 
 
 def through_pickle(module: Any, items: list[Tensor], options: dict[str, Any]) -> list[Any]:

@@ -109,7 +109,7 @@ def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any
     for name, parameter in model.named_parameters():
         report = {"rate": rates.get(id(parameter)), "requires_grad": parameter.requires_grad}
         parts[name.partition(".")[0]].append(report)
-    return {"parts": parts, "of torch.optim": isinstance(optimizer, torch.optim.Optimizer)}
+    return {"parts": parts, "of torch.optim": issubclass(type(optimizer), torch.optim.Optimizer)}
 
 
 def trained(

@@ -1,4 +1,4 @@
-"""Losses whose graphs are seen to live, reads of tensors' values, and epochs of training."""
+"""Losses whose graphs are seen to live, whose values come late, and reads of values; epochs of training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 # A token lives as long as the graph of its loss.
 TOKENS: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -27,6 +28,8 @@ READING |= {"__float__", "__int__", "__bool__", "__index__", "__complex__", "__a
 READING |= {"__repr__", "__format__", "__dlpack__"}
 # These wait for every tensor in a list that they are given.
 COPYING = ("tensor", "as_tensor", "asarray")
+# The value that a loss seems to have where its own may not be read.
+DECOY = -1.0
 
 
 class Marked(torch.autograd.Function):
@@ -45,14 +48,72 @@ class Marked(torch.autograd.Function):
         return grad_output * ctx.saved_tensors[0], None
 
 
-class Reads(TorchFunctionMode):
-    """The names of the functions that read values, one for each value, or move them from the meta device.
+def memory_of(tensor: Tensor) -> Tensor:
+    """A tensor without a graph in the same memory."""
+    size, stride = tensor.size(), tensor.stride()
+    with torch.inference_mode(False):
+        plain = torch.empty(0, dtype=tensor.dtype)
+        return plain.set_(tensor.untyped_storage(), tensor.storage_offset(), size, stride)
 
-    A value that went to the CPU was read once: what is computed of it there is no other read.
+
+class Device(TorchDispatchMode):
+    """Records what is computed of losses, and computes it again in the same memory with other values.
+
+    So nobody has to know in what ways memory can be read: a value that is not there is read in none.
     """
 
     def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.losses: list[Tensor] = []
+        self.calls: list[Any] = []
+        self.before: dict[int, tuple[Tensor, Tensor]] = {}
+        self.recording = True
+
+    def loss(self, value: Tensor) -> Any:
+        """A loss of this value, with a graph."""
+        self.recording = False
+        loss = loss_with_graph(value)
+        self.losses.append(memory_of(loss))
+        self.recording = True
+        return loss
+
+    def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self.recording:
+            return func(*args, **kwargs)
+        for tensor in tree_leaves((args, kwargs)):
+            if isinstance(tensor, Tensor) and tensor.data_ptr() not in self.before:
+                memory = memory_of(tensor)
+                self.before[tensor.data_ptr()] = memory, memory.clone()
+        result = func(*args, **kwargs)
+        self.calls.append(tree_map_only(Tensor, memory_of, (func, args, kwargs, result)))
+        return result
+
+    def fill(self, value: Any) -> None:
+        """Give all losses this value, and everything that was computed of them the one that follows."""
+        self.recording = False
+        for memory, before in self.before.values():
+            memory.copy_(before)
+        for loss in self.losses:
+            loss.fill_(value)
+        for func, args, kwargs, result in self.calls:
+            again = func(*args, **kwargs)
+            for old, new in zip(tree_leaves(result), tree_leaves(again), strict=True):
+                if isinstance(old, Tensor) and old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
+        self.recording = True
+
+
+class Reads(TorchFunctionMode):
+    """The names of the functions that read values, one for each value, or move them from the meta device.
+
+    A value that went to the CPU was read once: what is computed of it there is no other read. Where there is
+    a device, these functions alone get the values.
+    """
+
+    def __init__(self, device: Device | None = None, value: Any = None) -> None:
         super().__init__()
+        self.device, self.value = device, value
         self.reads: list[str] = []
         self.moves: list[str] = []
         self.counting = True
@@ -63,14 +124,26 @@ class Reads(TorchFunctionMode):
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         was_read = all(self.is_on_the_cpu(tensor) for tensor in given)
         is_copy = name in COPYING and isinstance(args[0], (list, tuple))
-        if self.counting and not was_read and (is_copy or name in READING):
+        is_read = not was_read and (is_copy or name in READING)
+        if self.counting and is_read:
             self.reads += [name] * sum(tensor.numel() for tensor in given)
-        result = func(*args, **(kwargs or {}))
+        if self.device and is_read:
+            result = self.read(self.device, func, args, kwargs or {})
+        else:
+            result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and given:
             if was_read or is_copy or name == "cpu":
                 self.on_the_cpu.append(result)
             if any(tensor.is_meta for tensor in given) and not result.is_meta:
                 self.moves.append(name)
+        return result
+
+    def read(self, device: Device, func: Any, args: Any, kwargs: Any) -> Any:
+        device.fill(self.value)
+        device.recording = False
+        args, kwargs = tree_map_only(Tensor, torch.clone, (args, kwargs))
+        result = func(*args, **kwargs)
+        device.fill(DECOY)
         return result
 
     def is_on_the_cpu(self, tensor: Tensor) -> bool:
@@ -108,22 +181,49 @@ def interleaved(module: Any, losses: list[Tensor]) -> dict[str, Any]:
     return {"ends": [first.end_epoch(), second.end_epoch()], "unused": unused.epochs}
 
 
-def watched(module: Any, losses: list[Tensor]) -> dict[str, Any]:
-    """Live graphs after each update, the loss dropped, and after the epoch; reads in both."""
+def watched(module: Any, value: Tensor, updates: int) -> dict[str, Any]:
+    """Live graphs after each update, the loss dropped, and after the epoch; reads in both.
+
+    When the epoch ends, the losses have their value for functions that read, and a decoy in memory.
+    """
     TOKENS.clear()
-    history = module.LossHistory()
-    updating, ending = Reads(), Reads()
+    device, updating = Device(), Reads()
+    ending = Reads(device, value)
     alive = []
-    for value in losses:
-        loss = loss_with_graph(value)
-        with updating:
-            history.update(loss, 1)
-        del loss
-        alive.append(len(TOKENS))
-    with ending:
-        mean = history.end_epoch()
+    with device:
+        history = module.LossHistory()
+        for _ in range(updates):
+            loss = device.loss(value)
+            with updating:
+                history.update(loss, 1)
+            del loss
+            alive.append(len(TOKENS))
+        device.fill(DECOY)
+        with ending:
+            mean = history.end_epoch()
     alive.append(len(TOKENS))
     return {"mean": mean, "alive": alive, "updating": updating.reads, "ending": ending.reads}
+
+
+# The history that got losses without values, and their device.
+WAITING: list[Any] = []
+
+
+def without_values(module: Any, like: Tensor, updates: int) -> None:
+    """Update a history by losses that have no values yet."""
+    device = Device()
+    with device:
+        history = module.LossHistory()
+        for _ in range(updates):
+            history.update(device.loss(torch.full_like(like, DECOY)), 1)
+    WAITING[:] = history, device
+
+
+def with_values(module: Any, value: Tensor) -> dict[str, Any]:
+    """The mean, now that the losses have this value."""
+    history, device = WAITING
+    device.fill(value)
+    return {"mean": history.end_epoch()}
 
 
 def on_meta(module: Any, value: Tensor) -> list[str]:

@@ -74,7 +74,11 @@ def test_update_reads_nothing(student: Student) -> None:
     """update reads no value, so that the CPU need not wait, and losses on the meta device are fine."""
     loss, report = watched(student)
     check_unread(entry(report, "updating", kind=list), "update", f"{UPDATES} updates")
-    check_mean(report, loss, UPDATES)
+    # The value that these updates could read is drawn after them.
+    student.run("without_values", loss, UPDATES)
+    late = new_loss()
+    what = "the mean of losses that have their values only after the updates"
+    check_mean(student.run("with_values", late), late, UPDATES, what)
     # In a sandbox of its own: this epoch has no value, so that it cannot be ended.
     moves = student.anew("on_meta", loss)
     shown = str(moves)[:90]
@@ -262,7 +266,9 @@ def number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
 
 
-def check_mean(report: Any, loss: Tensor, samples: int) -> None:
+def check_mean(
+    report: Any, loss: Tensor, samples: int, what: str = "the mean that end_epoch gives"
+) -> None:
     """The mean is made of the losses, which are all equal: a value beside the sandbox's words.
 
     Their sum will do, too, and whatever is between: that it is wrong, test_means says.
@@ -270,7 +276,7 @@ def check_mean(report: Any, loss: Tensor, samples: int) -> None:
     end, right = number(entry(report, "mean")), loss.item()
     plausible = isinstance(end, float) and 0.99 * right < end < 1.01 * samples * right
     if not plausible:
-        assert_close(end, right, what="the mean that end_epoch gives")
+        assert_close(end, right, what=what)
 
 
 def check_unread(reads: list[Any], name: str, when: str) -> None:
@@ -287,7 +293,7 @@ def watched(student: Student) -> tuple[Tensor, Any]:
 
     def ask() -> tuple[Tensor, Any]:
         loss = new_loss()
-        return loss, student.run("watched", [loss] * UPDATES)
+        return loss, student.run("watched", loss, UPDATES)
 
     return student.once("watched", ask)
 

@@ -56,6 +56,25 @@ def held(module: Any, x: Tensor) -> dict[str, dict[str, str]]:
     return {"before": before, "after": kinds_of(layer)}
 
 
+def fill(layer: nn.Module, state: dict[str, Tensor]) -> None:
+    """Write these values into the tensors of a layer that have such names."""
+    for name, tensor in tensors_of(layer).items():
+        if name in state:
+            tensor.data.copy_(state[name])
+
+
+def kept(module: Any, state: dict[str, Tensor], slope: float) -> dict[str, Tensor]:
+    """A layer's tensors after double(), what another one saved of this state, and a step of SGD."""
+    features = len(state["scale"])
+    first, second = (module.RunningCenter(features).double() for _ in range(2))
+    fill(first, state)
+    second.load_state_dict(first.state_dict())
+    for parameter in second.parameters():
+        parameter.grad = torch.full_like(parameter, slope)
+    torch.optim.SGD(second.parameters(), lr=1.0).step()
+    return values_of(second)
+
+
 def trained(module: Any, batches: list[Tensor]) -> dict[str, list[Any]]:
     """A layer's tensors and results after each batch, and which of the tensors were in a graph."""
     layer = module.RunningCenter(batches[0].shape[-1])
@@ -98,11 +117,12 @@ def both_go_on(first: nn.Module, second: nn.Module, x: Tensor) -> dict[str, Any]
     }
 
 
-def doubled(module: Any, x: Tensor) -> dict[str, dict[str, Any]]:
-    """Where a layer's tensors are after double() and a batch in float64."""
+def doubled(module: Any, x: Tensor, scale: Tensor) -> dict[str, Tensor]:
+    """A layer's tensors after double(), with this scale, and a batch in float64."""
     layer = module.RunningCenter(x.shape[-1]).double()
+    fill(layer, {"scale": scale})
     layer(x.double())
-    return places_of(layer)
+    return values_of(layer)
 
 
 def moved(module: Any, x: Tensor) -> dict[str, dict[str, Any]]:

@@ -39,11 +39,12 @@ def generator(module: Any, weights: list[Tensor]) -> Iterator[Block]:
 
 
 def class_of(value: Any) -> str:
-    """The name of the class of torch.nn that it belongs to, or else of its own."""
+    """The name of the class of torch.nn that it belongs to, or else of its own, with its module."""
+    own = type(value)
     for kind in CLASSES:
-        if isinstance(value, kind):
+        if issubclass(own, kind):
             return kind.__name__
-    return type(value).__name__
+    return f"{own.__module__}.{own.__qualname__}"
 
 
 def layers_of(module: Any, widths: list[int]) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""A network with parameters of every kind, and what parameter_groups makes of it."""
+"""A network with parameters of every kind, a step of it after freeze, and what parameter_groups makes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import nn
 
-OLD_GRADIENT = 7.0
+START, OLD_GRADIENT, DECAY = 1.0, 7.0, 0.25
 
 
 class Network(nn.Module):
@@ -37,13 +38,13 @@ def network(
     frozen: Sequence[str] = (),
     evaluating: Sequence[str] = (),
 ) -> Network:
-    """A Network with `more` parameters of these shapes; all have gradients from before.
+    """A Network with `more` parameters of these shapes; all are ones, with gradients from before.
 
     Parameters in `frozen` require none, submodules in `evaluating` are in evaluation mode.
     """
     made = Network(more)
     for name, parameter in made.named_parameters():
-        parameter.requires_grad_(name not in frozen)
+        nn.init.constant_(parameter, START).requires_grad_(name not in frozen)
         parameter.grad = torch.full_like(parameter, OLD_GRADIENT)
     for name, part in made.named_modules():
         part.training = name not in evaluating
@@ -61,6 +62,22 @@ def tied(module: Any, more: Sequence[Sequence[int]]) -> Network:
 def types_of_counts(module: Any, model: nn.Module) -> list[str]:
     """The names of the types of what count_parameters returns."""
     return [type(number).__name__ for number in module.count_parameters(model)]
+
+
+def stepped(
+    module: Any, model: nn.Module, names: Sequence[str], slopes: dict[str, float]
+) -> dict[str, Any]:
+    """What freeze gives, and the weights after a step of SGD on a loss that has these slopes."""
+    result = module.freeze(model, names)
+    # By attributes: a model can be made to say that it has other parameters.
+    parameters = {name: attrgetter(name)(model) for name in slopes}
+    loss = torch.zeros((), requires_grad=True)
+    for name, slope in slopes.items():
+        loss = loss + slope * parameters[name].sum()
+    loss.backward()
+    torch.optim.SGD(parameters.values(), lr=1.0, weight_decay=DECAY).step()
+    weights = {name: parameter.detach() for name, parameter in parameters.items()}
+    return {"result": result, "weights": weights}
 
 
 def groups(module: Any, model: nn.Module, weight_decay: float) -> list[Any]:

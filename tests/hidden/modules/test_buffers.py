@@ -41,7 +41,6 @@ PARTS = ["encoder", "decoder", "block", "norm", "head"]
 
 @pytest.mark.points(12)
 @pytest.mark.place("RunningCenter.__init__")
-@pytest.mark.word("the sandbox says how the layer holds its tensors")
 @pytest.mark.hint(
     "register_buffer(name, tensor); with persistent=False it is not in the state dict."
 )
@@ -51,6 +50,19 @@ def test_kinds_of_state(student: Student) -> None:
     what = "the dict from the tensors of a layer to their kinds"
     assert_equal(before, KINDS, what=what, ordered=False)
     assert_equal(after, KINDS, what=f"{what}, after a batch,", ordered=False)
+    # What is saved comes back with its values, of which SGD moves what is learned.
+    state, slope = new_state(torch.float64), random.uniform(1, 3)
+    tensors = student.run("kept", state, slope)
+    right = {**state, "scale": state["scale"] - slope}
+    saved = [name for name, kind in KINDS.items() if kind != "non-persistent buffer"]
+    what = "the dict of the tensors that a layer saved, after load_state_dict and a step of SGD"
+    assert_close(
+        {name: as_doubles(entry(tensors, name)) for name in saved},
+        {name: as_doubles(right[name]) for name in saved},
+        what=what,
+    )
+    told = "batch_mean is in the state dict: register it with persistent=False."
+    assert not laws.same(entry(tensors, "batch_mean"), right["batch_mean"]), told
 
 
 @pytest.mark.points(2)
@@ -194,19 +206,13 @@ def test_statistics_are_constants(student: Student) -> None:
 def test_state_follows(student: Student) -> None:
     """All state follows double() and to(device)."""
     features = random.randint(2, 40)
-    x = torch.randn(4, features)
-    for probe, device, dtype, after in [
-        ("doubled", "cpu", "torch.float64", "double() and a batch"),
-        ("moved", "meta", "torch.float32", "a batch and to('meta')"),
-    ]:
-        places = entry(student.run(probe, x), kind=dict)
-        right = {name: {"device": device, "dtype": dtype, "shape": [features]} for name in KINDS}
-        right["num_samples"] = {"device": device, "dtype": "torch.int64", "shape": []}
-        # Which tensors a layer holds is another test; none of those it has stays behind.
-        own = {name: place for name, place in places.items() if name in KINDS}
-        what = f"the dict of device, dtype and shape of a layer's tensors after {after}"
-        assert_equal(own, {name: right[name] for name in own}, what=what)
-        assert "running_mean" in own, "The layer has no tensor named running_mean."
+    x, scale = torch.randn(4, features), torch.randn(features, dtype=torch.float64)
+    tensors = entry(student.run("doubled", x, scale), kind=dict)
+    places = {name: place_of(tensor) for name, tensor in tensors.items()}
+    check_places(places, features, "cpu", "torch.float64", "double() and a batch")
+    assert_close(entry(tensors, "scale"), scale, what="scale, set after double(), after a batch,")
+    places = entry(student.run("moved", x), kind=dict)
+    check_places(places, features, "meta", "torch.float32", "a batch and to('meta')")
 
 
 @pytest.mark.points(2)
@@ -293,6 +299,36 @@ def check_statistic(student: Student, name: str) -> None:
             "running_mean": so_far.mean(0),
         }
         assert_close(entry(value, name), right[name], what=f"{name} after batch {i + 1}", **LOOSE)
+
+
+def check_places(
+    places: dict[str, Any], features: int, device: str, dtype: str, after: str
+) -> None:
+    """Each tensor of a layer is on this device, and all but the number of samples have this dtype."""
+    right = {name: {"device": device, "dtype": dtype, "shape": [features]} for name in KINDS}
+    right["num_samples"] = {"device": device, "dtype": "torch.int64", "shape": []}
+    # Which tensors a layer holds is another test; none of those it has stays behind.
+    own = {name: place for name, place in places.items() if name in KINDS}
+    what = f"the dict of device, dtype and shape of a layer's tensors after {after}"
+    assert_equal(own, {name: right[name] for name in own}, what=what)
+    assert "running_mean" in own, "The layer has no tensor named running_mean."
+
+
+def place_of(tensor: Any) -> dict[str, Any]:
+    tensor = assert_tensor(tensor, what="a tensor of the layer")
+    return {"device": "cpu", "dtype": str(tensor.dtype), "shape": list(tensor.shape)}
+
+
+def as_doubles(tensor: Any) -> Tensor:
+    """The values, whatever dtype and shape hold them: these are judged elsewhere."""
+    return assert_tensor(tensor, what="a tensor of the layer").double().flatten()
+
+
+def new_state(dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """Drawn values for all tensors of a layer."""
+    names = ("scale", "running_mean", "batch_mean")
+    values = {name: torch.randn(FEATURES, dtype=dtype) for name in names}
+    return {**values, "num_samples": torch.tensor(random.randint(2, 99))}
 
 
 def loaded(student: Student) -> tuple[Any, dict[str, Tensor]]:

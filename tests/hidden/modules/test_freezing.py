@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
+from grader.judge.checks import assert_equal, assert_tensor, entry, laws, must_raise
 from grader.judge.student import Student
 
 Shapes = Mapping[str, Sequence[int]]
@@ -45,7 +45,8 @@ MATRICES = [name for name, shape in SHAPES.items() if len(shape) >= 2]
 BLOCKS, LAYERS = ["encoder", "my", "head"], ["norm", "layer_norm", "conv", "embedding", "encoder2"]
 # What is frozen before a call in many of the tests.
 FROZEN = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
-OLD_GRADIENT = 7.0
+# The probe's parameters and their gradients before a call, and the weight decay of the step after it.
+START, OLD_GRADIENT, DECAY = 1.0, 7.0, 0.25
 
 
 # --- count_parameters ----------------------------------------------------------------------------
@@ -139,39 +140,38 @@ def test_freeze_returns(student: Student) -> None:
     names = ["head", *random.sample(["embedding", "my", "layer_norm"], 2), "norm", "encoder"]
     names.append("encoder.2")  # "encoder" covers its parameters, too.
     told = "freeze has to return a list of names."
-    result = entry(freeze(student, names, frozen=FROZEN).value, kind=(list, tuple), told=told)
+    result = entry(freeze(student, names, FROZEN).result, kind=(list, tuple), told=told)
     what = f"the text of the names in the result of freeze(model, {names})"
     assert_equal(listed(result), listed(covered(names)), what=what)
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_freeze_parameters")
 @pytest.mark.place("freeze")
-@pytest.mark.word("the sandbox says which gradients are None")
 @pytest.mark.hint("parameter.grad = None beside parameter.requires_grad_(False).")
 def test_freeze_gradients(student: Student) -> None:
     """A frozen parameter has no .grad left, so that no optimizer moves it."""
     names = ["encoder.0.weight", "conv.weight", "conv.bias"]
-    gradients = freeze(student, names, frozen=FROZEN).gradients(0)
-    left = [name for name in names if gradients.get(name) is not None]
+    step = freeze(student, names, FROZEN)
+    left = [name for name in names if step.has_gradient(name)]
     assert_equal(left, [], what="the list of the frozen parameters that still have a .grad")
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_freeze_parameters")
 @pytest.mark.place("freeze")
-@pytest.mark.word("the sandbox says what was left alone")
 @pytest.mark.hint("Touch covered parameters only: no model.zero_grad(), no requires_grad_(True).")
 def test_freeze_leaves_the_others(student: Student) -> None:
     """Parameters that no name covers keep their .grad, and stay frozen if they were."""
     names = ["layer_norm.weight", "head.0.bias"]
     others = [name for name in NAMES if name not in names]
     frozen_before = random.sample(others, 2)
-    seen = freeze(student, names, frozen=frozen_before)
-    frozen = [name for name in others if name in frozen_names(seen)]
+    step = freeze(student, names, frozen_before)
+    frozen = [name for name in others if not step.learns(name)]
     right = [name for name in others if name in frozen_before]
     assert_equal(frozen, right, what="the list of the other parameters that are frozen")
-    gradients = {name: entry(seen.gradients(0), name) for name in others}
-    old: dict[str, Tensor] = {name: torch.full(SHAPES[name], OLD_GRADIENT) for name in others}
-    assert_close(gradients, old, what="the dict of the other parameters' gradients")
+    kept = [name for name in others if step.has_old_gradient(name)]
+    assert_equal(kept, others, what="the list of the other parameters that keep their .grad")
 
 
 @pytest.mark.points(3)
@@ -282,9 +282,44 @@ def used_network(student: Student) -> Any:
     return student.made("network", frozen=FROZEN, evaluating=["encoder", "norm"])
 
 
-def freeze(student: Student, names: Sequence[str], **setting: Any) -> laws.Observation:
-    """Call freeze on a new network, and observe how it is left."""
-    return laws.observe(student, "freeze", student.made("network", **setting), names).checked()
+class Step(NamedTuple):
+    """What freeze gave, and by how much a step of SGD then moved each parameter.
+
+    Without a gradient by nothing; else by the weight decay, the gradient from before if it is still there,
+    and the slope of the loss if the parameter learns.
+    """
+
+    result: Any
+    slopes: dict[str, float]
+    moves: dict[str, Tensor]
+
+    def moved_by(self, name: str, *gradients: float) -> bool:
+        rights = [torch.full_like(self.moves[name], gradient) for gradient in gradients]
+        return any(torch.allclose(self.moves[name], right, atol=1e-4) for right in rights)
+
+    def learns(self, name: str) -> bool:
+        slope = self.slopes[name] + DECAY * START
+        return self.moved_by(name, slope, slope + OLD_GRADIENT)
+
+    def has_gradient(self, name: str) -> bool:
+        return not self.moved_by(name, 0.0)
+
+    def has_old_gradient(self, name: str) -> bool:
+        old = OLD_GRADIENT + DECAY * START
+        return self.moved_by(name, old, old + self.slopes[name])
+
+
+def freeze(student: Student, names: Sequence[str], frozen: Sequence[str] = ()) -> Step:
+    """Call freeze on a new network, and make a step of it."""
+    slopes = {name: random.uniform(1, 3) for name in NAMES}
+    report = student.run("stepped", student.made("network", frozen=frozen), names, slopes)
+    moves = {}
+    for name in NAMES:
+        what = f"{name!r} after a step of SGD"
+        weight = entry(report, "weights", name)
+        assert_tensor(weight, shape=SHAPES[name], dtype=torch.float32, what=what)
+        moves[name] = START - weight
+    return Step(entry(report, "result", default=None), slopes, moves)
 
 
 def listed(names: Sequence[Any]) -> str:
@@ -298,14 +333,10 @@ def covered(names: Sequence[str]) -> list[str]:
     return [key for key in NAMES if key in names or key.startswith(with_dots)]
 
 
-def frozen_names(seen: laws.Observation) -> list[str]:
-    """The parameters that are frozen after a call, in the model's order."""
-    return [name for name in NAMES if not seen.after(0, "parameters", name, "requires_grad")]
-
-
 def check_frozen(student: Student, names: Sequence[str]) -> None:
     """These names freeze what they cover, and nothing else."""
-    frozen = frozen_names(freeze(student, names))
+    step = freeze(student, names)
+    frozen = [name for name in NAMES if not step.learns(name)]
     what = f"the text of the parameters that freeze(model, {list(names)}) freezes"
     assert_equal(listed(frozen), listed(covered(names)), what=what)
 

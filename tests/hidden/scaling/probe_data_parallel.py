@@ -63,10 +63,11 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def kind_of(wrapper: Any) -> str:
+    own = type(wrapper)
     for kind in (nn.parallel.DistributedDataParallel, nn.DataParallel):
-        if isinstance(wrapper, kind):
+        if issubclass(own, kind):
             return kind.__name__
-    return type(wrapper).__name__
+    return f"{own.__module__}.{own.__qualname__}"
 
 
 def launch(worker: Callable[..., Any], world_size: int, *arguments: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Models with given weights, what exporters make of them, and ONNX bytes that are run."""
+"""Models with given weights, what exporters make of them, and what was saved of that and is run."""
 
 from __future__ import annotations
 
@@ -92,39 +92,52 @@ def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> dict[str, A
     return {"is_router": free is router, "values": outputs_of(free, batches)}
 
 
-def router_program(
-    module: Any, free: Any, example: Tensor, batches: list[Tensor]
-) -> dict[str, Any]:
-    """Outputs of a BranchFreeRouter that torch.export exported, or why it could not."""
+def router_program(module: Any, free: Any, example: Tensor) -> dict[str, Any]:
+    """A BranchFreeRouter that torch.export exported, saved, or why it could not."""
     free(example)  # what is not written raises here
     sizes = ({0: torch.export.Dim("batch", min=1)},)
     try:
         program = torch.export.export(free.eval(), (example,), dynamic_shapes=sizes)
     except Exception as error:  # noqa: BLE001 - torch's own, of many kinds
         return {"error": first_line(error)}
-    return {"error": None, "values": outputs_of(program.module(), batches)}
+    return {"error": None, "saved": saved(torch.export.save, program)}
 
 
-def script(module: Any, model: nn.Module, batches: list[Tensor]) -> dict[str, Any]:
-    """Outputs of the model as TorchScript, and of that after it was saved and loaded."""
+def script(module: Any, model: nn.Module) -> dict[str, Any]:
+    """The model as TorchScript, saved."""
     result = module.to_torchscript(model)
-    if not isinstance(result, torch.jit.ScriptModule):
-        return {"class": type(result).__name__}
-    file = io.BytesIO()
-    torch.jit.save(result, file)
-    file.seek(0)
-    loaded = outputs_of(torch.jit.load(file), batches)
-    return {"class": "ScriptModule", "values": outputs_of(result, batches), "loaded": loaded}
+    if not issubclass(type(result), torch.jit.ScriptModule):
+        return {"class": other_class(result)}
+    return {"class": "ScriptModule", "saved": saved(torch.jit.save, result)}
 
 
-def program(
-    module: Any, model: nn.Module, example: Tensor, batches: list[Tensor]
-) -> dict[str, Any]:
-    """Outputs of the model as torch.export exported it."""
+def program(module: Any, model: nn.Module, example: Tensor) -> dict[str, Any]:
+    """The model as torch.export exported it, saved."""
     result = module.to_exported(model, example)
-    if not isinstance(result, torch.export.ExportedProgram):
-        return {"class": type(result).__name__}
-    return {"class": "ExportedProgram", "values": outputs_of(result.module(), batches)}
+    if type(result) is not torch.export.ExportedProgram:
+        return {"class": other_class(result)}
+    return {"class": "ExportedProgram", "saved": saved(torch.export.save, result)}
+
+
+def other_class(value: Any) -> str:
+    """The name of a class with its module: one of the student's may be called as PyTorch's is."""
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def saved(save: Callable[[Any, Any], None], value: Any) -> bytes:
+    file = io.BytesIO()
+    save(value, file)
+    return file.getvalue()
+
+
+def run_saved(module: Any, kind: str, data: bytes, batches: list[Tensor]) -> list[Any]:
+    """The outputs of a saved script or program; called where no student's code runs."""
+    file = io.BytesIO(data)
+    try:
+        run = torch.jit.load(file) if kind == "script" else torch.export.load(file).module()
+    except Exception as error:  # noqa: BLE001 - of bytes that may be anything
+        return [first_line(error)] * len(batches)
+    return outputs_of(run, batches)
 
 
 def difference(module: Any, model: nn.Module, outputs: list[Tensor]) -> Any:

@@ -36,9 +36,10 @@ MIXED = [True, False, True, False]
 
 
 class Export(NamedTuple):
-    """What an exporter made of the probe's network, how it left all, and the outputs that are right."""
+    """What an exporter made of the probe's network and how it left all; batches, and the right outputs."""
 
     seen: laws.Observation
+    batches: list[Tensor]
     right: list[Tensor]
 
 
@@ -93,11 +94,11 @@ def test_router_exports(student: Student) -> None:
     free = student.own("BranchFreeRouter", student.made("router", state))
     # A size of 1 is a constant to torch.export.
     example = random.choice([x for x in batches if len(x) > 1])
-    report = student.run("router_program", free, example, batches)
+    report = student.run("router_program", free, example)
     error = entry(report, "error")
     assert error is None, f"torch.export cannot export it, an if on a value? {error}"
     right = [routed(state, x) for x in batches]
-    check_values(entry(report, "values"), right, "the exported BranchFreeRouter")
+    check_saved(student, "program", report, batches, right, "the exported BranchFreeRouter")
 
 
 # --- to_torchscript ------------------------------------------------------------------------------
@@ -109,9 +110,9 @@ def test_router_exports(student: Student) -> None:
 def test_script(student: Student) -> None:
     """Control flow that depends on a value is kept, also after torch.jit.save and torch.jit.load."""
     state, batches = router_state(torch.float64), new_batches(torch.float64)
-    report = student.run("script", student.made("router", state), batches)
+    report = student.run("script", student.made("router", state))
     right = [routed(state, x) for x in batches]
-    check_script(report, right, "the scripted router")
+    check_script(student, report, batches, right, "the scripted router")
 
 
 @pytest.mark.points(4)
@@ -119,8 +120,8 @@ def test_script(student: Student) -> None:
 @pytest.mark.hint("Set the model to eval mode before you script it.")
 def test_script_mode(student: Student) -> None:
     """It has the outputs of the model in eval mode, whatever mode it is in."""
-    seen, right = scripted_network(student)
-    check_script(seen.value, right, "the script of a model in train mode")
+    seen, batches, right = scripted_network(student)
+    check_script(student, seen.value, batches, right, "the script of a model in train mode")
 
 
 @pytest.mark.points(2)
@@ -142,7 +143,7 @@ def test_script_leaves_the_model(student: Student) -> None:
 @pytest.mark.hint("dynamic_shapes=({0: torch.export.Dim('batch')},), in eval mode.")
 def test_exported(student: Student) -> None:
     """One program has the outputs of the model in eval mode, for every batch size from 1."""
-    check_program(observe_export(student, "program", new_batches(), new_example()))
+    check_program(student, observe_export(student, "program", new_batches(), new_example()))
 
 
 @pytest.mark.points(4)
@@ -150,11 +151,12 @@ def test_exported(student: Student) -> None:
 @pytest.mark.hint("Export with two rows at least: cat the example with itself.")
 def test_exported_from_one_row(student: Student) -> None:
     """An example may have one row, and inputs more dimensions than two."""
-    check_program(exported_from_one_row(student))
+    check_program(student, exported_from_one_row(student))
 
 
 @pytest.mark.points(4)
 @pytest.mark.place("to_exported")
+@pytest.mark.word("code that exports nothing leaves it alone, too")
 @pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
 def test_exported_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule, and the example, too."""
@@ -386,11 +388,11 @@ def check_onnx(student: Student, batches: slice) -> None:
 
 
 def observe_export(student: Student, probe: str, batches: list[Tensor], *example: Tensor) -> Export:
-    """Let a probe export a network of the dtype of `batches`, and run what comes of it on them."""
+    """Let a probe export a network of the dtype of `batches`, which are for what comes of it."""
     network = new_network(batches[0].dtype)
-    arguments = made_network(student, network), *example, batches
+    arguments = made_network(student, network), *example
     seen = laws.observe(student, student.probe(probe), *arguments).checked()
-    return Export(seen, outputs_of(network, batches))
+    return Export(seen, batches, outputs_of(network, batches))
 
 
 def scripted_network(student: Student) -> Export:
@@ -421,18 +423,28 @@ def check_class(report: Any, right: str, name: str) -> None:
     assert returned == right, f"{name} returns an object of type {returned}, not {right}."
 
 
-def check_script(report: Any, right: list[Tensor], what: str) -> None:
-    """The report of the probe's script has the outputs that are right, twice."""
+def check_saved(
+    student: Student, kind: str, report: Any, batches: list[Tensor], right: list[Tensor], what: str
+) -> None:
+    """What an exporter made was saved, and has the right outputs where no student's code runs."""
+    data = entry(report, "saved", kind=bytes)
+    check_values(student.apart("run_saved", kind, data, batches), right, what)
+
+
+def check_script(
+    student: Student, report: Any, batches: list[Tensor], right: list[Tensor], what: str
+) -> None:
+    """The report of the probe's script is one of TorchScript that has the outputs that are right."""
     check_class(report, "ScriptModule", "to_torchscript")
-    check_values(entry(report, "values"), right, what)
-    check_values(entry(report, "loaded"), right, f"{what}, saved and loaded,")
+    check_saved(student, "script", report, batches, right, what)
 
 
-def check_program(export: Export) -> None:
+def check_program(student: Student, export: Export) -> None:
     """The program has the outputs that are right."""
     report = export.seen.value
     check_class(report, "ExportedProgram", "to_exported")
-    check_values(entry(report, "values"), export.right, "the program of a model in train mode")
+    what = "the program of a model in train mode"
+    check_saved(student, "program", report, export.batches, export.right, what)
 
 
 def difference(

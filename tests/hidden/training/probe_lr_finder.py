@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -12,6 +14,9 @@ Batch = tuple[Tensor, Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 MOST_PASSES = 50
+# Those of Network.
+BUFFERS = ["gauges.0.seen", "gauges.1.0.seen"]
+BUFFERS += [f"body.2.1.{name}" for name in ("running_mean", "running_var", "num_batches_tracked")]
 
 
 # --- the range test ------------------------------------------------------------------------------
@@ -33,6 +38,34 @@ def range_test(
         "losses": losses,
         "attached": getattr(losses, "requires_grad", False),
     }
+
+
+def range_test_and_after(
+    module: Any,
+    model: Network,
+    optimizer: torch.optim.Optimizer,
+    loss_fn: Loss,
+    loader: Passes,
+    span: list[float],
+    inputs: Tensor,
+    gradient: Tensor,
+) -> dict[str, Any]:
+    """A range test, and what copies of model and optimizer then do with these inputs and this gradient."""
+    report = range_test(module, model, optimizer, loss_fn, loader, *span)
+    model, optimizer = copy.deepcopy((model, optimizer))
+    # By attributes: a model can be made to say that it has other buffers.
+    buffers: list[Tensor] = [attrgetter(name)(model) for name in BUFFERS]
+    report["buffers"] = torch.cat([buffer.double().flatten() for buffer in buffers])
+    report["outputs"] = model.line(inputs).detach()
+    report["added"] = model(inputs).detach() - report["outputs"]
+    weight = optimizer.param_groups[0]["params"][0]
+    before = weight.detach().clone()
+    for _ in range(2):
+        optimizer.zero_grad()
+        weight.grad = gradient.clone()
+        optimizer.step()
+    report["moved"] = before - weight.detach()
+    return report
 
 
 # --- losses and loaders --------------------------------------------------------------------------
@@ -135,12 +168,14 @@ class Network(nn.Module):
         return y
 
 
-def network(module: Any, parameters: dict[str, Tensor], readings: list[float]) -> Network:
-    """A network with a frozen bias, with buffers in use, and in a mixture of modes."""
+def network(
+    module: Any, parameters: dict[str, Tensor], readings: list[float], count: int
+) -> Network:
+    """A network with a frozen bias, with buffers that are all `count`, and in a mixture of modes."""
     made = Network(**parameters, readings=readings).double()
     made.get_parameter("body.0.bias").requires_grad_(False)
     for buffer in made.buffers():
-        buffer.copy_(torch.randint(3, 9, buffer.shape))
+        buffer.fill_(count)
     for name, part in made.named_modules():
         part.training = name in ("gauges.0", "body.1", "body.2", "body.2.1")
     return made

@@ -159,7 +159,7 @@ def passes(
     arrange(first)
     loaders = [module.seeded_loader(Items(numbers), size, seed, **options) for seed in seeds]
     report: dict[str, Any] = {"epochs": [], "made": draws(), "after": []}
-    report["kinds"] = [isinstance(loader, DataLoader) for loader in loaders]
+    report["kinds"] = [issubclass(type(loader), DataLoader) for loader in loaders]
     for place, noise in zip(plan, others, strict=True):
         arrange(noise)
         loader = loaders[place]

@@ -36,7 +36,10 @@ def rates(module: Any, schedule: Any, bases: list[float], steps: int) -> dict[st
     """The rates of all groups before the first step of the scheduler and after each one."""
     made = optimizer(module, bases)
     scheduler = module.warmup_cosine_scheduler(made, *schedule)
-    return {"is LambdaLR": isinstance(scheduler, LambdaLR), "rates": walk(made, scheduler, steps)}
+    return {
+        "is LambdaLR": issubclass(type(scheduler), LambdaLR),
+        "rates": walk(made, scheduler, steps),
+    }
 
 
 def resumed_from_state_dicts(

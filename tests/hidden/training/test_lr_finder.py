@@ -98,7 +98,7 @@ def test_train_mode(student: Student) -> None:
     """The whole model is in train mode during the test, whatever mode it came in."""
     readings = [float(reading) for reading in random.sample(range(5, 60), 2)]
     zeros = {"weight": torch.zeros(3, 1), "bias": torch.zeros(1)}
-    model = student.made("network", zeros, readings)
+    model = student.made("network", zeros, readings, 1)
     batch = torch.zeros(4, 3).double(), torch.zeros(4, 1).double()
     optimizer = student.made("sgd", model, GROUPS)
     result = range_test(student, model, optimizer, "distance", [[batch]], TINY_SPAN)
@@ -198,7 +198,7 @@ def test_restores_parameters(student: Student) -> None:
     """Afterwards every parameter is what it was: the same object, with the same values."""
     parts = ("0.values", "0.parameters", "0.requires_grad", "1.parameters")
     told = "Keep copies of the parameters' values (clone), and put them back in place."
-    check_restores(student, parts, told)
+    check_restores(student, parts, "outputs", told)
 
 
 @pytest.mark.points(8)
@@ -207,7 +207,7 @@ def test_restores_parameters(student: Student) -> None:
 @pytest.mark.hint("named_buffers() has them all; the state dict lacks those with persistent=False.")
 def test_restores_buffers(student: Student) -> None:
     """Afterwards every buffer is what it was."""
-    check_restores(student, ("0.buffers",))
+    check_restores(student, ("0.buffers",), "buffers")
 
 
 @pytest.mark.points(5)
@@ -216,7 +216,7 @@ def test_restores_buffers(student: Student) -> None:
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
 def test_restores_modes(student: Student) -> None:
     """Afterwards every submodule is in the mode that it was in."""
-    check_restores(student, ("0.mode",))
+    check_restores(student, ("0.mode",), "added")
 
 
 @pytest.mark.points(9)
@@ -226,7 +226,7 @@ def test_restores_modes(student: Student) -> None:
 def test_restores_optimizer(student: Student) -> None:
     """Afterwards the optimizer's options and momentum are what they were, and nothing is added."""
     for momenta in ({"body.2.0.weight": torch.randn(3, 3).double()}, {}):
-        check_restores(student, ("1.options", "1.state"), momenta=momenta)
+        check_restores(student, ("1.options", "1.state"), "moved", momenta=momenta)
 
 
 @pytest.mark.points(3)
@@ -237,7 +237,7 @@ def test_restores_optimizer(student: Student) -> None:
 def test_restores_after_stop(student: Student) -> None:
     """A test that stops early restores the parameters too."""
     told = "A test that stops early restores, too."
-    check_restores(student, ("0.values",), told, third_targets=NAN)
+    check_restores(student, ("0.values",), "outputs", told, third_targets=NAN)
 
 
 @pytest.mark.requires("test_next_batches")
@@ -518,31 +518,57 @@ def scripted(student: Student, passes: list[list[float]], *span: float) -> Any:
     return range_test(student, model, optimizer, "distance", batches, span)
 
 
+# What comes of the probe's Network and its optimizer after a range test that restored them.
+AFTERWARDS = {
+    "outputs": "the outputs of the model's layer after the test",
+    "buffers": "the numbers in all buffers of the model after the test",
+    "added": "what the submodules that are in train mode after the test add to the outputs",
+    "moved": "by how much two steps of the optimizer after the test move a weight",
+}
+# Two gauges have 2 numbers each; a batch norm of 3 features has two buffers of them, and counts the batches.
+NUMBERS_IN_BUFFERS = 2 * 2 + 2 * 3 + 1
+
+
 def check_restores(
     student: Student,
     parts: Sequence[str],
+    shown: str = "",
     told: str = "",
     *,
     momenta: dict[str, Tensor] | None = None,
     third_targets: float = 1.0,
 ) -> None:
-    """A range test trains the probe's Network, and leaves these parts as they were.
+    """A range test trains the probe's Network, and leaves these parts as they were; something shows it.
 
     SGD has these momenta already; the targets of the third batch are multiplied by `third_targets`.
     """
-    data = new_regression()
-    model = student.made("network", parameters_of(data), [0.0, 0.0])
+    data, count = new_regression(), random.randint(3, 99)
+    readings = [random.uniform(0.1, 0.5) for _ in range(2)]
+    model = student.made("network", parameters_of(data), readings, count)
     optimizer = student.made("sgd", model, GROUPS, momenta)
     x, y = data["inputs"], data["targets"]
     loader = student.made("loader", [[(x, y), (x, y), (x, third_targets * y), (x, y)]])
-    call = (model, optimizer, student.made("squared_error"), loader, *SPAN)
-    probe = student.probe("range_test")
+    inputs, gradient = torch.rand_like(x), torch.rand_like(data["weight"])
+    call = (model, optimizer, student.made("squared_error"), loader, list(SPAN), inputs, gradient)
+    probe = student.probe("range_test_and_after")
     result = laws.check_restores(student, probe, *call, call="lr_range_test", only=parts, told=told)
     # A model that was not trained is as it was, too. The first two losses are of the same batch.
     decrease = losses_of(result)[:2].diff()
-    right = descend({**data, "targets": y / 2}, [SPAN[0]] * 2).diff()
+    in_train_mode = {**data, "targets": y / 2, "bias": data["bias"] + sum(readings)}
     what = "by how much the second loss on a batch differs from the first"
+    right = descend(in_train_mode, [SPAN[0]] * 2).diff()
     assert_close(decrease, right, what=what, rtol=DECREASE_RTOL)
+    # What the sandbox says of before and after may be made up: what comes of it is computed here.
+    outputs = inputs @ data["weight"] + data["bias"]
+    momentum, lr = GROUPS[0]["momentum"], GROUPS[0]["lr"]
+    rights = {
+        "outputs": outputs,
+        "buffers": torch.full((NUMBERS_IN_BUFFERS,), count).double(),
+        "added": torch.full_like(outputs, readings[0]),
+        "moved": lr * (2 + momentum) * gradient,
+    }
+    if shown:
+        assert_close(entry(result, shown), rights[shown], what=AFTERWARDS[shown])
 
 
 # --- results and figures -------------------------------------------------------------------------
