@@ -123,9 +123,12 @@ class Reports:
             reports += map(_report_of, lines)
         return reports
 
-    def close(self) -> None:
+    def close(self) -> list[Report]:
+        """The last reports."""
+        reports = self.take()
         self._connection.close()
         self.has_ended = True
+        return [*reports, UNCLEAR] if self._rest else reports
 
 
 def _report_of(line: bytes) -> Report:
@@ -286,8 +289,7 @@ class Sandbox:
     def _let_go(self) -> None:
         self._drain()
         self._out.close()
-        self._left += self._reports.take()
-        self._reports.close()
+        self._left += self._reports.close()
         schedule, self._schedule = self._schedule, None
         if schedule is not None:
             os.close(schedule)

@@ -110,7 +110,7 @@ def test_a_call_goes_on_as_long_as_there_is_more_time() -> None:
         assert not list(given)
 
         def answer(_: Sandbox) -> float:
-            for _ in range(2):  # the first one came too late
+            for _late in (True, False):
                 there.receive_request()
             there.send(Loaded(), Packing(), timeout=None)
             return 10

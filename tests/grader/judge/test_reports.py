@@ -1,0 +1,284 @@
+"""Every way out of a student's code that we know is told before it takes effect; what libraries do is not."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+from grader.judge.reports import reasons
+from grader.sandbox.wire.messages import UNCLEAR, Report
+
+JudgeSource = Callable[..., object]
+
+SUITE = '''
+def test_first(student):
+    """The first part"""
+    assert_equal(student.function("first")(3), 4)
+'''
+PROBED = '''
+def test_told(student):
+    """What the probe says"""
+    assert_equal(student.run("told"), "as it is")
+'''
+PROBE = """
+WORD = "as it is"
+def word(): return WORD
+def told(module):
+    module.first(3)
+    return word()
+"""
+RIGHT = "def first(x):\n    return x + 1\n"
+
+TRACE = """
+class Within:
+    def __enter__(self): return self
+    def __exit__(self, kind, error, trace):
+        self.trace = trace
+        return True
+within = Within()
+with within:
+    raise ValueError
+trace = within.trace
+"""
+# Each by a name that stands nowhere in the file: what reads the source does not find it.
+WAYS = {
+    "a library that reads attributes by their names": (
+        TRACE + "import string\nstring.Formatter().get_field('0.tb_' + 'frame', (trace,), {})",
+        "tb_frame by string.get_field",
+    ),
+    "a pattern": (
+        TRACE
+        + """
+import abc
+from dataclasses import make_dataclass
+class Pattern(make_dataclass("Fields", ["tb_" + "frame"]), abc.ABC): pass
+Pattern.register(type(trace))
+match trace:
+    case Pattern(found): pass
+""",
+        "(tb_frame)",
+    ),
+    "code in C that a library calls": (
+        TRACE
+        + """
+from _operator import attrgetter
+found = []
+list(map(found.append, map(attrgetter("tb_" + "frame"), [trace])))
+""",
+        "(tb_frame)",
+    ),
+    "what a function holds": (
+        (
+            "import string, textwrap\n"
+            "string.Formatter().get_field('0.__glo' + 'bals__', (textwrap.dedent,), {})"
+        ),
+        "__globals__ by string.get_field",
+    ),
+    "all classes": (
+        "import string\nstring.Formatter().get_field('0.__sub' + 'classes__', (object,), {})[0]()",
+        "__subclasses__",
+    ),
+    "a generator's frame": (
+        (
+            "import string\ng = (x for x in [1])\n"
+            "string.Formatter().get_field('0.gi_' + 'frame', (g,), {})"
+        ),
+        "gi_frame by string.get_field",
+    ),
+    "a text that a library runs": (
+        "import timeit\ntimeit.timeit(''.join(['1 ', '+ 1']), number=1)",
+        "compile by timeit",
+    ),
+    "an annotation that a library evaluates": (
+        """
+import functools
+def one(x): return x
+def two(x): return x
+two.__annotations__ = {"x": "".join(["pri", "nt()"])}
+try: functools.singledispatch(one).register(two)
+except TypeError: pass
+""",
+        "compile by typing",
+    ),
+    "a pickle that evaluates a text": (
+        (
+            "import io\nload = vars(__import__('pick' + 'le'))['lo' + 'ads']\n"
+            """load(b"cbuiltins\\neval\\n(S'1 + 1'\\ntR.")"""
+        ),
+        "(compile",
+    ),
+    "all objects": (
+        (
+            "import string\n"
+            "string.Formatter().get_field('0.get_' + 'objects', (__import__('g' + 'c'),), {})[0]()"
+        ),
+        "gc.get_objects",
+    ),
+    "a function's code": (
+        (
+            "import string, textwrap\n"
+            "string.Formatter().get_field('0.__co' + 'de__', (textwrap.dedent,), {})"
+        ),
+        "__code__ by string.get_field",
+    ),
+}
+
+
+def held(judgment: object) -> tuple[str, ...]:
+    return judgment.result.held  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_out_is_told(way: str, judged: JudgeSource) -> None:
+    code, words = WAYS[way]
+    told = held(judged(RIGHT + textwrap.dedent(code), SUITE))
+    assert any(words in reason for reason in told), told
+
+
+INNOCENT = {
+    "errors as text": """
+import traceback, logging, warnings
+try: 1 / 0
+except ZeroDivisionError as error:
+    traceback.print_exc()
+    text = traceback.format_exc()
+    logging.getLogger("x").exception("no")
+    logging.warning("so")
+warnings.warn("but")
+""",
+    "classes that are made of texts": """
+import collections, dataclasses, enum, typing
+Point = collections.namedtuple("Point", ["x", "y"])
+Point.__new__.__defaults__ = (0,)
+class Row(typing.NamedTuple):
+    x: "int | None" = None
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cell:
+    x: "list[int]" = dataclasses.field(default_factory=list)
+class Color(enum.Enum):
+    RED = enum.auto()
+Cell(), Row(), Point(1), Color("RED" and 1)
+""",
+    "annotations": """
+import functools, inspect, typing
+T = typing.TypeVar("T")
+@typing.runtime_checkable
+class Sized(typing.Protocol):
+    def size(self) -> int: ...
+@typing.overload
+def same(x: int) -> int: ...
+@typing.overload
+def same(x: str) -> str: ...
+def same(x): return x
+@functools.singledispatch
+def show(x): return x
+@show.register
+def _(x: "int | float"): return -x
+typing.get_type_hints(show), inspect.signature(same), isinstance(3, Sized), show(3)
+inspect.getdoc(same), inspect.isgeneratorfunction(same)
+""",
+    "abstract classes": """
+import abc, collections.abc
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def f(self): ...
+class Own(Base):
+    def f(self): return 1
+isinstance(3, Base), issubclass(int, collections.abc.Sized), isinstance([], collections.abc.Sequence)
+""",
+    "its own functions": """
+import functools
+def counted(f):
+    @functools.wraps(f)
+    def inner(*arguments):
+        return f(*arguments)
+    return inner
+@counted
+def g(x, y=1): return x
+held, names = g.__closure__, g.__globals__
+g.__wrapped__.__defaults__ = (2,)
+g(1)
+""",
+    "data": """
+import ast, copy, json, pickle, re, statistics
+ast.literal_eval("[1, 2]"), copy.deepcopy({"a": [1]}), pickle.loads(pickle.dumps([1]))
+re.compile(r"\\d+"), json.loads("{}"), statistics.mean([1, 2])
+""",
+}
+
+
+@pytest.mark.parametrize("style", INNOCENT)
+def test_what_libraries_do_is_not_told(style: str, judged: JudgeSource) -> None:
+    assert held(judged(RIGHT + INNOCENT[style], SUITE)) == ()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors of sockets are no files there")
+@pytest.mark.parametrize(
+    "way",
+    ["os.dup2(os.open(os.devnull, os.O_WRONLY), 4)", "os.write(4, b'all is well')"],
+)
+def test_who_touches_the_reports_is_told_of(way: str, judged: JudgeSource) -> None:
+    told = held(judged(f"{RIGHT}import os\n{way}\n", SUITE))
+    assert told == ("the sandbox was kept from telling what its code does",)
+
+
+def test_nothing_is_done_that_cannot_be_told(judged: JudgeSource) -> None:
+    way = "import os, textwrap\nos.dup2(os.open(os.devnull, os.O_WRONLY), 4)\ntextwrap.dedent.__globals__\n"
+    judgment = judged(f"{RIGHT}{way}", SUITE)
+    assert "Your code ended the process" in judgment.result.message  # type: ignore[attr-defined]
+    assert judgment.result.score == 0  # type: ignore[attr-defined]
+
+
+def test_a_reply_of_one_s_own_is_no_reply(judged: JudgeSource) -> None:
+    """Who finds the descriptor and knows the protocol does not know the number of the question."""
+    forged = (
+        "import os, struct\n"
+        "reply = b'\\x82\\xa4type\\xa8returned\\xa5value\\x04'\n"
+        "def first(x):\n"
+        "    os.write(3, struct.pack('<IQQ', len(reply), 0, 0) + reply)\n"
+        "    os._exit(0)\n"
+    )
+    result = judged(forged, SUITE).result  # type: ignore[attr-defined]
+    assert result.score == 0
+    assert "a reply is to no request" in result.tests[0].message
+
+
+def test_a_probe_that_is_found_is_not_the_one_that_runs(judged: JudgeSource) -> None:
+    forged = (
+        "import sys\n"
+        "def first(x):\n"
+        "    found = [m for name, m in list(sys.modules.items()) if 'probe' in name and hasattr(m, 'told')]\n"
+        "    for module in found:\n"
+        "        module.WORD = 'as I like it'\n"
+        "        module.word = lambda: 'as I like it'\n"
+        "    return x + 1\n"
+    )
+    judgment = judged(forged, PROBED, PROBE)
+    assert judgment.result.tests[0].outcome.value == "passed"  # type: ignore[attr-defined]
+
+
+def test_ours_is_not_among_the_modules(judged: JudgeSource) -> None:
+    source = "import sys\ndef first(x):\n    return 4 if not any('grader' in n for n in sys.modules) else 0\n"
+    assert judged(source, SUITE).result.score > 0  # type: ignore[attr-defined]
+
+
+def test_reasons_name_the_line_and_the_event_and_what_is_ordinary_is_none() -> None:
+    reports = [
+        Report("tb_frame", 3, "torch/ao/quantization/utils.py:getattr_from_fqn"),
+        Report("f_back", 3, ""),
+        Report("compile", 99, "numpy/testing/_private/utils.py:measure"),
+        Report("invented", 1, ""),
+        UNCLEAR,
+    ]
+    assert reasons(reports, 10) == (
+        (
+            "line 3 reads a running function's frame as it runs "
+            "(tb_frame by torch.ao.quantization.utils.getattr_from_fqn)"
+        ),
+        "runs a text as it runs (compile by numpy.testing._private.utils.measure)",
+        "the sandbox was kept from telling what its code does",
+    )
+    assert reasons(reports[:3], 10, {"torch.ao", "f_back", "numpy"}) == ()
