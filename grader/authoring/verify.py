@@ -416,7 +416,7 @@ def _fault(fault: str, names: Sequence[str]) -> str:
 
 
 def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[str]:
-    """Tests that a right answer does not pass, by seed."""
+    """Tests that a right answer does not pass, by seed; and why its points would be held."""
     # A message may have numbers in it that every seed makes others: the first one is shown.
     seeds: dict[tuple[str, str], list[int]] = {}
     messages: dict[tuple[str, str], str] = {}
@@ -427,9 +427,17 @@ def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[
                 failure = (test.name, test.outcome.value)
                 seeds.setdefault(failure, []).append(seed)
                 messages.setdefault(failure, test.message)
+    held = dict.fromkeys(reason for result in results.values() for reason in result.held)
     return [
-        f"{name} is right, but {test} is {outcome} with {_seeds(under)}: {messages[test, outcome]}"
-        for (test, outcome), under in seeds.items()
+        *(
+            f"{name} is right, but {test} is {outcome} with {_seeds(under)}: {messages[test, outcome]}"
+            for (test, outcome), under in seeds.items()
+        ),
+        *(
+            f"{name} is right, but its points would be held: {reason}. If answers of this exercise need that, "
+            "name it in `ordinary`."
+            for reason in held
+        ),
     ]
 
 

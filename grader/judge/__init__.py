@@ -8,7 +8,7 @@ In the judge: `run` calls the tests of the suites and `suite_run` says what the 
 `outcomes` or a fault of the grader), of which `naming` keeps what a student may read. `recognition` finds the
 known mistake that does the same, `modes` the global mode that a file left on. A test gets `student`, whose
 calls go through a `session`, which divides the time, and `remote` makes modules and gradients of the answers;
-`probe` finds what is wrong in a probe's own file. `scoring` computes the points, `checks` is what suites
-import, `plain` has pytest run suites, and `pytest_report` writes reports as pytest does. For `grade verify`,
-`forgery` answers in the place of a sandbox.
+`probe` finds what is wrong in a probe's own file, and `reports` says what a sandbox told besides. `scoring`
+computes the points, `checks` is what suites import, `plain` has pytest run suites, and `pytest_report` writes
+reports as pytest does. For `grade verify`, `forgery` answers in the place of a sandbox.
 """

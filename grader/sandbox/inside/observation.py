@@ -201,7 +201,7 @@ def _leaves(tensor: Any) -> list[Any]:
 
 def _module(module: Any) -> dict[str, Any]:
     """The facts of a module: the mode of every submodule, its tensors, and how many hooks it has."""
-    parts = list(module.named_modules())
+    parts = _parts(module)
     hooks = {
         f"{name}.{table}".lstrip("."): len(registered)
         for name, part in parts
@@ -212,10 +212,38 @@ def _module(module: Any) -> dict[str, Any]:
         "kind": "module",
         "id": id(module),
         "training": {name: part.training for name, part in parts},
-        "parameters": {name: _tensor(tensor) for name, tensor in module.named_parameters()},
-        "buffers": {name: _tensor(tensor) for name, tensor in module.named_buffers()},
+        "parameters": _tensors_in(parts, "_parameters"),
+        "buffers": _tensors_in(parts, "_buffers"),
         "hooks": hooks,
     }
+
+
+def _parts(module: Any) -> list[tuple[str, Any]]:
+    """The module and all below it, each once, by their names.
+
+    As `named_modules` gives them, which an object may have under this name in its own way.
+    """
+    parts, seen = [], set[int]()
+    ahead = [("", module)]
+    while ahead:
+        name, part = ahead.pop()
+        if part is not None and id(part) not in seen:
+            seen.add(id(part))
+            parts.append((name, part))
+            below = [(f"{name}.{key}".lstrip("."), child) for key, child in part._modules.items()]
+            ahead += reversed(below)
+    return parts
+
+
+def _tensors_in(parts: list[tuple[str, Any]], table: str) -> dict[str, Any]:
+    """The facts of the parameters or buffers of these modules, each once, by their names."""
+    found = {
+        id(tensor): (f"{name}.{key}".lstrip("."), tensor)
+        for name, part in reversed(parts)
+        for key, tensor in reversed(getattr(part, table).items())
+        if tensor is not None
+    }
+    return {name: _tensor(tensor) for name, tensor in reversed(found.values())}
 
 
 def _optimizer(optimizer: Any, depth: int) -> dict[str, Any]:

@@ -76,6 +76,19 @@ def replace(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
+def test_a_right_answer_whose_points_would_be_held(grade: Grade, clone: Path) -> None:
+    (clone / "tests/right/text/greeting/caller.py").write_text(
+        "import sys\ndef greeting(name: str) -> str:\n    sys._getframe(1)\n    return f'Hello, {name}!'\n",
+        encoding="utf-8",
+    )
+    (complaint,) = verified(grade, clone, "greeting", seeds=2)
+    assert "caller.py is right, but its points would be held: line 3 reads a running" in complaint
+    manifest = clone / "exercises" / "course.toml"
+    replace(manifest, 'id = "greeting"\n', 'id = "greeting"\nordinary = ["sys._getframe"]\n')
+    done = grade("verify", "greeting", "--jobs", "1", "--seeds", "1", cwd=clone)
+    assert done.returncode == 0, done.stdout
+
+
 def test_one_complaint_for_all_seeds(grade: Grade, clone: Path) -> None:
     (clone / "tests/right/text/greeting/loud.py").write_text(
         "import random\ndef greeting(name: str) -> str:\n    return f'{random.random()}'\n",
