@@ -32,6 +32,7 @@ from grader.sandbox.wire.messages import (
     LoadProbe,
     Raised,
     Reply,
+    Report,
     Request,
     Returned,
 )
@@ -188,6 +189,10 @@ class _Forged:
     def delayed(self) -> float:
         """What does not run waits for nothing."""
         return self._apart.delayed() if self._apart is not None else 0.0
+
+    def take_reports(self) -> list[Report]:
+        """What does not run tells nothing."""
+        return self._apart.take_reports() if self._apart is not None else []
 
     def show_stack(self) -> None:
         """There is nothing to show of what does not run."""

@@ -228,7 +228,7 @@ def test_who_touches_the_reports_is_told_of(way: str, judged: JudgeSource) -> No
 def test_nothing_is_done_that_cannot_be_told(judged: JudgeSource) -> None:
     way = "import os, textwrap\nos.dup2(os.open(os.devnull, os.O_WRONLY), 4)\ntextwrap.dedent.__globals__\n"
     judgment = judged(f"{RIGHT}{way}", SUITE)
-    assert "Your code ended the process" in judgment.result.message  # type: ignore[attr-defined]
+    assert "ended the whole process (exit code 71)" in judgment.result.message  # type: ignore[attr-defined]
     assert judgment.result.score == 0  # type: ignore[attr-defined]
 
 
