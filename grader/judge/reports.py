@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from grader.sandbox.wire.messages import UNCLEAR, Report
+from grader.sandbox.wire.messages import Report
 from grader.text import clean
 
 # What an event says of the code that led to it; the first that fits.
@@ -37,11 +37,12 @@ def reasons(
     """
     found: dict[tuple[int, str], str] = {}
     for report in reports:
-        if report == UNCLEAR:
+        what = next((text for names, text in _MEANINGS if re.fullmatch(names, report.event)), "")
+        if not what:
+            # None is made that means nothing.
             found.setdefault((0, ""), "the sandbox was kept from telling what its code does")
             continue
-        what = next((text for names, text in _MEANINGS if re.fullmatch(names, report.event)), "")
-        if not what or report.event in ordinary:
+        if report.event in ordinary:
             continue
         library = _LIBRARY.fullmatch(report.by)
         name = library[1].replace("/", ".") if library else ""

@@ -152,7 +152,7 @@ _ODD = re.compile(
     r"|(collections\.abc|numbers|typing)\.\w+\.register"
     r"|(collections|contextlib|copy|dataclasses|enum|functools|io|json|pathlib|re|shutil|statistics|tempfile|textwrap|"
     r"warnings)\._\w+"
-    r"|torch\.(fx|hub|library|multiprocessing|overrides|package|profiler)"
+    r"|torch\.(ao|fx|hub|library|multiprocessing|overrides|package|profiler)"
     r"|torch\.distributed\.optim"
     r"|torch\.autograd\.profiler"
     r"|torch\.serialization\.(\w*safe_globals|register_package)"
@@ -184,7 +184,10 @@ _LIBRARY_MODULES = frozenset(
     ]
 ) | {"numpy.random", "torch"}
 _SWITCHED_ON = ("weights_only", "allow_pickle")
-_ORDINARY_STARS = re.compile(r"(torch|numpy|math|typing)\b")
+# Of other parts of these, and of private ones, a star brings what they imported: `functools`, `sys`.
+_ORDINARY_STARS = re.compile(
+    r"torch(\.(nn(\.(functional|init))?|optim|utils\.data))?|numpy|math|typing"
+)
 # Of these many answers get a function by its name, as `getattr(nn.init, name)`; where an exercise forbids
 # names, that is a way around the ban.
 _PUBLIC_NAMES = re.compile(r"(torch|numpy|math)\b")
@@ -918,7 +921,7 @@ def _odd_module(module: str, line: int, part: str = "") -> Iterator[_Finding]:
     if not _ORDINARY_MODULES.fullmatch(top) and top not in _ORDINARY_PARTS:
         yield top, f"imports {top}, which {_WHY.get(top, _UNUSUAL)}", line
     elif part == "*":
-        if not _ORDINARY_STARS.match(module):
+        if not _ORDINARY_STARS.fullmatch(module):
             yield f"{module}.*", f"imports all of {module}", line
     else:
         yield from _odd_path(path, line)

@@ -87,7 +87,7 @@ _KEEPS = re.compile(
     r"unwrap)|jinja2/utils\.py:internalcode|logging/__init__\.py:(_is_internal_frame|findCaller)|matplotlib/(_api|pyplot)\b|"
     r"networkx/utils/decorators\.py:|torch/fx/(_symbolic_trace\.py:(create_args_for_root|module_call_wrapper|trace)|"
     r"experimental/symbolic_shapes\.py:expect_true)|torch/jit/_trace\.py:_get_interpreter_name_for_var|"
-    r"torch/nn/(modules/lazy|utils/parametrize)\.py:|traceback\.py:(?!walk_)|typing(_extensions)?\.py:|warnings\.py:"
+    r"torch/nn/(modules/lazy|parameter|utils/parametrize)\.py:|torch/utils/__init__\.py:swap_attr|traceback\.py:(?!walk_)|typing(_extensions)?\.py:|warnings\.py:"
 )
 # Functions that run texts of their own making.
 _RUNS = re.compile(
@@ -99,6 +99,8 @@ _RUNS = re.compile(
 _HANDS = re.compile(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
 )
+# All that leads from the import of a library to an event, as long as it is in libraries.
+_IMPORT = re.compile(r"((?!<)\S+ |<frozen \S+:\S+ )*<frozen importlib")
 # Where ours begin, and those functions of ours that read frames, or run texts, themselves.
 _OURS = ("grader/", PROBE_FILE)
 _OUR_OWN = re.compile(
@@ -121,11 +123,14 @@ def reporter(reports: socket.socket) -> Tell:
     """
     # Not by a signal: the first process of a namespace takes none from itself.
     send, end, told = reports.send, os._exit, set[bytes]()
+    # In C, and not found by its name later: who finds `json` cannot say what it writes.
+    quoted = json.encoder.encode_basestring_ascii
     descriptor, stat = reports.fileno(), os.fstat
     inode = stat(descriptor).st_ino if os.name == "posix" else None
 
     def tell(event: str, line: int, by: str) -> None:
-        report = json.dumps([event, line, by]).encode()[: MAX_REPORT - 1] + b"\n"
+        by = by[: MAX_REPORT // 4]
+        report = f"[{quoted(event)},{line},{quoted(by)}]\n".encode()
         if report in told:
             return
         try:
@@ -212,7 +217,7 @@ def _is_innocent(what: str, text: str, path: list[str], leader: str) -> bool:
             leader.startswith(PROBE_FILE) and what in _BY_PROBES
         )
     # What a library does as it is imported.
-    if any(place.startswith("<frozen importlib") for place in path):
+    if _IMPORT.match(" ".join(path)):
         return True
     first, second = leading[0], leading[1] if len(leading) > 1 else ""
     if first.startswith("<") and not first.startswith("<frozen"):

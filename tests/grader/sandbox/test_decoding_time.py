@@ -181,7 +181,7 @@ def test_a_full_frame_is_read_in_time(name: str) -> None:
 def test_long_fields_of_a_reply_are_read_in_time(field: str, value: bytes) -> None:
     structure = encode({"type": "returned", "value": None, field: msgspec.Raw(value)})
     with in_time(), contextlib.suppress(ProtocolError):
-        read(HEADER.pack(len(structure), 0) + structure)
+        read(HEADER.pack(len(structure), 0, 0) + structure)
 
 
 def test_parameters_are_unpacked_as_answers_are() -> None:
