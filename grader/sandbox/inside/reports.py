@@ -99,8 +99,8 @@ _RUNS = re.compile(
 _HANDS = re.compile(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
 )
-# All that leads from the import of a library to an event, as long as it is in libraries.
-_IMPORT = re.compile(r"((?!<)\S+ |<frozen \S+:\S+ )*<frozen importlib")
+# A file that is no library's, as one that a student wrote and imports.
+_STRANGE = re.compile(r"<[^>]+\.py>:")
 # Where ours begin, and those functions of ours that read frames, or run texts, themselves.
 _OURS = ("grader/", PROBE_FILE)
 _OUR_OWN = re.compile(
@@ -217,8 +217,8 @@ def _is_innocent(what: str, text: str, path: list[str], leader: str) -> bool:
             leader.startswith(PROBE_FILE) and what in _BY_PROBES
         )
     # What a library does as it is imported.
-    if _IMPORT.match(" ".join(path)):
-        return True
+    if any(place.startswith("<frozen importlib") for place in path):
+        return not any(map(_STRANGE.match, path))
     first, second = leading[0], leading[1] if len(leading) > 1 else ""
     if first.startswith("<") and not first.startswith("<frozen"):
         # A text that is run: what PyTorch's read is how a function was compiled.
