@@ -245,7 +245,9 @@ class Session:
             default_modes=self._default_modes,
         )
         session.output, session._budget, session.raised = self.output, self._budget, self.raised
-        session.reports = self.reports
+        if own:
+            # Without the student's code nothing that happens there says anything of it.
+            session.reports = self.reports
         session.run_seed = self.run_seed
         return session
 
