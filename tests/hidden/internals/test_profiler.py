@@ -19,6 +19,7 @@ SORT_BY = ("count", "self_cpu_time_total", "cpu_time_total")
 DEFAULT_N = 10
 ALL = 200  # more entries than any list here has
 OPERATORS = ["sin", "cos", "tan", "exp", "neg", "ceil", "sign", "atan", "sinh", "sqrt", "floor"]
+OPERATORS += ["trunc", "round", "frac"]
 # So many elements that sorting them takes longer than all calls of the other operators.
 SLOW_SIZE = 20_000
 LEARNING_RATE, MOMENTUM = 0.1, 0.5  # of the probe's optimizer
@@ -108,7 +109,8 @@ def test_top_errors(student: Student) -> None:
 def test_operators(student: Student) -> None:
     """Each operator that f runs is there once, with all of its calls, whatever the shapes."""
     sizes = [3, 5, 7, 5]
-    names = random.sample(OPERATORS, random.randint(5, 9))
+    # More than there are without n.
+    names = random.sample(OPERATORS, random.randint(DEFAULT_N + 1, len(OPERATORS)))
     averages = averages_of(student.run("profiled", names, sizes, ALL))
     own = {f"aten::{name}" for name in names}
     calls = sorted((average.key, average.count) for average in averages if average.key in own)
