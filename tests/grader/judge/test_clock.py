@@ -6,16 +6,19 @@ import ast
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.judge.assignment import Judgment
+from grader.judge.outcomes import TimedOut
 from grader.judge.preloading import late_modules
-from grader.judge.session import Budget
+from grader.judge.session import Budget, Session
 from grader.results import Outcome
 from grader.sandbox.client import Sandbox, imported_library
+from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import ListImports, Loaded
 from grader.sandbox.wire.packing import Packing
@@ -125,6 +128,31 @@ def test_a_wait_for_a_processor_is_read_from_the_kernel(tmp_path: Path) -> None:
         with connected(os.open(counted, os.O_RDONLY)) as (sandbox, _):
             assert sandbox.delayed() == seconds
         assert sandbox.delayed() == 0
+
+
+def test_a_call_that_timed_out_has_used_all_that_it_was_given(
+    tmp_path: Path, write_course: WriteCourse
+) -> None:
+    """Also where some of its wait was excused, but too little to wait again: else a rest is left each time."""
+    (exercise,) = write_course(tmp_path, "def test_a(student):\n    'A'\n").exercises
+    exercise = msgspec.structs.replace(exercise, seconds=0.5)
+    counted = tmp_path / "schedstat"
+    counted.write_text("7 40000000 3\n")
+    messages = []
+    with contextlib.ExitStack() as opened:
+
+        class Silent(_Source):
+            def begin(self, _modules: Sequence[str], _limits: Limits) -> Callable[[], Sandbox]:
+                sandbox, _ = opened.enter_context(connected(os.open(counted, os.O_RDONLY)))
+                return lambda: sandbox
+
+        session = Session(Silent(), exercise, b"")
+        for seed in range(4):
+            session.begin_test(seed)
+            with pytest.raises(TimedOut) as late:
+                session.load()
+            messages.append(str(late.value))
+    assert ["is used up" in message for message in messages] == [False, False, False, True]
 
 
 SUITE = '''
