@@ -21,9 +21,10 @@ _MEANINGS = (
         "reads or makes a function's code",
     ),
     (r"__class__", "makes an object one of another class"),
-    (r"compile|exec", "runs a text"),
+    (r"exec", "runs a text"),
+    (r"import", "imports what Python tests itself with"),
     (r"ctypes\.\w+(/buffer)?", "reaches into the process's memory"),
-    (r"sys\.(addaudithook|setprofile|settrace)", "watches what runs"),
+    (r"sys\.(addaudithook|monitoring\.\w+|setprofile|settrace)", "watches what runs"),
 )
 _LIBRARY = re.compile(r"([\w./-]+)\.py:(\w+)")
 

@@ -35,6 +35,8 @@ _CHUNK = 65_536
 _decode_report = msgspec.json.Decoder(Report).decode
 # So many events say as much as more of them.
 MAX_REPORTS = 1_000
+# What was told before a reply is there with it, but for the loopback of a busy machine.
+_REPORT_SECONDS = 5.0
 START_SECONDS = 120.0
 # A process that is asked for its stack prints it within a millisecond, if at all; on a busy machine later.
 STACK_SECONDS = 1.0
@@ -95,37 +97,45 @@ def _with_rest(printed: bytearray, dropped: int) -> str:
 class Reports:
     """What a sandbox tells besides its replies, which nothing in it can take back (`inside.reports`).
 
-    `has_ended` once it can tell no more.
+    `has_ended` once it can tell no more, and `count` of them came.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._connection.setblocking(False)
         self._rest = b""
-        self._count = 0
+        self.count = 0
         self.has_ended = False
 
-    def take(self) -> list[Report]:
-        """The reports since the last time; one of `UNCLEAR` for what is none."""
+    def take(self, told: int = 0) -> list[Report]:
+        """The reports since the last time; one of `UNCLEAR` for what is none.
+
+        So many were told until now: what has not come yet is waited for.
+        """
         reports: list[Report] = []
-        while not self.has_ended and self._count < MAX_REPORTS:
+        end = time.monotonic() + _REPORT_SECONDS
+        while not self.has_ended and self.count < MAX_REPORTS:
             try:
                 data = self._connection.recv(_CHUNK)
             except (BlockingIOError, InterruptedError):
-                break
+                left = end - time.monotonic()
+                if self.count >= told or left <= 0:
+                    break
+                select.select([self._connection], [], [], left)
+                continue
             except OSError:
                 data = b""
             self.has_ended = not data
             *lines, self._rest = (self._rest + data).split(b"\n")
             if len(self._rest) > MAX_REPORT:
                 lines, self._rest = [*lines, self._rest], b""
-            self._count += len(lines)
+            self.count += len(lines)
             reports += map(_report_of, lines)
         return reports
 
-    def close(self) -> list[Report]:
-        """The last reports."""
-        reports = self.take()
+    def close(self, told: int) -> list[Report]:
+        """The last reports, of which so many were told."""
+        reports = self.take(told)
         self._connection.close()
         self.has_ended = True
         return [*reports, UNCLEAR] if self._rest else reports
@@ -235,11 +245,17 @@ class Sandbox:
             if channel in ready or seconds <= 0:
                 return
 
+    @property
+    def _told(self) -> int:
+        return min(self._channel.told, MAX_REPORTS)
+
     def take_reports(self) -> list[Report]:
         """What it told since it was asked last, also after its end."""
-        reports, self._left = self._left + self._reports.take(), []
-        if self._reports.has_ended and not self._channel.has_ended():
-            reports.append(UNCLEAR)  # it lives, and let go of the one thing that it may not
+        reports, self._left = self._left + self._reports.take(self._told), []
+        # Fewer than it told have come, or it lives, and let go of the one thing that it may not.
+        ended = self._reports.has_ended and not self._channel.has_ended()
+        if ended or self._reports.count < self._told:
+            reports.append(UNCLEAR)
         return reports
 
     def _drain(self, chunks: int = 64) -> bool:
@@ -289,7 +305,7 @@ class Sandbox:
     def _let_go(self) -> None:
         self._drain()
         self._out.close()
-        self._left += self._reports.close()
+        self._left += self._reports.close(self._told)
         schedule, self._schedule = self._schedule, None
         if schedule is not None:
             os.close(schedule)

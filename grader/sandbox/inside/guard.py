@@ -12,10 +12,14 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from sys import _getframe
 from typing import Any
 
+from grader.sandbox.private import keep_builtins
 from grader.sandbox.wire.messages import PROBE_FILE, Guard, Raised
 from grader.sandbox.wire.values import MAX_TEXT
+
+keep_builtins(globals())
 
 
 class ForbiddenUse(RuntimeError):
@@ -31,11 +35,13 @@ class Seen:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        walked = [
-            (frame.f_code.co_filename, line, frame.f_code.co_name)
-            for frame, line in traceback.walk_stack(None)
-        ]
-        self.stack: list[Line] = walked[::-1]
+        walked: list[Line] = []
+        frame: types.FrameType | None = _getframe()
+        while frame is not None:
+            code = frame.f_code
+            walked.append((code.co_filename, frame.f_lineno, code.co_name))
+            frame = frame.f_back
+        self.stack = walked[::-1]
 
 
 class OperatorWatch:

@@ -22,6 +22,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from grader.sandbox.private import keep_builtins
+
+keep_builtins(globals())
+
 # --- its end --------------------------------------------------------------------------------------
 
 # The stack goes to descriptor 2, where the judge takes it out of what the code printed (`sandbox.client`). It

@@ -1,4 +1,4 @@
-"""What leads out of a student's own code is told to the judge, before it takes effect.
+"""What leads out of a student's own code is told to the judge before it takes effect, and leads to nothing.
 
 Theory of operation. Who wants to answer in the worker's place has to find the worker: by a frame, by what a
 function or a class holds of its surroundings, by all objects that there are, or by a text that is run. Python
@@ -11,35 +11,44 @@ Libraries do the same for innocent reasons: `traceback` walks through frames, `i
 `dataclasses` runs texts. What counts is who leads to an event. If it is a student's line, it is told; if it is
 ours, it is not. A function of a library is told of, too, unless it is known to keep what it finds to itself
 (`_KEEPS`, `_RUNS`). One that hands a frame to its caller is not, nor one that reads attributes by any name that
-it is given. And what a function calls may be a student's, in C, and have no frame: what holds our names is
-read only by who writes the attribute out.
+it is given.
 
-No class is defined here, and what is kept lies in closures: to look for it is an event as any other.
+Such a table is never whole. So the same properties give nothing of ours, whoever asks: frames end where the
+student's code was called, and frames, functions and lists of classes are empty of what the grader defines. What
+a probe's functions hold PyTorch's compilers may read, where they name the attribute themselves: a function in C
+that they call may be a student's.
+
+No class is defined here, and what is kept lies in closures.
 """
 
 from __future__ import annotations
 
-import abc
+import builtins
 import ctypes
-import functools
 import gc
-import json
 import opcode
-import os
-import re
-import socket
 import sys
-import types
 from collections.abc import Callable, Collection
+from functools import cache
+from json.encoder import encode_basestring_ascii
+from os import _exit, fstat, sep
+from os import name as system
 from pathlib import Path
+from re import compile as pattern
+from socket import socket
+from sys import addaudithook, audit
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from grader.sandbox.private import keep_builtins
 from grader.sandbox.wire.messages import MAX_REPORT, PROBE_FILE
+
+keep_builtins(globals())
 
 # Attributes that lead out and that Python reads without an event.
 _UNTOLD: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (types.FunctionType, ("__builtins__", "__closure__", "__globals__")),
-    (types.FrameType, ("f_back", "f_builtins", "f_globals", "f_locals")),
+    (FunctionType, ("__builtins__", "__closure__", "__globals__")),
+    (FrameType, ("f_back", "f_builtins", "f_globals", "f_locals")),
     (type, ("__subclasses__",)),
 )
 _READ = frozenset(
@@ -47,13 +56,12 @@ _READ = frozenset(
     + [name for _, names in _UNTOLD for name in names]
 )
 _SET = frozenset(["__class__", "__code__", "__defaults__", "__kwdefaults__"])
-_TEXTS = frozenset(["compile", "exec"])
 _EVENTS = frozenset(
     [
         "code.__new__",
-        "compile",
         "exec",
         "function.__new__",
+        "import",
         "object.__getattr__",
         "object.__setattr__",
         "ctypes.call_function",
@@ -69,19 +77,23 @@ _EVENTS = frozenset(
         "sys._current_frames",
         "sys._getframe",
         "sys.addaudithook",
+        "sys.monitoring.register_callback",
         "sys.setprofile",
         "sys.settrace",
     ]
 )
 
+# Modules of Python's own tests and of interpreters within this one, which read frames without an event.
+_LEAKY = pattern("_testcapi|_testinternalcapi|_xxsubinterpreters|_interpreters")
+
 # PyTorch's compilers read and write code all the time. One of their functions is believed where another one of
 # them called it: what a student calls may hand on what it finds, and what reads an attribute by its name does.
-_COMPILERS = re.compile(
+_COMPILERS = pattern(
     r"(onnxscript|torch/(_compile|_dynamo|_export|_functorch|_guards|_higher_order_ops|_inductor|_jit_internal|_library|_logging|"
     r"_subclasses|export|fx|jit|library|onnx|utils/_config_module|__init__))\b"
 )
 # Functions that read frames or code, and keep them to themselves.
-_KEEPS = re.compile(
+_KEEPS = pattern(
     r"<frozen abc>:|_py_abc\.py:|collections/__init__\.py:namedtuple|dataclasses\.py:|dis\.py:_get_code_object|"
     r"enum\.py:|functools\.py:_compose_mro|inspect\.py:(_has_code_flag|_signature_\w+|findsource|get_annotations|getfile|getmodule|"
     r"unwrap)|jinja2/utils\.py:internalcode|logging/__init__\.py:(_is_internal_frame|findCaller)|matplotlib/(_api|pyplot)\b|"
@@ -90,88 +102,113 @@ _KEEPS = re.compile(
     r"torch/nn/(modules/lazy|parameter|utils/parametrize)\.py:|torch/utils/__init__\.py:swap_attr|traceback\.py:(?!walk_)|typing(_extensions)?\.py:|warnings\.py:"
 )
 # Functions that run texts of their own making.
-_RUNS = re.compile(
+_RUNS = pattern(
     r"ast\.py:parse|collections/__init__\.py:namedtuple|dataclasses\.py:_create_fn|inspect\.py:get_annotations|"
     r"jinja2/environment\.py:(_compile|from_code)|networkx/utils/decorators\.py:|"
     r"onnxscript/_internal/converter\.py:_eval_constant_expr|typing(_extensions)?\.py:(__init__|_evaluate|evaluate_forward_ref)"
 )
 # Functions that give what they find to their caller: it is the caller who counts.
-_HANDS = re.compile(
+_HANDS = pattern(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
 )
 # A file that is no library's, as one that a student wrote and imports.
-_STRANGE = re.compile(r"<[^>]+\.py>:")
+_STRANGE = pattern(r"<[^>]+\.py>:")
 # Where ours begin, and those functions of ours that read frames, or run texts, themselves.
 _OURS = ("grader/", PROBE_FILE)
-_OUR_OWN = re.compile(
+_OUR_OWN = pattern(
     r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|__init__|<listcomp>|_last_in_probe|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
     r"worker\.py:(_load|_load_probe))$"
 )
-# What probes do themselves.
-_BY_PROBES = frozenset(["compile", "exec", "sys.setprofile"])
-# A name of a type calls nothing, and names nothing with two underscores.
-_CALLS = re.compile(r"\(|__")
+# What probes do themselves, by names that their functions call.
+_BY_PROBES = {"exec": frozenset(["eval", "exec"]), "sys.setprofile": frozenset(["setprofile"])}
+# What runs a text for a name of a type, which calls nothing and names nothing with two underscores.
+_TYPES = pattern("inspect|typing")
+_NAMES_A_TYPE = frozenset(
+    opcode.opmap[name]
+    for name in (
+        "BINARY_OP",
+        "BINARY_SUBSCR",
+        "BUILD_LIST",
+        "BUILD_TUPLE",
+        "CACHE",
+        "EXTENDED_ARG",
+        "LOAD_ATTR",
+        "LOAD_CONST",
+        "LOAD_NAME",
+        "RESUME",
+        "RETURN_VALUE",
+    )
+    if name in opcode.opmap
+)
 
 Tell = Callable[[str, int, str], None]
 _UNTOLD_EXIT = 71
 
 
-def reporter(reports: socket.socket) -> Tell:
+def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
     """A function that tells the judge once of an event, a student's line, and a library's function in between.
 
-    Where nothing can be told any more, it ends this process.
+    Where nothing can be told any more, it ends this process. The second function says how many were told.
     """
     # Not by a signal: the first process of a namespace takes none from itself.
-    send, end, told = reports.send, os._exit, set[bytes]()
-    # In C, and not found by its name later: who finds `json` cannot say what it writes.
-    quoted = json.encoder.encode_basestring_ascii
-    descriptor, stat = reports.fileno(), os.fstat
-    inode = stat(descriptor).st_ino if os.name == "posix" else None
+    send, told = reports.send, set[bytes]()
+    descriptor = reports.fileno()
+    inode = fstat(descriptor).st_ino if system == "posix" else None
 
     def tell(event: str, line: int, by: str) -> None:
         by = by[: MAX_REPORT // 4]
-        report = f"[{quoted(event)},{line},{quoted(by)}]\n".encode()
+        report = (
+            f"[{encode_basestring_ascii(event)},{line},{encode_basestring_ascii(by)}]\n".encode()
+        )
         if report in told:
             return
         try:
             # Another file in its place is as bad as none.
-            if inode is not None and stat(descriptor).st_ino != inode:
+            if inode is not None and fstat(descriptor).st_ino != inode:
                 raise OSError
             send(report)
         except OSError:
-            end(_UNTOLD_EXIT)
+            _exit(_UNTOLD_EXIT)
         told.add(report)
 
-    return tell
+    return tell, told.__len__
 
 
-def tell_of_events(tell: Tell, module: types.ModuleType, files: Collection[str]) -> None:
+def tell_of_events(tell: Tell, module: ModuleType, files: Collection[str]) -> None:
     """Have what leads out of the student's module told from now on; `files` are its names in stacks."""
-    get_frame, get_back = sys._getframe, types.FrameType.f_back.__get__
-    get_globals, get_code = types.FunctionType.__globals__.__get__, types.FrameType.f_code.__get__
+    # Taken before any of them stands behind a property.
+    get_frame, get_back = sys._getframe, FrameType.f_back.__get__
+    get_globals, get_code = FunctionType.__globals__.__get__, FrameType.f_code.__get__
     variables, place_of = vars(module), _places()
-    readers = _tell_of_attributes()
+
+    def place_of_function(function: FunctionType) -> str:
+        return place_of(str(get_globals(function).get("__file__")))
+
+    def asking(frame: FrameType) -> FrameType | None:
+        """The frame that called this one of ours, or a reader that did."""
+        frame = get_back(frame)
+        return get_back(frame) if get_code(frame) in readers else frame
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _EVENTS:
             return
         what = event
-        if event.startswith("object."):
+        if event == "import":
+            if _LEAKY.match(str(arguments[0])) is None:
+                return
+        elif event.startswith("object."):
             owner, what = arguments[:2]
             if what not in (_READ if event == "object.__getattr__" else _SET):
                 return
             # Its own functions lead to nothing else, and a named tuple's belong to no module.
-            if type(owner) is types.FunctionType and (
+            if type(owner) is FunctionType and (
                 get_globals(owner) is variables
                 or ("defaults__" in what and "__file__" not in get_globals(owner))
             ):
                 return
-        elif event == "sys._getframe" and get_code(arguments[0]) is own:
+        elif event == "sys._getframe" and get_code(arguments[0]) in own:
             return
-        frame = get_back(get_frame())
-        if get_code(frame) in readers:
-            frame = get_back(frame)
-        is_written = frame is not None and _is_written(what, get_code(frame), frame.f_lasti)
+        first = frame = asking(get_frame())
         path: list[str] = []
         line, leader = 0, ""
         while frame is not None:
@@ -185,54 +222,101 @@ def tell_of_events(tell: Tell, module: types.ModuleType, files: Collection[str])
                 break
             path.append(place)
             frame = get_back(frame)
-        text = str(arguments[0]) if what == "compile" else ""
-        if not _is_innocent(what, text, path, leader) or not (
-            is_written or is_open(what, arguments)
-        ):
+        is_innocent = _is_innocent(what, arguments, path, leader, first)
+        if is_innocent and what.startswith("__") and type(arguments[0]) is FunctionType:
+            is_innocent = (
+                what == "__code__"
+                or place_of_function(arguments[0]) != PROBE_FILE
+                or (first is not None and _is_written(what, get_code(first), first.f_lasti))
+            )
+        if not is_innocent:
             tell(what, line, path[0] if path else "")
 
-    def is_open(what: str, arguments: tuple[Any, ...]) -> bool:
-        """Whether what is read may be read by code in C, which any function may call on a student's behalf."""
-        owner = arguments[0] if arguments else None
-        if type(owner) is types.FrameType:
-            file = get_code(owner).co_filename
-        elif type(owner) is types.FunctionType and what != "__code__":
-            file = str(get_globals(owner).get("__file__"))
+    def is_hidden(owner: object, value: object) -> bool:
+        """Whether this value of an owner's attribute is ours, and others ask for it."""
+        if type(value) is FrameType:
+            file = place_of(get_code(value).co_filename)
+        elif type(owner) is FrameType:
+            file = place_of(get_code(owner).co_filename)
+        elif type(owner) is FunctionType:
+            file = place_of_function(owner)
+            if file == PROBE_FILE:
+                return False
         else:
-            return what != "__subclasses__" or isinstance(owner, abc.ABCMeta)
-        return not place_of(file).startswith(_OURS)
+            return False
+        asks = asking(get_frame())
+        return file.startswith(_OURS) and not (
+            asks is not None and place_of(get_code(asks).co_filename).startswith(_OURS)
+        )
 
-    own = hook.__code__
-    sys.addaudithook(hook)
+    def variables_of(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of all modules in the place of `globals`, `locals` or `vars`.
+
+        Where code of ours calls it, a student's is behind that: ours has its own.
+        """
+        get = FrameType.f_globals.__get__ if name == "globals" else FrameType.f_locals.__get__
+
+        def names(*owner: Any) -> Any:
+            if owner:
+                return original(*owner)
+            frame = get_back(get_frame())
+            if place_of(get_code(frame).co_filename).startswith(_OURS):
+                tell("f_globals" if name == "globals" else "f_locals", 0, "")
+                return {}
+            found = get(frame)
+            return found if type(found) is dict else dict(found)
+
+        names.__name__ = names.__qualname__ = name
+        return names
+
+    replaced = {
+        name: variables_of(name, getattr(builtins, name)) for name in ("globals", "locals", "vars")
+    }
+    vars(builtins).update(replaced)
+    own = {hook.__code__, is_hidden.__code__, replaced["vars"].__code__}
+    readers = _tell_of_attributes(is_hidden)
+    addaudithook(hook)
 
 
-def _is_innocent(what: str, text: str, path: list[str], leader: str) -> bool:
+def _is_innocent(
+    what: str, arguments: tuple[Any, ...], path: list[str], leader: str, first: FrameType | None
+) -> bool:
     """Whether an event, as the run of a text, is what libraries do.
 
-    The path leads from it to the student's line, or to a function of ours.
+    The path leads from it to the student's line, or to a function of ours; `first` is its frame.
     """
     leading = [place for place in path if not _HANDS.match(place)]
     if not leading:
-        return _OUR_OWN.match(leader) is not None or (
-            leader.startswith(PROBE_FILE) and what in _BY_PROBES
-        )
+        if leader.startswith(PROBE_FILE) and what in _BY_PROBES and first is not None:
+            return not _BY_PROBES[what].isdisjoint(first.f_code.co_names)
+        return _OUR_OWN.match(leader) is not None
     # What a library does as it is imported.
     if any(place.startswith("<frozen importlib") for place in path):
         return not any(map(_STRANGE.match, path))
-    first, second = leading[0], leading[1] if len(leading) > 1 else ""
-    if first.startswith("<") and not first.startswith("<frozen"):
+    nearest, second = leading[0], leading[1] if len(leading) > 1 else ""
+    if nearest.startswith("<") and not nearest.startswith("<frozen"):
         # A text that is run: what PyTorch's read is how a function was compiled.
         return what == "__code__"
-    is_theirs = _COMPILERS.match(first) or first.startswith("inspect.py:")
-    by_name = what not in _TEXTS and "attr" in first.rpartition(":")[2]
+    is_theirs = _COMPILERS.match(nearest) or nearest.startswith("inspect.py:")
+    by_name = what != "exec" and "attr" in nearest.rpartition(":")[2]
     if is_theirs and not by_name and (_COMPILERS.match(second) or (leader and not second)):
         return True
     if what == "sys._getframe":
         return True  # what it reads of the frame is an event, too
-    if what not in _TEXTS:
-        return _KEEPS.match(first) is not None
-    is_type = first.startswith(("inspect", "typing"))
-    return _RUNS.match(first) is not None and not (is_type and _CALLS.search(text))
+    if what != "exec":
+        return _KEEPS.match(nearest) is not None
+    return _RUNS.match(nearest) is not None and (
+        _TYPES.match(nearest) is None or _names_a_type(arguments[0])
+    )
+
+
+def _names_a_type(code: object) -> bool:
+    """Whether code does no more than to read names, as `dict[str, a.B] | None`."""
+    return (
+        type(code) is CodeType
+        and _NAMES_A_TYPE.issuperset(code.co_code[::2])
+        and not any("__" in name for name in code.co_names)
+    )
 
 
 # The instructions that read the attribute which a function names, and the one that brings a constant.
@@ -246,7 +330,7 @@ _SHIFT = 1 if sys.version_info >= (3, 12) else 0
 _NEAR = 12
 
 
-def _is_written(name: str, code: types.CodeType, at: int) -> bool:
+def _is_written(name: str, code: CodeType, at: int) -> bool:
     """Whether a function, at this instruction, reads an attribute that it names: `x.name` or by getattr.
 
     Else it called what reads it, and that may be a student's.
@@ -258,7 +342,7 @@ def _is_written(name: str, code: types.CodeType, at: int) -> bool:
         argument = instructions[at + 1]
         if at > 1 and instructions[at - 2] == _MORE:
             argument |= instructions[at - 1] << 8
-        return code.co_names[argument >> _SHIFT] == name
+        return bool(code.co_names[argument >> _SHIFT] == name)
     return any(
         instructions[before] == _CONSTANT
         and instructions[before + 1] < len(code.co_consts)
@@ -269,52 +353,64 @@ def _is_written(name: str, code: types.CodeType, at: int) -> bool:
 
 def _places() -> Callable[[str], str]:
     """A function that says where a file is among the libraries, or ours; `<...>` if it is none of them."""
-    ours = str(Path(__file__).parents[2]) + os.sep
+    ours = str(Path(__file__).parents[2]) + sep
     # What is named by sys.path now the student's code has not named.
     roots = sorted(
-        {root.rstrip(os.sep) + os.sep for root in sys.path if Path(root).is_absolute()}, key=len
+        {root.rstrip(sep) + sep for root in sys.path if Path(root).is_absolute()}, key=len
     )
 
-    @functools.cache
+    @cache
     def place_of(file: str) -> str:
         if file.startswith(ours):
-            return _OURS[0] + Path(file[len(ours) :]).as_posix()
+            return _OURS[0] + file[len(ours) :].replace(sep, "/")
         if file.startswith("<"):
             return file
         root = next((root for root in reversed(roots) if file.startswith(root)), None)
-        return f"<{file}>" if root is None else file[len(root) :].replace(os.sep, "/")
+        return f"<{file}>" if root is None else file[len(root) :].replace(sep, "/")
 
     return place_of
 
 
-def _tell_of_attributes() -> frozenset[types.CodeType]:
+_IsHidden = Callable[[object, object], bool]
+
+
+def _tell_of_attributes(is_hidden: _IsHidden) -> frozenset[CodeType]:
     """Have the attributes told of that Python reads without an event; returns the code that does."""
     readers = set()
     for kind, names in _UNTOLD:
         # The dict behind the proxy, which is all that Python gives of a builtin type's.
         (table,) = gc.get_referents(kind.__dict__)
         for name in names:
-            reader = _reader(name, table[name])
+            reader = _reader(name, table[name], is_hidden)
             readers.add(getattr(reader, "fget", reader).__code__)
             table[name] = reader
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
     return frozenset(readers)
 
 
-def _reader(name: str, original: Any) -> Any:
-    """What stands for an attribute or a method, and raises an event before it."""
-    audit = sys.audit
+def _reader(name: str, original: Any, is_hidden: _IsHidden) -> Any:
+    """What stands for an attribute or a method, raises an event before it, and gives nothing of ours."""
     if not hasattr(original, "__set__"):
 
         def call(owner: Any, *arguments: Any) -> Any:
             audit("object.__getattr__", owner, name)
-            return original(owner, *arguments)
+            kinds = original(owner, *arguments)
+            return [kind for kind in kinds if not _is_ours(kind)]
 
         return call
     read = original.__get__
+    # What an owner has that holds nothing.
+    is_dict = name not in ("__closure__", "f_back")
 
     def get(owner: Any) -> Any:
         audit("object.__getattr__", owner, name)
-        return read(owner, type(owner))
+        value = read(owner, type(owner))
+        if is_hidden(owner, value):
+            return {} if is_dict else None
+        return value
 
     return property(get, original.__set__, original.__delete__)
+
+
+def _is_ours(kind: type) -> bool:
+    return str(kind.__module__).startswith("grader.")

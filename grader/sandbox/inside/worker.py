@@ -6,24 +6,26 @@ expected value, no suite and no secret; whatever it says is checked by the judge
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
-import marshal
-import os
-import socket
 import sys
-import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from inspect import signature, unwrap
+from marshal import loads
+from os import _exit, getpid
+from os import name as system
 from pathlib import Path
+from socket import socket
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from grader.sandbox.inside import observation
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
 from grader.sandbox.inside.reports import Tell, reporter, tell_of_events
+from grader.sandbox.private import keep_builtins
 from grader.sandbox.surroundings import become_program, keep_open
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
@@ -50,6 +52,8 @@ from grader.sandbox.wire.values import Made, Record
 if TYPE_CHECKING:
     import torch
 
+keep_builtins(globals())
+
 
 class Worker:
     """One student's module and what the judge built from it."""
@@ -57,13 +61,13 @@ class Worker:
     def __init__(self, scratch: Path, tell: Tell) -> None:
         self._scratch, self._tell = scratch, tell
         self._file = ""
-        self._student = types.ModuleType("student")
-        self._probes: dict[str, types.ModuleType] = {}
+        self._student = ModuleType("student")
+        self._probes: dict[str, ModuleType] = {}
         self._built: list[Any] = []
         self._built_by: list[str] = []
         self._graphs: list[Graph] = []
         self._watches: dict[str, list[OperatorWatch]] = {}
-        self._guarded = functools.partial(GuardedCall, traced=False)
+        self._guarded = partial(GuardedCall, traced=False)
         self._settings: dict[str, Any] = {}
         self._imports: ImportWatch | None = None
 
@@ -118,21 +122,21 @@ class Worker:
             watch = OperatorWatch(guard)
             for name in guard.entry_points:
                 self._watches.setdefault(name, []).append(watch)
-        self._guarded = functools.partial(GuardedCall, traced=request.traced)
+        self._guarded = partial(GuardedCall, traced=request.traced)
         if request.watch_imports:
             self._imports = ImportWatch(self._scratch)
         for watches in self._watches.values():
             self._guarded(watches)
         # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
         # Compiled under the relative name, so that what Python prints shows the student's own path.
-        self._student = types.ModuleType(request.name)
+        self._student = ModuleType(request.name)
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
         become_program(self._student, request.file)
         tell_endings(request.source)
-        vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
         before = observation.settings()
         tell_of_events(self._tell, self._student, (request.file, str(path)))
+        vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
         # What has been imported stays, and is found no more.
         for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
             del sys.modules[name]
@@ -145,14 +149,15 @@ class Worker:
 
     def _load_probe(self, request: LoadProbe) -> Reply:
         """Run a probe as a module."""
-        module = types.ModuleType(request.name)
+        module = ModuleType(request.name)
         module.__file__ = PROBE_FILE
+        keep_builtins(vars(module))
         sys.modules[request.name] = module
-        exec(marshal.loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
+        exec(loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
         # Under its name, as every module, but not the one that runs: what pickles an object looks there for
         # what the probe defines, and who writes into it changes nothing.
-        found = types.ModuleType(request.name)
-        kinds = type, types.FunctionType
+        found = ModuleType(request.name)
+        kinds = type, FunctionType
         vars(found).update(
             {
                 name: value
@@ -189,7 +194,7 @@ class Worker:
         function: Callable[..., Any]
         if request.probe is not None:
             probe = getattr(self._probes[request.probe], request.function)
-            function = functools.partial(probe, self._student)
+            function = partial(probe, self._student)
             if request.observe is None:
                 return Returned(packing.pack(function(*arguments, **keywords)))
         else:
@@ -333,7 +338,7 @@ class Worker:
         changed = [
             n for n, parameter in module.named_parameters() if state_of(parameter) != before.get(n)
         ]
-        return structs.replace(reply, mutated=(*reply.mutated, *changed))
+        return replace(reply, mutated=(*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
         """The gradients of a kept graph; itself a new graph where they have to be differentiable."""
@@ -381,30 +386,31 @@ def _set_state(
         module.train(training)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _flushed() -> Iterator[None]:
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # the student may have closed or replaced it
+            with suppress(Exception):  # the student may have closed or replaced it
                 stream.flush()
 
 
-def serve(channel: Channel, reports: socket.socket, scratch: Path) -> None:
+def serve(channel: Channel, reports: socket, scratch: Path) -> None:
     """Answer requests until the judge hangs up, which is told by the `reports` what it did not ask for."""
-    worker = Worker(scratch, reporter(reports))
-    if os.name == "posix":
+    tell, told = reporter(reports)
+    worker = Worker(scratch, tell)
+    if system == "posix":
         keep_open(channel.fileno(), reports.fileno())
-    here = os.getpid()
+    here = getpid()
     while True:
         request, unpacking = channel.receive_request()
         with _flushed():
             reply, packing = worker.answer(request, unpacking)
-        if os.getpid() != here:
+        if getpid() != here:
             # A process that the student forked came back here; it may not speak for its parent.
-            os._exit(1)
-        channel.send(reply, packing, timeout=None)
+            _exit(1)
+        channel.send(reply, packing, timeout=None, told=told())
 
 
 class Graph:
@@ -425,7 +431,7 @@ def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) 
     torch = sys.modules["torch"]
     total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
     # The public name may have a guard around it, which is for the student.
-    grad = inspect.unwrap(torch.autograd.grad)
+    grad = unwrap(torch.autograd.grad)
     gradients_of_inputs = grad(
         total, graph.inputs, create_graph=differentiable, retain_graph=True, allow_unused=True
     )
@@ -448,7 +454,7 @@ def names_of(
 ) -> tuple[str, ...]:
     """What the function itself calls the arguments that hold the changed tensors."""
     try:
-        bound = inspect.signature(_called(function)).bind(*arguments, **keywords).arguments
+        bound = signature(_called(function)).bind(*arguments, **keywords).arguments
     except (TypeError, ValueError):
         bound = {f"args[{i}]": argument for i, argument in enumerate(arguments)} | keywords
     return tuple(
@@ -459,7 +465,7 @@ def names_of(
 def parameter_names(function: Callable[..., Any], arguments: list[Any]) -> list[str]:
     """What the function calls its positional arguments, as far as that can be told."""
     try:
-        names = list(inspect.signature(_called(function)).parameters)
+        names = list(signature(_called(function)).parameters)
     except (TypeError, ValueError):
         return []
     return names[: len(arguments)]

@@ -1,13 +1,16 @@
 """The wire between the judge and a sandbox: frames over a stream socket, and how long they may be.
 
-Theory of operation. Each side writes *frames* to a stream socket: a header of two lengths and a number, then a
-MessagePack *structure* (msgspec, one of the requests or replies of `messages`), then the raw bytes
+Theory of operation. Each side writes *frames* to a stream socket: a header of two lengths, a count and a seal,
+then a MessagePack *structure* (msgspec, one of the requests or replies of `messages`), then the raw bytes
 of all tensors and arrays, one after the other. The structure refers to these bytes by position, so
 that a megabyte of weights is never walked by a decoder. Nothing is ever pickled, in either
 direction: a reply is data from an enemy.
 
-The judge asks, the sandbox answers, one reply a request, with the number of the request, which is drawn: code
-that finds the descriptor and writes a reply itself does not know it. The judge reads a reply with a deadline
+The judge asks, the sandbox answers, one reply a request. The first request brings a key, before the sandbox
+knows any student's code, and from then on each frame is sealed with it: a hash of the key, of how many frames
+there were, and of the frame. Code that finds the descriptor, reads a request in the worker's place, alters one,
+or writes a reply itself does not have the key. Nor can it say how many reports there were (`told`): the count
+is in the header of each reply. The judge reads a reply with a deadline
 for the whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it
 allocates, decodes it into a typed struct, and unpacks the values in it (`unpacking`) into plain data:
 None, bool, int, float, str, bytes, tensors and arrays, lists, tuples, dicts, `Record` for a named tuple
@@ -22,11 +25,13 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
+from grader.sandbox.private import keep_builtins
 from grader.sandbox.wire.messages import Built, Reply, Request, Returned
 from grader.sandbox.wire.packing import Packing, utf8
 from grader.sandbox.wire.unpacking import Unpacking
@@ -35,10 +40,14 @@ from grader.sandbox.wire.values import MAX_TEXT, UNREADABLE, ProtocolError
 if TYPE_CHECKING:
     import torch
 
+keep_builtins(globals())
+
 MAX_STRUCTURE_BYTES = 2**20
 MAX_BLOB_BYTES = 64 * 2**20
 
-_HEADER = struct.Struct("<IQQ")
+_LENGTHS = struct.Struct("<IQI")
+_SEAL_BYTES = 16
+_HEADER_BYTES = _LENGTHS.size + _SEAL_BYTES
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
@@ -57,8 +66,11 @@ class Channel:
         # Received and not yet used: most frames arrive whole, in one piece.
         self._received = bytearray()
         self._timeout: float | None = None
-        # Of the running request: drawn by who asks.
-        self._number = 0
+        self._key: bytes | None = None
+        # Frames since there is a key, in both directions.
+        self._frames = 0
+        # How many reports there were, as the last reply says.
+        self.told = 0
         connection.settimeout(None)
 
     def fileno(self) -> int:
@@ -79,7 +91,9 @@ class Channel:
         except OSError:
             return True
 
-    def send(self, message: Request | Reply, packing: Packing, timeout: float | None) -> None:
+    def send(
+        self, message: Request | Reply, packing: Packing, timeout: float | None, told: int = 0
+    ) -> None:
         """Write one frame; raises TimeoutError or ChannelClosed."""
         try:
             structure = _encode(message)
@@ -87,9 +101,11 @@ class Channel:
             # Half of a surrogate pair, in an exception's text or in a name of the student's.
             structure = _encode(_carried(message))
         blob = b"".join(packing.blobs)
-        if isinstance(message, Request):
-            self._number = secrets.randbits(64)
-        frame = _HEADER.pack(len(structure), len(blob), self._number) + structure + blob
+        if self._key is None and isinstance(message, Request):
+            self._key = secrets.token_bytes(_SEAL_BYTES)
+            frame = self._framed(structure, blob, told, self._key)
+        else:
+            frame = self.sealed(structure, blob, told)
         try:
             sent = self._sent_at_once(frame) if timeout is not None else 0
             if sent < len(frame):
@@ -97,6 +113,24 @@ class Channel:
                 self._socket.sendall(memoryview(frame)[sent:])
         except ConnectionError as error:
             raise ChannelClosed from error
+
+    def sealed(self, structure: bytes, blob: bytes, told: int = 0) -> bytes:
+        """The next frame of a structure and a blob."""
+        return self._framed(structure, blob, told, self._seal(structure, blob, told))
+
+    def _framed(self, structure: bytes, blob: bytes, told: int, seal: bytes) -> bytes:
+        return _LENGTHS.pack(len(structure), len(blob), told) + seal + structure + blob
+
+    def _seal(self, structure: bytes | bytearray, blob: bytes | bytearray, told: int) -> bytes:
+        """The seal of the next frame: zeros until there is a key."""
+        if self._key is None:
+            return bytes(_SEAL_BYTES)
+        self._frames += 1
+        seal = blake2b(key=self._key, digest_size=_SEAL_BYTES)
+        seal.update(_LENGTHS.pack(self._frames, len(structure), told))
+        seal.update(structure)
+        seal.update(blob)
+        return seal.digest()
 
     def _sent_at_once(self, frame: bytes) -> int:
         # Nearly every frame finds room. A caller that waits with a limit blocks only for a long one, and
@@ -115,7 +149,11 @@ class Channel:
     def receive_request(self) -> tuple[Request, Unpacking]:
         """Wait for the next request (in the sandbox, which trusts the judge)."""
         self._set_timeout(None)
-        structure, blob, self._number = self._receive(lambda: None)
+        structure, blob, told, seal = self._receive(lambda: None)
+        if self._key is None:
+            self._key = seal
+        elif seal != self._seal(structure, blob, told):
+            raise ProtocolError("a request is not the judge's")
         return _decode_request(structure), Unpacking(blob, strided=True)
 
     def receive_reply(
@@ -134,9 +172,9 @@ class Channel:
             idle(remaining)
 
         self._set_timeout(0)
-        structure, blob, number = self._receive(wait)
-        if number != self._number:
-            raise ProtocolError("a reply is to no request")
+        structure, blob, self.told, seal = self._receive(wait)
+        if seal != self._seal(structure, blob, self.told):
+            raise ProtocolError("a reply is not the sandbox's own")
         unpacking = Unpacking(blob)
         try:
             reply = _decode_reply(structure)
@@ -153,18 +191,19 @@ class Channel:
             raise TimeoutError
         return reply, unpacking.tensors
 
-    def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray, int]:
-        """The structure, the blob and the number of the next frame, after a look at their announced lengths."""
-        self._receive_at_least(_HEADER.size, wait)
-        structure_bytes, blob_bytes, number = _HEADER.unpack_from(self._received)
+    def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray, int, bytes]:
+        """Structure, blob, count and seal of the next frame, after a look at the announced lengths."""
+        self._receive_at_least(_HEADER_BYTES, wait)
+        structure_bytes, blob_bytes, told = _LENGTHS.unpack_from(self._received)
+        seal = bytes(self._received[_LENGTHS.size : _HEADER_BYTES])
         if structure_bytes > MAX_STRUCTURE_BYTES or blob_bytes > MAX_BLOB_BYTES:
             raise ProtocolError("a reply is larger than is allowed")
-        middle = _HEADER.size + structure_bytes
+        middle = _HEADER_BYTES + structure_bytes
         end = middle + blob_bytes
         self._receive_at_least(end, wait)
-        structure, blob = self._received[_HEADER.size : middle], self._received[middle:end]
+        structure, blob = self._received[_HEADER_BYTES:middle], self._received[middle:end]
         del self._received[:end]
-        return structure, blob, number
+        return structure, blob, told, seal
 
     def _receive_at_least(self, size: int, wait: Callable[[], None]) -> None:
         """Receive until so many bytes are there; `wait` is called before each look."""

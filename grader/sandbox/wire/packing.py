@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from grader.sandbox.private import keep_builtins
 from grader.sandbox.wire.values import (
     ARRAY,
     BYTES,
@@ -30,6 +31,8 @@ from grader.sandbox.wire.values import (
 if TYPE_CHECKING:
     import numpy
     import torch
+
+keep_builtins(globals())
 
 # Those that MessagePack has.
 _INTEGERS = (-(2**63), 2**64 - 1)

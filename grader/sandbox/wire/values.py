@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from grader.sandbox.private import keep_builtins
+
+keep_builtins(globals())
+
 MAX_DEPTH = 24
 MAX_TEXT = 2_000
 MAX_DIMENSIONS = 16

@@ -86,11 +86,13 @@ def around(compute):
     ),
     "with refuse replaced": (
         """
-import sys
+import ctypes, sys
+frames = ctypes.pythonapi
+frames.PyFrame_GetBack.restype = frames.PyFrame_GetGlobals.restype = ctypes.py_object
 call = sys._getframe()
 while call.f_code.co_name != "_load":
-    call = call.f_back
-watch = call.f_globals["OperatorWatch"]
+    call = frames.PyFrame_GetBack(ctypes.py_object(call))
+watch = frames.PyFrame_GetGlobals(ctypes.py_object(call))["OperatorWatch"]
 watch.refuse = lambda self, name: None
 watch.is_forbidden = lambda self, name: False
 def around(compute): return compute()

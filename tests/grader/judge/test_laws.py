@@ -547,10 +547,12 @@ def test_a_forged_report_is_the_submission_s_fault(
     judge: Judge, tmp_path: Path, law: str, garbage: str
 ) -> None:
     forged = (
-        f"{RIGHT}\nimport sys, itertools\n"
+        f"{RIGHT}\nimport ctypes, sys, itertools\n"
+        "api = ctypes.pythonapi\n"
+        "api.PyFrame_GetBack.restype = api.PyFrame_GetGlobals.restype = ctypes.py_object\n"
         "call = sys._getframe()\n"
-        "while call.f_code.co_name != '_load': call = call.f_back\n"
-        "inside = call.f_globals['observation']\n"
+        "while call.f_code.co_name != '_load': call = api.PyFrame_GetBack(ctypes.py_object(call))\n"
+        "inside = api.PyFrame_GetGlobals(ctypes.py_object(call))['observation']\n"
         f"inside.facts_of_call = lambda *_: {garbage}\n"
     )
     outcome, message = judged_law(judge, tmp_path, law, forged)

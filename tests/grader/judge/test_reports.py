@@ -90,7 +90,7 @@ list(map(found.append, map(attrgetter("tb_" + "frame"), [trace])))
     ),
     "a text that a library runs": (
         "import timeit\ntimeit.timeit(''.join(['1 ', '+ 1']), number=1)",
-        "compile by timeit",
+        "exec by timeit",
     ),
     "an annotation that a library evaluates": (
         """
@@ -101,14 +101,14 @@ two.__annotations__ = {"x": "".join(["pri", "nt()"])}
 try: functools.singledispatch(one).register(two)
 except TypeError: pass
 """,
-        "compile by typing",
+        "exec by typing",
     ),
     "a pickle that evaluates a text": (
         (
             "import io\nload = vars(__import__('pick' + 'le'))['lo' + 'ads']\n"
             """load(b"cbuiltins\\neval\\n(S'1 + 1'\\ntR.")"""
         ),
-        "(compile",
+        "(exec",
     ),
     "all objects": (
         (
@@ -238,12 +238,12 @@ def test_a_reply_of_one_s_own_is_no_reply(judged: JudgeSource) -> None:
         "import os, struct\n"
         "reply = b'\\x82\\xa4type\\xa8returned\\xa5value\\x04'\n"
         "def first(x):\n"
-        "    os.write(3, struct.pack('<IQQ', len(reply), 0, 0) + reply)\n"
+        "    os.write(3, struct.pack('<IQI16x', len(reply), 0, 0) + reply)\n"
         "    os._exit(0)\n"
     )
     result = judged(forged, SUITE).result  # type: ignore[attr-defined]
     assert result.score == 0
-    assert "a reply is to no request" in result.tests[0].message
+    assert "a reply is not the sandbox's own" in result.tests[0].message
 
 
 def test_a_probe_that_is_found_is_not_the_one_that_runs(judged: JudgeSource) -> None:
@@ -269,7 +269,7 @@ def test_reasons_name_the_line_and_the_event_and_what_is_ordinary_is_none() -> N
     reports = [
         Report("tb_frame", 3, "torch/ao/quantization/utils.py:getattr_from_fqn"),
         Report("f_back", 3, ""),
-        Report("compile", 99, "numpy/testing/_private/utils.py:measure"),
+        Report("exec", 99, "numpy/testing/_private/utils.py:measure"),
         Report("invented", 1, ""),
         UNCLEAR,
     ]
@@ -278,7 +278,7 @@ def test_reasons_name_the_line_and_the_event_and_what_is_ordinary_is_none() -> N
             "line 3 reads a running function's frame as it runs "
             "(tb_frame by torch.ao.quantization.utils.getattr_from_fqn)"
         ),
-        "runs a text as it runs (compile by numpy.testing._private.utils.measure)",
+        "runs a text as it runs (exec by numpy.testing._private.utils.measure)",
         "the sandbox was kept from telling what its code does",
     )
     assert reasons(reports[:3], 10, {"torch.ao", "f_back", "numpy"}) == ()

