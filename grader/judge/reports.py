@@ -18,7 +18,7 @@ _MEANINGS = (
     (r"__subclasses__|gc\.\w+", "looks through what this process holds"),
     (
         r"__code__|code\.__new__|function\.__new__|__(kw)?defaults__",
-        "reads or makes a function's code",
+        "makes a function's code",
     ),
     (r"__class__", "makes an object one of another class"),
     (r"exec", "runs a text"),
@@ -26,7 +26,7 @@ _MEANINGS = (
     (r"ctypes\.\w+(/buffer)?", "reaches into the process's memory"),
     (r"sys\.(addaudithook|monitoring\.\w+|setprofile|settrace)", "watches what runs"),
 )
-_LIBRARY = re.compile(r"([\w./-]+)\.py:(\w+)")
+_LIBRARY = re.compile(r"([\w./-]+)\.py:([\w<>]+)")
 
 
 def reasons(

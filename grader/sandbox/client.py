@@ -36,7 +36,7 @@ _decode_report = msgspec.json.Decoder(Report).decode
 # So many events say as much as more of them.
 MAX_REPORTS = 1_000
 # What was told before a reply is there with it, but for the loopback of a busy machine.
-_REPORT_SECONDS = 5.0
+_REPORT_SECONDS = 2.0
 START_SECONDS = 120.0
 # A process that is asked for its stack prints it within a millisecond, if at all; on a busy machine later.
 STACK_SECONDS = 1.0
@@ -119,7 +119,8 @@ class Reports:
                 data = self._connection.recv(_CHUNK)
             except (BlockingIOError, InterruptedError):
                 left = end - time.monotonic()
-                if self.count >= told or left <= 0:
+                self.has_ended = self.count < told and left <= 0
+                if self.count >= told or self.has_ended:
                     break
                 select.select([self._connection], [], [], left)
                 continue

@@ -52,7 +52,7 @@ _UNTOLD: tuple[tuple[type, tuple[str, ...]], ...] = (
     (type, ("__subclasses__",)),
 )
 _READ = frozenset(
-    ["__code__", "ag_frame", "cr_frame", "gi_frame", "tb_frame"]
+    ["ag_frame", "cr_frame", "gi_frame", "tb_frame"]
     + [name for _, names in _UNTOLD for name in names]
 )
 _SET = frozenset(["__class__", "__code__", "__defaults__", "__kwdefaults__"])
@@ -94,16 +94,16 @@ _COMPILERS = pattern(
 )
 # Functions that read frames or code, and keep them to themselves.
 _KEEPS = pattern(
-    r"<frozen abc>:|_py_abc\.py:|collections/__init__\.py:namedtuple|dataclasses\.py:|dis\.py:_get_code_object|"
-    r"enum\.py:|functools\.py:_compose_mro|inspect\.py:(_has_code_flag|_signature_\w+|findsource|get_annotations|getfile|getmodule|"
-    r"unwrap)|jinja2/utils\.py:internalcode|logging/__init__\.py:(_is_internal_frame|findCaller)|matplotlib/(_api|pyplot)\b|"
+    r"<frozen abc>:|_py_abc\.py:|collections/__init__\.py:namedtuple|dataclasses\.py:|"
+    r"enum\.py:|functools\.py:_compose_mro|inspect\.py:(_signature_\w+|findsource|get_annotations|getfile|getmodule|"
+    r"unwrap)|logging/__init__\.py:(_is_internal_frame|findCaller)|matplotlib/(_api|pyplot)\b|"
     r"networkx/utils/decorators\.py:|torch/fx/(_symbolic_trace\.py:(create_args_for_root|module_call_wrapper|trace)|"
     r"experimental/symbolic_shapes\.py:expect_true)|torch/jit/_trace\.py:_get_interpreter_name_for_var|"
     r"torch/nn/(modules/lazy|parameter|utils/parametrize)\.py:|torch/utils/__init__\.py:swap_attr|traceback\.py:(?!walk_)|typing(_extensions)?\.py:|warnings\.py:"
 )
 # Functions that run texts of their own making.
 _RUNS = pattern(
-    r"ast\.py:parse|collections/__init__\.py:namedtuple|dataclasses\.py:_create_fn|inspect\.py:get_annotations|"
+    r"ast\.py:parse|collections/__init__\.py:namedtuple|dataclasses\.py:_create_fn|inspect\.py:(get_annotations|<dictcomp>)|"
     r"jinja2/environment\.py:(_compile|from_code)|networkx/utils/decorators\.py:|"
     r"onnxscript/_internal/converter\.py:_eval_constant_expr|typing(_extensions)?\.py:(__init__|_evaluate|evaluate_forward_ref)"
 )
@@ -224,10 +224,8 @@ def tell_of_events(tell: Tell, module: ModuleType, files: Collection[str]) -> No
             frame = get_back(frame)
         is_innocent = _is_innocent(what, arguments, path, leader, first)
         if is_innocent and what.startswith("__") and type(arguments[0]) is FunctionType:
-            is_innocent = (
-                what == "__code__"
-                or place_of_function(arguments[0]) != PROBE_FILE
-                or (first is not None and _is_written(what, get_code(first), first.f_lasti))
+            is_innocent = place_of_function(arguments[0]) != PROBE_FILE or (
+                first is not None and _is_written(what, get_code(first), first.f_lasti)
             )
         if not is_innocent:
             tell(what, line, path[0] if path else "")
@@ -295,8 +293,7 @@ def _is_innocent(
         return not any(map(_STRANGE.match, path))
     nearest, second = leading[0], leading[1] if len(leading) > 1 else ""
     if nearest.startswith("<") and not nearest.startswith("<frozen"):
-        # A text that is run: what PyTorch's read is how a function was compiled.
-        return what == "__code__"
+        return False  # a text that is run
     is_theirs = _COMPILERS.match(nearest) or nearest.startswith("inspect.py:")
     by_name = what != "exec" and "attr" in nearest.rpartition(":")[2]
     if is_theirs and not by_name and (_COMPILERS.match(second) or (leader and not second)):

@@ -20,7 +20,7 @@ from grader.results import Outcome
 from grader.sandbox.client import Sandbox, imported_library
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel
-from grader.sandbox.wire.messages import ListImports, Loaded
+from grader.sandbox.wire.messages import UNCLEAR, ListImports, Loaded
 from grader.sandbox.wire.packing import Packing
 from tests.grader.conftest import WriteCourse
 
@@ -119,6 +119,19 @@ def test_a_call_goes_on_as_long_as_there_is_more_time() -> None:
             return 10
 
         assert sandbox.ask(ListImports(), Packing(), 0.001, answer) == (Loaded(), [])
+
+
+def test_reports_that_were_told_and_did_not_come_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grader.sandbox.client._REPORT_SECONDS", 0.01)
+    with connected() as (sandbox, there):
+
+        def answer(_: Sandbox) -> float:
+            there.receive_request()
+            there.send(Loaded(), Packing(), timeout=None, told=1)
+            return 10
+
+        sandbox.ask(ListImports(), Packing(), 0.001, answer)
+        assert sandbox.take_reports() == [UNCLEAR]
 
 
 def test_a_wait_for_a_processor_is_read_from_the_kernel(tmp_path: Path) -> None:

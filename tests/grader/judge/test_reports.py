@@ -117,12 +117,9 @@ except TypeError: pass
         ),
         "gc.get_objects",
     ),
-    "a function's code": (
-        (
-            "import string, textwrap\n"
-            "string.Formatter().get_field('0.__co' + 'de__', (textwrap.dedent,), {})"
-        ),
-        "__code__ by string.get_field",
+    "a function of another one's code": (
+        "import textwrap\ntextwrap.dedent.__code__ = (lambda text: text).__code__",
+        "(__code__)",
     ),
 }
 
@@ -244,6 +241,92 @@ def test_a_reply_of_one_s_own_is_no_reply(judged: JudgeSource) -> None:
     result = judged(forged, SUITE).result  # type: ignore[attr-defined]
     assert result.score == 0
     assert "a reply is not the sandbox's own" in result.tests[0].message
+
+
+def test_who_reads_the_question_cannot_answer_it(judged: JudgeSource) -> None:
+    """A thread that takes a request from the worker has all but the key."""
+    forged = """
+import os, struct, threading
+reply = b'\\x82\\xa4type\\xa8returned\\xa5value\\x04'
+def answer():
+    request = os.read(3, 10**6)
+    os.write(3, struct.pack('<IQI', len(reply), 0, 0) + request[16:32] + reply)
+threading.Thread(target=answer, daemon=True).start()
+def first(x):
+    return 0
+"""
+    result = judged(forged, SUITE).result  # type: ignore[attr-defined]
+    assert result.score == 0
+
+
+# What a student's code sees of ours, by ways that are told all the same; it returns 4 if that is nothing.
+EMPTY = {
+    "frames": """
+import sys
+def first(x):
+    frame, seen = sys._getframe(), []
+    while frame is not None:
+        seen.append(frame.f_globals["__name__"])
+        frame = frame.f_back
+    return 4 if set(seen) == {__name__} else seen
+""",
+    "a frame that is not walked to": """
+import sys
+def first(x):
+    frame = sys._getframe(2)
+    return 4 if not (frame.f_globals or frame.f_locals or frame.f_back) else list(frame.f_globals)
+""",
+    "what a function holds": """
+def first(x):
+    held = getattr.__globals__, getattr.__closure__, input.func.__globals__, input.func.__builtins__
+    return 4 if not any(held) else repr(held)
+""",
+    "classes": """
+def first(x):
+    ours = [kind for kind in object.__subclasses__() if kind.__module__.startswith("grader")]
+    return 4 if not ours else repr(ours)
+""",
+    "builtins and functions of libraries that are replaced": """
+import builtins, functools
+def first(x):
+    called = []
+    def instead(*given, **named):
+        called.append(given)
+        raise SystemExit
+    functools.__dict__["partial"] = instead
+    for name in ("getattr", "isinstance", "len", "type", "vars"):
+        builtins.__dict__[name] = instead
+    return 4 if not called else repr(called)
+""",
+}
+
+
+@pytest.mark.parametrize("way", EMPTY)
+def test_nothing_of_ours_is_seen(way: str, judged: JudgeSource) -> None:
+    (test,) = judged(EMPTY[way], SUITE).result.tests  # type: ignore[attr-defined]
+    assert test.outcome.value == "passed", test.message
+
+
+def test_names_of_a_probe_are_not_given_to_what_it_iterates_over(judged: JudgeSource) -> None:
+    source = """
+found = []
+class Numbers:
+    def __iter__(self):
+        return map(found.append, iter(print.__self__.locals, 0))
+def first(x):
+    return Numbers()
+"""
+    probe = """
+def told(module):
+    for _ in zip(range(2), module.first(3)):
+        pass
+    return [list(names) for names in module.found]
+"""
+    suite = PROBED.replace('"as it is"', "[[], []]")
+    judgment = judged(source, suite, probe)
+    (test,) = judgment.result.tests  # type: ignore[attr-defined]
+    assert test.outcome.value == "passed", test.message
+    assert held(judgment) == ("reads a running function's frame as it runs (f_locals)",)
 
 
 def test_a_probe_that_is_found_is_not_the_one_that_runs(judged: JudgeSource) -> None:

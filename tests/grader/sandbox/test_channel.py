@@ -13,7 +13,16 @@ import pytest
 import torch
 
 from grader.sandbox.wire.channel import MAX_BLOB_BYTES, MAX_STRUCTURE_BYTES, Channel, ChannelClosed
-from grader.sandbox.wire.messages import Built, ForbiddenReply, Loaded, Raised, Ready, Returned
+from grader.sandbox.wire.messages import (
+    Built,
+    ForbiddenReply,
+    Imports,
+    ListImports,
+    Loaded,
+    Raised,
+    Ready,
+    Returned,
+)
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
 
@@ -111,6 +120,25 @@ def test_a_hundred_thousand_odd_replies_end_in_data_or_an_error_of_theirs() -> N
 def test_hostile_structures_are_refused(structure: bytes) -> None:
     with pytest.raises(ProtocolError):
         read(HEADER.pack(len(structure), 0, 0) + structure)
+
+
+@pytest.mark.parametrize("at", [0, 12, 16, 40, -1])
+def test_a_frame_that_is_altered_is_refused(at: int) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        judge, sandbox = Channel(ours), Channel(theirs)
+        for _ in range(2):
+            judge.send(ListImports(), Packing(), timeout=1)
+            sandbox.receive_request()
+            sandbox.send(Imports(("torch",)), Packing(), timeout=None, told=3)
+            reply, _ = judge.receive_reply(time.monotonic() + 60, wait_for(judge))
+        assert (reply, judge.told) == (Imports(("torch",)), 3)
+        judge.send(ListImports(), Packing(), timeout=1)
+        frame = bytearray(theirs.recv(2**16))
+        frame[at] ^= 1
+        ours.sendall(frame + bytes(9))
+        with pytest.raises(ProtocolError):
+            sandbox.receive_request()
 
 
 def test_an_announced_length_costs_no_memory(pair: tuple[socket.socket, socket.socket]) -> None:
