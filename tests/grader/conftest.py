@@ -14,6 +14,7 @@ from grader.course.manifest import Course, load_course
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source, judges
 from grader.results import Visibility
+from tests.grader.command import kept
 
 MANIFEST = """\
 format_version = 1
@@ -81,6 +82,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _judges_of_commands() -> Iterator[None]:
+    yield
+    kept.close()
 
 
 @pytest.fixture

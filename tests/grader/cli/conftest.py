@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.grader.command import grade as grade_here
+
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 Grade = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -19,7 +21,12 @@ Grade = Callable[..., "subprocess.CompletedProcess[str]"]
 def run_grade(
     *arguments: str | Path, cwd: Path = PLAIN, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `grade` as a user does, without a terminal; the environment is ours plus what is given."""
+    """Run `grade` as a user does, without a terminal; the environment is ours plus what is given.
+
+    In a process of its own where that has to be another one.
+    """
+    if not environment.keys() - {"NO_COLOR", "COLUMNS"}:
+        return grade_here(*arguments, cwd=cwd, **environment)
     inherited = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
     return subprocess.run(
         [sys.executable, "-m", "grader.cli", *map(str, arguments)],

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from grader.gradebook import Gradebook
+from tests.grader.command import grade
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 
 
 def run_grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader.cli", *map(str, arguments)],
-        cwd=PLAIN,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
+    return grade(*arguments, cwd=PLAIN)
 
 
 @pytest.fixture

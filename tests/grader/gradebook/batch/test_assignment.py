@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from grader.cli import main
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook
 from grader.gradebook.policy_file import PolicyError, policy_of, read_policy
+from tests.grader.command import grade as run_grade
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 ASSIGNMENTS = """
@@ -61,14 +61,7 @@ def course(tmp_path: Path) -> Path:
 
 
 def grade(course: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader.cli", *map(str, arguments)],
-        cwd=course,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
+    return run_grade(*arguments, cwd=course)
 
 
 def graded(results: Path) -> dict[str, float]:

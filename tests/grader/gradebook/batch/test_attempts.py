@@ -6,14 +6,13 @@ import csv
 import io
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from grader.gradebook import Gradebook, Keeper
 from grader.results import Entry, Status
+from tests.grader.command import grade
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 SOLUTIONS = PLAIN / "solutions"
@@ -47,14 +46,7 @@ class Term:
 
     def grade(self, *arguments: str | Path) -> str:
         """What a command prints that ends well, on one line."""
-        done = subprocess.run(
-            [sys.executable, "-m", "grader.cli", *map(str, arguments)],
-            cwd=self.course,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=120,
-        )
+        done = grade(*arguments, cwd=self.course)
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
 

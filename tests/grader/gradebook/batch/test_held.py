@@ -6,9 +6,10 @@ import csv
 import io
 import json
 import subprocess
-import sys
 
 import pytest
+
+from tests.grader.command import grade as run_grade
 
 from .conftest import RIGHT, School, run
 
@@ -29,8 +30,7 @@ def graded(school: School) -> School:
 
 def grade(school: School, *arguments: str) -> subprocess.CompletedProcess[str]:
     first, *rest = arguments
-    command = [sys.executable, "-m", "grader.cli", first, str(school.results), *rest]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return run_grade(first, school.results, *rest, cwd=school.course)
 
 
 def held(school: School) -> dict[str, tuple[str, ...]]:

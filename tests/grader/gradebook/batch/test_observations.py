@@ -60,7 +60,7 @@ def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(school
 
 def test_a_mistake_is_recognized_that_takes_a_part_of_a_second(school: School) -> None:
     wrong = school.course / "tests" / "wrong" / "one" / "task" / "slow.py"
-    slow = "import time\n\n\ndef double(x):\n    time.sleep(0.7)\n    return {}\n"
+    slow = "import time\n\n\ndef double(x):\n    time.sleep(0.3)\n    return {}\n"
     header = HEADER.replace(SENTENCE, "You add 5.")
     wrong.write_text(header + slow.format("2 * x + 5"), encoding="utf-8")
     with TaskJudges(load_course(school.course), 1, OPTIONS) as judges:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
+
+from tests.grader.command import grade
 
 from .conftest import School, new_school
 
@@ -23,8 +24,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, write_course: Callable[...,
 
 
 def show(school: School, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "grader.cli", "show", str(school.results), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return grade("show", school.results, *arguments, cwd=school.course)
 
 
 def test_what_each_test_cost_is_told(graded: School) -> None:

@@ -9,13 +9,13 @@ import json
 import shutil
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from grader.gradebook import Keeper
+from tests.grader.command import grade
 
 SUITE = '''
 @pytest.mark.points(2)
@@ -83,14 +83,7 @@ class Term(NamedTuple):
     def grade(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command on the results; {R} stands for them."""
         words = [str(self.results) if word == "{R}" else word for word in arguments]
-        return subprocess.run(
-            [sys.executable, "-m", "grader.cli", *words],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            cwd=self.course,
-        )
+        return grade(*words, cwd=self.course)
 
     def rows(self) -> dict[str, dict[str, str]]:
         out = self.grade("export", "{R}", "--format", "csv").stdout

@@ -1,0 +1,77 @@
+"""The command `grade`, run in this process, with judges that stay for the next command.
+
+A process for each command takes half a second, and starting its judges longer than what they judge. Tests of
+what a process does (its end, its signals, its terminal) start one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+from click.testing import CliRunner
+
+from grader.cli import main
+from grader.judge import pool
+from grader.judge.process import Judge, judges
+
+
+class KeptJudges:
+    """A judge for each tuple of preloaded modules, kept until a course that it has read is another one."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._judges: dict[tuple[object, ...], Judge] = {}
+        self._courses: dict[Path, bytes] = {}
+
+    @contextlib.contextmanager
+    def judges(self, count: int, *, preload: Sequence[str], walls: bool) -> Iterator[list[Judge]]:
+        """As `grader.judge.process.judges`, which it is for more than one."""
+        if count > 1:
+            with judges(count, preload=preload, walls=walls) as started:
+                yield started
+            return
+        key = (walls, *preload)
+        judge = self._judges.get(key)
+        if judge is None or not judge.alive:
+            (judge,) = self._stack.enter_context(judges(1, preload=preload, walls=walls))
+            self._judges[key] = judge
+        # It is told anew what is known of wrong answers: who asks may know something else.
+        judge.told.clear()
+        yield [judge]
+
+    def expect(self, course: Path) -> None:
+        """End the judges if they may have read another state of the course in this folder."""
+        files = (path for path in sorted(course.rglob("*.*")) if path.suffix in (".py", ".toml"))
+        files = (path for path in files if path.is_file())
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).digest()
+        if self._courses.setdefault(course, digest) != digest:
+            self._courses[course] = digest
+            self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+        self._judges.clear()
+
+
+kept = KeptJudges()
+
+
+def grade(
+    *arguments: str | Path, cwd: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `grade` in a folder, without a terminal; the environment is ours plus what is given."""
+    words = [str(argument) for argument in arguments]
+    named = Path(words[words.index("--course") + 1]) if "--course" in words else cwd
+    if (named / "exercises").is_dir():
+        kept.expect(named)
+    env = {"NO_COLOR": None, "COLUMNS": None, **environment}
+    with contextlib.chdir(cwd), patch.object(pool, "judges", kept.judges):
+        done = CliRunner().invoke(main, words, prog_name="grade", env=env)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
