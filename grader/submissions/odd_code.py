@@ -60,8 +60,9 @@ _ROWS = {
         nn\.modules\.module\.register_module_\w+|utils\.(_pytree\.\w*[Kk]ey\w*|benchmark|hooks(?!\.RemovableHandle)))""",
     # But for base classes and helpers that honest programs name.
     "is private to its library": r"""
-        (?!argparse)[a-z]\w*(\.\w+)*?\._(?!_|BatchNorm|C\._set_grad|ConvNd|InstanceNorm|LRScheduler|Loss|NormBase|
-        WeightedLoss|broadcast_coalesced|calculate_fan|foreach_|inst\b|pytree|rand\b|set_grad)\w+""",
+        (?<!\.)(?!argparse|contextlib|logging|torch\.nn\.modules\.\w+\._[A-Z]|typing)[a-z]\w*(\.\w+)*?\._(?!_|C\._set_grad|
+        LRScheduler|assert\b|broadcast_coalesced|calculate_fan|check|foreach_|inst\b|ntuple|pair\b|pytree|rand\b|
+        set_grad|single\b|triple\b|utils\.collate\b)\w+""",
 }
 _COMPILED = [
     (why, re.compile(rf"(?:^|\.)(?:{row})(?=[.(]|$)", re.VERBOSE)) for why, row in _ROWS.items()
@@ -85,7 +86,9 @@ _ATTRIBUTES = re.compile(
     __(torch_(dispatch|function)|(cuda_)?array_interface|array_(function|struct|ufunc))__""",
     re.VERBOSE,
 )
-_WORDS = re.compile("/proc/|NO_WEIGHTS_ONLY|_exit|conftest|results\\.json|solutions/|tests/hidden")
+_WORDS = re.compile(
+    "/proc/|NO_WEIGHTS_ONLY|\\b_exit\\b|conftest|results\\.json|solutions/|tests/hidden"
+)
 _LONGEST = 200  # of a text that is looked at, and of a dotted name
 
 # What writes into its first argument, what into a dictionary of names, and what a program may set.
