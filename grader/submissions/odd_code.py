@@ -48,7 +48,7 @@ _ROWS = {
         sys\.(meta_path|modules|path_hooks|path_importer_cache)""",
     "reads what other code keeps for itself": r"""
         gc\.get_(objects|refer\w+)|inspect\.(\w*frames?|\w*_static|getclosurevars|stack|trace)|traceback\.walk_\w+|
-        (sys|threading)\.(_\w+|addaudithook|monitoring|set(profile|switchinterval|trace)\w*)|
+        (sys|threading)\.(_[a-z]\w+|addaudithook|monitoring|set(profile|switchinterval|trace)\w*)|
         \w[\w.]*\.__(closure|code|subclasses)__""",
     "runs texts": r"builtin\.(breakpoint|compile|eval|exec)|numpy\.testing\.(measure|run\w+)",
     "holds what every module uses": r"builtins|builtin\.__build_class__|\w[\w.]*\.__self__",
