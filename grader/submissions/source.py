@@ -7,7 +7,7 @@ import codecs
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 import msgspec
 
@@ -247,7 +247,7 @@ def _definitions_by_line(tree: ast.Module) -> dict[int, str]:
 
 
 # Under this name aliases keep the modules of which all is imported.
-_STARS = "*"
+STARS = "*"
 
 
 def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[ForbiddenName]:
@@ -347,8 +347,13 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, str]:
-    """The meaning of names bound by imports, and by assignments of dotted names."""
     aliases = dict(outer)
+    add_aliases(aliases, body)
+    return aliases
+
+
+def add_aliases(aliases: MutableMapping[str, str], body: Iterable[ast.stmt]) -> None:
+    """Add the meanings of names that are bound by imports, and by assignments of dotted names."""
     for node in body:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -359,25 +364,24 @@ def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, st
             for alias in node.names:
                 aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
                 if alias.name == "*":
-                    stars = [aliases.get(_STARS, ""), node.module]
-                    aliases[_STARS] = " ".join(filter(None, stars))[:_LONGEST_NAME]
+                    stars = [aliases.get(STARS, ""), node.module]
+                    aliases[STARS] = " ".join(filter(None, stars))[:_LONGEST_NAME]
         elif isinstance(node, ast.Assign) and (name := _dotted(node.value, aliases)):
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     aliases[target.id] = name
-    return aliases
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
     """The dotted name that a chain of attributes means; None if its first name is unknown."""
-    root, parts = _chain(node)
+    root, parts = chain(node)
     if not isinstance(root, ast.Name) or root.id not in aliases:
         return None
     # Cut short: each alias of an alias could be longer than the last one.
     return ".".join([aliases[root.id], *parts])[:_LONGEST_NAME]
 
 
-def _chain(node: ast.expr) -> tuple[ast.expr, list[str]]:
+def chain(node: ast.expr) -> tuple[ast.expr, list[str]]:
     """The expression before the first dot of a chain of attributes, and the names after it."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -397,9 +401,9 @@ def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int
         if isinstance(node, ast.Attribute | ast.Name):
             if name := _dotted(node, aliases):
                 yield name, node.lineno
-            root, parts = _chain(node)
+            root, parts = chain(node)
             if isinstance(root, ast.Name) and root.id not in aliases:
-                for module in aliases.get(_STARS, "").split():
+                for module in aliases.get(STARS, "").split():
                     yield ".".join([module, root.id, *parts])[:_LONGEST_NAME], node.lineno
             node = root
         elif isinstance(node, ast.Match) and (name := _dotted(node.subject, aliases)):

@@ -32,9 +32,10 @@ HONEST = {
     "data_parallel/reports": 0.2,
     "loss_history/storage": 0.82,
 }
-# Those whose points a person sees first.
+# Those whose points a person sees first: for their source, and for what they do as they run.
 HELD = {f"{exercise}/worker" for exercise in ("bug_hunt", "checkpoint", "dispatch", "profiler")}
 HELD |= {"adamw/computed", "bug_hunt/modules", "inference/liar", "profiler/labels"}
+HELD_AS_IT_RUNS = {"checkpoint/quiet"}
 
 
 def name_of(path: Path) -> str:
@@ -61,9 +62,14 @@ def test_what_is_held(path: Path) -> None:
 @pytest.mark.parametrize(
     "path", [path for path in FORGERIES if name_of(path) not in HELD], ids=name_of
 )
-def test_a_forgery_that_is_not_held_gains_less_than_a_tenth(judge: Judge, path: Path) -> None:
+def test_another_forgery_is_held_as_it_runs_or_gains_less_than_a_tenth(
+    judge: Judge, path: Path
+) -> None:
     exercise = COURSE.exercise(path.parent.name)
     result = judge_source(judge, COURSE, exercise, path.read_bytes(), GradingOptions()).result
+    if name_of(path) in HELD_AS_IT_RUNS:
+        assert any("frame" in reason for reason in result.held), result.held
+        return
     gained = result.score / result.max_score - HONEST.get(name_of(path), 0.0)
     passed = [test.name for test in result.tests if test.score]
     assert round(gained, 9) < MOST, passed

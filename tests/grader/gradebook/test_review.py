@@ -60,8 +60,8 @@ def test_thousands_of_odd_lines_are_five_entries_and_none_is_lost_count_of() -> 
     entries = judged("\n".join(lines))
     assert [entry.what for entry in entries] == [
         "line 1 imports ctypes, which reaches into the process's memory (and on 3999 more lines)",
-        "line 2 imports atexit, which runs code when the process ends (and on 3999 more lines)",
-        "line 3 imports mmap, which maps memory (and on 3999 more lines)",
+        "line 2 imports atexit, which runs code at another time (and on 3999 more lines)",
+        "line 3 imports mmap, which reaches into the process's memory (and on 3999 more lines)",
         "line 16001 names '/proc/' (and on 1499 more lines)",
         "line 16001 uses os._exit (and on 1499 more lines); and 4 more things of this kind",
     ]

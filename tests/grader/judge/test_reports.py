@@ -49,6 +49,14 @@ WAYS = {
         TRACE + "import string\nstring.Formatter().get_field('0.tb_' + 'frame', (trace,), {})",
         "tb_frame by string.get_field",
     ),
+    "getattr": (
+        TRACE + "getattr(trace, 'tb_' + 'frame')",
+        "(tb_frame)",
+    ),
+    "getattr of a function": (
+        "import textwrap\ngetattr(textwrap.dedent, '__glo' + 'bals__')",
+        "(__globals__)",
+    ),
     "a pattern": (
         TRACE
         + """

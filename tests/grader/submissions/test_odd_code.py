@@ -1,8 +1,7 @@
-"""Code that attacks on a grader use is found however it is written, and what solutions need is not."""
+"""Each row of the table finds what people really write, and not its innocent twin."""
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
@@ -13,285 +12,310 @@ from grader.submissions.odd_code import odd_code, odd_names, ordinary_in
 
 COURSE = load_course(Path(__file__).parents[3])
 
-# One way each to find, replace or imitate a probe that runs in the student's process.
-WAYS = {
-    "a property of a module's type": """
-        import sys
-        class Answers(type(sys)):
-            @property
-            def answer(self): return lambda: 1
-        sys.modules[__name__].__class__ = Answers
-        """,
-    "a module's type by its name": """
-        import types
-        class Answers(types.ModuleType): pass
-        """,
-    "an alias of types": """
-        import collections, types as t
-        names = {"base": t}
-        base = names["base"].ModuleType
-        """,
-    "a class made by a call": "Answers = type('Answers', (type(math),), {})",
-    "the class of an object": "def f(model): model.__class__ = Fake",
-    "a method of a type": "def f(model): type(model).forward = lambda self, x: x",
-    "a method of an instance's class": "def f(model): model.__class__.forward = None",
-    "objects that are alive": "import gc\nfor one in gc.get_objects(): print(one)",
-    "frames": "import sys\nframe = sys._getframe(1)",
-    "a frame of an exception": "try: 1 / 0\nexcept Exception as error: f = error.__traceback__.tb_frame",
-    "a generator's frame": "g = (x for x in ()); g.gi_frame.f_back",
-    "a stack": "from inspect import stack as s",
-    "tracing": "import sys\nsys.settrace(print)",
-    "profiling": "import threading\nthreading.setprofile(print)",
-    "monitoring": "import sys as s\ns.monitoring.use_tool_id(1, 'x')",
-    "an import hook": "import sys\nsys.meta_path.insert(0, Finder())",
-    "a loaded module": "import sys\nprobe = sys.modules['probe']",
-    "importlib": "from importlib import reload",
-    "ctypes": "import ctypes.util",
-    "ctypes of numpy": "import numpy as np\nnp.ctypeslib.load_library('x', '.')",
-    "atexit": "import atexit",
-    "a thread": "from threading import Thread",
-    "a pool of threads": "from concurrent.futures import ThreadPoolExecutor",
-    "a weak reference": "import weakref",
-    "a destructor": "class A:\n    def __del__(self): pass",
-    "builtins": "import builtins\nbuiltins.isinstance = lambda *a: True",
-    "builtins by their name": "__builtins__['isinstance'] = None",
-    "random seeds of one's own": "import random\nrandom.seed = print",
-    "a tensor's method": "import torch\ntorch.Tensor.__eq__ = None",
-    "an alias": "from torch import nn\nm = nn.Module\nm.__call__ = lambda self, x: x",
-    "a loop over imports": "import torch, math\nfor m in (torch, math): m.sqrt = None",
-    "a tuple": "import torch\na, b = 1, torch\nb.equal = None",
-    "a walrus": "import torch\nif (t := torch): t.equal = None",
-    "a function that patches": "import torch\ndef patch(m, f):\n    m.equal = f\npatch(torch, None)",
-    "a lambda that patches": "import torch\n(lambda m: setattr(m, 'equal', None))(torch)",
-    "setattr": "from torch import nn\nsetattr(nn.Module, 'x', 1)",
-    "a dictionary of a module": "import torch\nvars(torch)['equal'] = None",
-    "__dict__": "import torch\ntorch.__dict__.update(equal=None)",
-    "object.__setattr__": "import torch\nobject.__setattr__(torch, 'equal', None)",
-    "a computed name": "import torch\ngetattr(torch.optim, 'Ad' + 'am')",
-    "names of a library": "from torch import optim\noptim.__dict__['Ad' + 'am']",
-    "a map of optimizers": "from torch.distributed.optim.utils import functional_optim_map",
-    "a deletion": "import torch\ndel torch.equal",
-    "a with statement": "import torch\nwith open('x') as torch.equal: pass",
-    "globals of a function": "f.__globals__['x'] = 1",
-    "code of a function": "f.__code__ = g.__code__",
-    "a closure": "f.__closure__[0].cell_contents",
-    "subclasses": "object.__subclasses__()",
-    "a name in pieces": "import sys\ngetattr(sys, '_get' + 'frame')",
-    "a name in a text": "import re\nx = '__glo' 'bals__'",
-    "half a name": "x = '__glo'",
-    "a name in a format": "'{0.__class__.__init__.__globals__}'.format(f)",
-    "a text that runs": "exec('x = 1')",
-    "compiled text": "eval(compile('1', 'x', 'eval'))",
-    "all globals": "globals()['x'] = 1",
-    "a module's own getattr": "def __getattr__(name): return 1",
-    "a metaclass by which classes are equal": "class M(type):\n    def __eq__(cls, other): return True",
-    "a metaclass that is changed": "class M(type): pass\nM.__eq__ = f",
-    "a metaclass on another": "class M(type): pass\nclass N(M):\n    __hash__ = f",
-    "a metaclass of abc's": "import abc\nclass M(abc.ABCMeta):\n    def __instancecheck__(cls, x): return True",
-    "a computed class": "A = type('A', bases, {})",
-    "a class with computed names": "A = type('A', (), {'_' + '_eq_' + '_': f})",
-    "the base's own attributes of others": "object.__getattribute__(self, name)",
-    "the walk through a traceback": "import traceback\ntraceback.walk_tb(t)",
-    "a traceback with its frames": "from traceback import TracebackException",
-    "a timer beside": "import threading\nthreading.Timer(1, f).start()",
-    "a module kept under its own name": "import torch\ntorch = [torch]\ntorch.copy()[0].equal = None",
-    "another metaclass": "class A(B, metaclass=M): pass",
-    "unittest": "from unittest.mock import patch",
-    "dispatch": "from torch.overrides import TorchFunctionMode",
-    "private parts of torch": "import torch\ntorch._C._nn.gelu",
-    "graphs": "from torch.fx import symbolic_trace",
-    "an operator of one's own": "import torch\ntorch.library.define('a::b', '')",
-    "a process": "import os\nos.fork()",
-    "a process of torch": "import torch.multiprocessing as mp",
-    "the process's files": "text = open('/proc/self/mem')",
-    "pickle": "import pickle",
-    "the grader": "import grader",
-    "another library": "import einops",
-    "sys within a module": "import os\nf = os.sys._getframe(1)",
-    "sys from a module": "from os import sys as s\ns.modules",
-    "sys under another name": "import random\nrandom._os.sys.modules",
-    "modules by vars": "import sys\nm = vars(sys)['modules']",
-    "all of sys": "from sys import *\nmodules['probe']",
-    "builtins within a library": "import torch\ntorch.builtins.isinstance = print",
-    "a pattern's attribute": "def f(e):\n    match e:\n        case object(tb_frame=x): return x",
-    "a pattern's dunder": "def f(e):\n    match e:\n        case object(__globals__=x): return x",
-    "a pattern's places": "class A:\n    __match_args__ = ('f_back',)",
-    "a name as a text": "def f(e): return getattr(e, 'tb_frame')",
-    "attrgetter": "from operator import attrgetter\ng = attrgetter('tb_frame')",
-    "attrgetter of a library": "import torch\ntorch.operator.attrgetter(n)(f)",
-    "a format": "t = '{0.f_' + 'back}'\nt.format(f)",
-    "a format in place": "('{0.f_' + 'back}').format(f)",
-    "formatter": "import string\nstring.Formatter().get_field('0.x', (f,), {})",
-    "update_wrapper": "import functools, torch\nfunctools.update_wrapper(torch, f)",
-    "wraps as a function": "import functools, torch\nfunctools.wraps(f)(torch)",
-    "wraps of others": "import functools\nfunctools.wraps(f, assigned=names)",
-    "a parser": "import argparse, torch\nargparse.ArgumentParser().parse_args(a, namespace=torch)",
-    "a doctest": "import doctest\ndoctest.run_docstring_examples(f, {})",
-    "doctest of a module": "import doctest\ndoctest.testmod(m)",
-    "timeit": "import timeit\ntimeit.timeit('x()', number=1)",
-    "a timer of torch": "from torch.utils.benchmark import Timer\nTimer('x()')",
-    "logging's configuration": "import logging.config\nlogging.config.dictConfig(d)",
-    "a pickle": "import torch\ntorch.load(f, weights_only=False)",
-    "a pickle by a dict": "import torch\ntorch.load(f, **{'weights_only': False})",
-    "a pickle of numpy": "import numpy as np\nnp.load(f, allow_pickle=True)",
-    "what a pickle may call": "import torch\ntorch.serialization.add_safe_globals([getattr])",
-    "numpy runs a text": "import numpy as np\nnp.testing.runstring('x', {})",
-    "a key of a tree": "import torch\ntorch.utils._pytree.GetAttrKey('x').get(f)",
-    "an annotation": "@f.register\ndef _(x: 'os.sys._getframe()'): pass",
-    "a class of a list": "import torch\n[torch.Tensor].pop().__eq__ = None",
-    "a class of a call": "import torch\nmax([torch.Tensor], key=id).__eq__ = None",
-    "a class that comes next": "import torch\nnext(iter((torch.Tensor,))).__eq__ = None",
-    "a class that a function gives": "def k(x): return type(x)\nk(model).forward = None",
-    "a class by a lambda": "(lambda: type(m))().forward = None",
-    "another name of type": "kind = type\nkind(model).forward = None",
-    "a module that is kept": "import torch\nclass A: pass\na = A()\na.m = torch\na.m.equal = None",
-    "a module in a class": "import torch\nclass A:\n    m = torch\nA.m.equal = None",
-    "a module in a list": "import torch\na = []\na.append(torch)\na[0].equal = None",
-    "a module in a dict": "import torch\nd = {}\nd['m'] = torch\nd['m'].equal = None",
-    "a default": "import torch\ndef f(m=torch): m.equal = None",
-    "a comprehension": "import torch\nnext(m for m in (torch,)).equal = None",
-    "a module handed on": "import torch, functools\nfunctools.partial(setattr, torch)('equal', None)",
-    "a copy": "import torch\nclass A:\n    def __reduce__(self): return dict.get, ({0: torch}, 0), state",
-    "types by a module": "import enum\nenum.types.FunctionType",
-    "type.__setattr__": "type.__setattr__(k, 'forward', None)",
-    "__loader__ assigned": "class A:\n    __getattribute__ = f",
-    "a text that names it": "run('sys._getframe(1)')",
-    "a star of os": "from os import *",
-    "attrgetter of another module": "from statistics import attrgetter",
-    "a tensor of one's own class": "from torch import Tensor as T\nclass A(T):\n    def is_leaf(self): pass",
-    "a new class": "import types\nA = types.new_class('A', (kind,))",
-    "bases in a call": "import dataclasses\ndataclasses.make_dataclass('A', [], bases=(kind,))",
-    "a dataclass of others": "import dataclasses\ndataclasses.dataclass(type(model))",
-    "another dataclass of others": "from dataclasses import dataclass as d\nd(eq=True)(kind)",
-    "an order of others": "import functools\nfunctools.total_ordering(kind)",
-    "a stack of logging's": "import logging\nlogging.traceback.walk_stack(None)",
-    "lines of a file": "import warnings\nwarnings.linecache.getlines('x')",
-    "texts that typing runs": "import typing\ntyping._eval_type(x, y, z)",
-    "a loader of storages": "import torch\ntorch.serialization.register_package(0, f, g)",
-    "a dict comprehension": "import torch\nd = {k: torch for k in 'a'}\nd['a'].equal = None",
-    "a field": "import torch\nclass A:\n    m: object = torch\nA().m.equal = None",
-    "a captured pattern": "import torch\nmatch [torch]:\n    case [m]: m.equal = None",
-    "a default of a lambda": "import torch\nf = lambda m=torch: setattr(m, 'equal', None)",
-    "any arguments": "import torch\ndef f(*ms): ms[0].equal = None\nf(torch)",
-    "any names": "import torch\ndef f(**ms): ms['m'].equal = None\nf(m=torch)",
-    "a module in a sum": "import torch\n(([torch] * 1)[0]).equal = None",
-    "a module from an iterator": "import torch\n[torch].__iter__().__next__().equal = None",
-    "a module in vars": "import torch\nclass A: m = torch\nvars(A)['m'].equal = None",
-    "a module in a field": "import torch\nclass A:\n    m: object\nA(torch).m.equal = None",
-    "a module in an object": """
-        import random
-        class A:
-            def __init__(self, module): self.kept = module
-        A(random).kept.random = f
-        """,
-    "a module by an attribute's name": "import torch\nclass A: m = torch\ngetattr(A, 'm').equal = None",
-    "any names of a dict": "import torch\ndef f(m): m.equal = None\nf(**{'m': torch})",
-    "a module in a zip": "import torch\nfor (m,) in zip([torch]): m.equal = None",
-    "locals of a module": "locals()['torch'].equal = None",
-    "locals of a function": "import torch\ndef f():\n    m = torch\n    locals()['m'].equal = None",
-    "a module under another": "from torch.nn import functional as F\nput(F.torch)",
-    "warnings under another module": "from torch.nn import functional as F\nF.warnings.showwarning = f",
-    "the module of warnings": "import warnings\nm = warnings.catch_warnings()._module",
-    "the state of a module": "names = m.__getstate__()",
-    "a copier": "import copy\ncopy._deepcopy_dispatch[dict] = f",
-    "copyreg": "import copyreg",
-    "copyreg within copy": "import copy\ncopy.copyreg.dispatch_table[A] = f",
-    "a class by a copy": "from copy import copy\ncopy(type(m)).forward = None",
-    "a class by its name": "getattr(m, '__class__').forward = None",
-    "another class by its name": "setattr(m, '__class__', Fake)",
-    "another class by object": "object.__setattr__(m, '_' + '_class_' + '_', Fake)",
-    "names of a builtin class": "vars(object)['_' + '_getattribute_' + '_']",
-    "names of a class": "type(f).__dict__['_' + '_globals_' + '_']",
-    "another name of object": "o = object\nfor name, value in o.__dict__.items(): f(value)",
-    "names of the last base": "A.mro()[-1].__dict__['_' + '_getattribute_' + '_']",
-    "a name in pieces in __dict__": "k = '_' + '_getattribute_' + '_'\nkind.__dict__[k]",
-    "sys by its name": "getattr(m, 'sys')",
-    "a factory of records": "import logging\nlogging.setLogRecordFactory(f)",
-    "an abstract class": "from collections.abc import Sized\nSized.register(A)",
-    "a hook of subclasses": "class A:\n    @classmethod\n    def __subclasshook__(cls, other): return True",
-    "how threads take turns": "import sys\nsys.setswitchinterval(1e-6)",
-    "a context": "import contextvars",
-    "bases of a class": "for kind in type(model).mro(): kind.forward = None",
+# Of each row: code that is odd, and an innocent twin.
+ROWS = {
+    "the end of a process": (
+        "import os; os._exit(0)",
+        "import os; os.environ['A'] = os.path.join('b')",
+    ),
+    "a process": ("from subprocess import run", "import os; os.listdir('.'), os.cpu_count()"),
+    "a process of torch": ("import torch.multiprocessing as mp", "import torch.utils.data as data"),
+    "a thread": (
+        "import threading; threading.Thread(target=f).start()",
+        "import threading; threading.Lock()",
+    ),
+    "a pool": ("from concurrent.futures import ThreadPoolExecutor", "import queue; queue.Queue()"),
+    "a socket": ("import socket", "import torch; torch.hann_window(3)"),
+    "a signal": (
+        "import signal; signal.alarm(1)",
+        "from torch import signal; signal.windows.hann(3)",
+    ),
+    "the end of Python": (
+        "import atexit; atexit.register(f)",
+        "import contextlib; contextlib.ExitStack()",
+    ),
+    "a dead object": (
+        "from weakref import finalize",
+        "import weakref; weakref.WeakKeyDictionary()",
+    ),
+    "a collection": ("import gc; gc.callbacks.append(f)", "import gc; gc.collect()"),
+    "memory": ("import ctypes.util", "import struct; struct.pack('<f', 1.0)"),
+    "memory by NumPy": (
+        "import numpy as np; np.lib.stride_tricks.as_strided(x, (1 << 40,), (1,))",
+        "import numpy as np; np.lib.stride_tricks.sliding_window_view(x, 3); x.as_strided((2,), (1,))",
+    ),
+    "memory by an interface": (
+        "class A:\n    __array_interface__ = {'data': (id(x), False)}",
+        "class A:\n    def __array__(self, dtype=None): return self.data",
+    ),
+    "pickle": ("import pickle", "import json, copy; json.loads('{}'), copy.deepcopy(x)"),
+    "what a file may name": (
+        "import torch; torch.serialization.add_safe_globals([f])",
+        "import torch; torch.serialization.load",
+    ),
+    "a file that may run code": (
+        "import torch; torch.load(f, weights_only=False)",
+        "import torch; torch.load(f, 'cpu', weights_only=True)",
+    ),
+    "a switch that is computed": ("load(f, allow_pickle=x)", "load(f, allow_pickle=False)"),
+    "switches that are not seen": ("import torch; torch.load(f, **options)", "load(f, **options)"),
+    "a switch without a name": (
+        "import numpy as np; np.load(f, None, True)",
+        "import numpy as np; np.load(f, 'r')",
+    ),
+    "a switch of the environment": (
+        "import os; os.environ['TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'] = '1'",
+        "import os; os.environ['OMP_NUM_THREADS'] = '1'",
+    ),
+    "importlib": ("from importlib import reload", "from importlib.metadata import version"),
+    "an import by its name": ("torch = __import__('torch')", "import torch; torch.nn"),
+    "loaded modules": (
+        "import sys; sys.modules['x']",
+        "import sys; sys.argv, sys.path.insert(0, '.')",
+    ),
+    "a module in a module": (
+        "import random; random._os.sys.modules",
+        "import random; random._inst.seed(0)",
+    ),
+    "the module of warnings": (
+        "import warnings; warnings.catch_warnings()._module",
+        "import warnings\nwith warnings.catch_warnings(): warnings.simplefilter('ignore')",
+    ),
+    "a frame": (
+        "import sys; sys._getframe(1)",
+        "import sys; sys.exc_info(), sys.getrecursionlimit()",
+    ),
+    "a stack": (
+        "from inspect import stack as s",
+        "import inspect; inspect.signature(f), inspect.isclass(f)",
+    ),
+    "all objects": ("import gc; gc.get_objects()", "import gc; gc.disable(), gc.isenabled()"),
+    "an attribute of a frame": (
+        "error.__traceback__.tb_frame.f_back",
+        "self.tb_writer = w; x.gi_joe, x.f_score; raise error.with_traceback(error.__traceback__)",
+    ),
+    "the same as a text": ("getattr(error, 'tb_frame')", "print('tb_frame and f_back are names')"),
+    "the same in a pattern": (
+        "match error:\n    case object(tb_frame=x): pass",
+        "match error:\n    case object(args=x): pass",
+    ),
+    "a function's globals": (
+        "f.__globals__['x'] = 1",
+        "globals()['x'] = f.__defaults__, f.__name__",
+    ),
+    "a library's closures": (
+        "import torch; torch.no_grad.__closure__",
+        "f.__closure__, f.__code__.co_argcount",
+    ),
+    "subclasses": ("object.__subclasses__()", "class A: pass\nA.__subclasses__(), A.__mro__"),
+    "a text that runs": (
+        "exec(text)",
+        "import re, torch; re.compile('a'), torch.compile(f), model.eval()",
+    ),
+    "a builtin of that name": (
+        "compile('1', '', 'eval')",
+        "def f(compile=True):\n    if compile: return compile",
+    ),
+    "a text that NumPy runs": (
+        "import numpy; numpy.testing.measure('x()')",
+        "import numpy; numpy.testing.assert_allclose(x, y)",
+    ),
+    "builtins": (
+        "import builtins; builtins.isinstance = f",
+        "isinstance(x, int); class_ = type(x)",
+    ),
+    "the owner of a builtin": (
+        "len.__self__.isinstance = f",
+        "bound = model.forward; bound.__self__ is model",
+    ),
+    "a mock": ("from unittest.mock import patch", "import unittest; unittest.main()"),
+    "a class that passes for another": (
+        "from collections.abc import Sized; Sized.register(A)",
+        "from functools import singledispatch\n@singledispatch\ndef f(x): pass\nf.register(int, g)",
+    ),
+    "the judge": (
+        "import grader.sandbox",
+        "grader = 1; grader.real",
+    ),
+    "the judge's tool": ("import pytest", "import doctest; doctest.testmod()"),
+    "hooks for all modules": (
+        "from torch.nn.modules.module import register_module_forward_hook",
+        "model.register_forward_hook(f); model.register_full_backward_hook(f)",
+    ),
+    "modes of torch": (
+        "from torch.overrides import TorchFunctionMode",
+        "import torch\nwith torch.no_grad(), torch.inference_mode(): pass",
+    ),
+    "a profiler": ("import torch.profiler", "import time; time.perf_counter()"),
+    "a tool that reads by paths": (
+        "from torch.ao.quantization.utils import getattr_from_fqn",
+        "model.get_parameter('0.weight'), model.get_submodule('0')",
+    ),
+    "hooks that torch makes": (
+        "from torch.utils.hooks import BackwardHook",
+        "from torch.utils.hooks import RemovableHandle\nhandles: list[RemovableHandle] = []",
+    ),
+    "a dispatch mode": (
+        "from torch.utils._python_dispatch import TorchDispatchMode",
+        "from torch.utils._pytree import tree_map",
+    ),
+    "a private name": (
+        "import torch; torch._C._nn.gelu",
+        "import torch; torch._foreach_add_(a, b); x._version",
+    ),
+    "a private class": (
+        "import copy; copy._deepcopy_dispatch",
+        "from torch import nn; isinstance(x, nn.modules.batchnorm._BatchNorm)",
+    ),
+    "dispatch of one's own": (
+        "class A:\n    def __torch_function__(cls, f, types): return f",
+        "class A:\n    def __call__(self, x): return x\n    def __eq__(self, other): return True",
+    ),
+    "another module": ("import einops", "import weakref, ast, zipfile, contextvars, tracemalloc"),
+    "all of a module": ("from os import *", "from torch.nn import *\nfrom typing import *"),
+    "a word": (
+        "open('/proc/self/mem')",
+        '"""It reads no /proc/ and no results.json."""\nopen("data.json")',
+    ),
+    "a library's function": (
+        "import torch\ntorch.rand = f",
+        "import torch\nmodel.forward = f; rand = torch.rand",
+    ),
+    "a library's class": (
+        "from torch import nn\nnn.Linear.forward = f",
+        "from torch import nn\nclass Linear(nn.Linear): pass\nLinear.forward = f",
+    ),
+    "another name for it": (
+        "from torch import nn as layers\nM = layers.Module\nM.__call__ = f",
+        "from torch import nn\nlayer = nn.Linear\ndef f(layer): layer.bias = None",
+    ),
+    "a star": (
+        "from torch import *\nTensor.__eq__ = f",
+        "from torch import *\ndef f(x): x.grad = None",
+    ),
+    "a with statement": ("import torch\nwith a as torch.rand: pass", "with a as self.file: pass"),
+    "a deletion": ("import random\ndel random.random", "del model.bias, x.grad"),
+    "setattr": (
+        "from torch import nn\nsetattr(nn.Module, 'x', 1)",
+        "setattr(model, 'x', 1); setattr(self, name, 1)",
+    ),
+    "object.__setattr__": (
+        "import torch\nobject.__setattr__(torch, 'rand', f)",
+        "object.__setattr__(self, 'x', 1); super().__setattr__(k, v)",
+    ),
+    "type.__setattr__": ("type.__setattr__(k, 'forward', f)", "type(k).__name__"),
+    "update_wrapper": (
+        "import functools, torch\nfunctools.update_wrapper(torch.rand, f)",
+        "import functools\nfunctools.update_wrapper(self, f)\n@functools.wraps(f)\ndef g(): pass",
+    ),
+    "vars": ("import torch\nvars(torch)['rand'] = f", "vars(self)['x'] = 1; sorted(vars(options))"),
+    "__dict__": ("import torch\ntorch.__dict__.update(rand=f)", "self.__dict__.update(options)"),
+    "getattr": (
+        "import torch\ngetattr(torch, 'Tensor').__eq__ = f",
+        "getattr(model, 'head').bias = None",
+    ),
+    "a class of an object": (
+        "def f(model): type(model).forward = g",
+        "class A:\n    def f(self): type(self).count += 1; self.__class__.seen = 1",
+    ),
+    "the same by its class": (
+        "def f(model): model.__class__.forward = g",
+        "x.__class__.__name__, type(x)(3)",
+    ),
+    "another class": (
+        "model.__class__ = Fake",
+        "class A:\n    def f(self): return self.__class__()",
+    ),
+    "a class that says so": (
+        "class A:\n    @property\n    def __class__(self): return dict",
+        "class A:\n    @property\n    def kind(self): return dict",
+    ),
+    "a tensor": (
+        "from torch import Tensor as T\nclass A(T): pass",
+        "from torch import nn\nclass A(nn.Module): pass",
+    ),
+    "a parameter": (
+        "import torch\nA = type('A', (torch.nn.Parameter,), {})",
+        "A = type('A', (object,), {'x': 1})\nfrom torch import Tensor\nisinstance(x, (Tensor, int))",
+    ),
+    "a class of a class": (
+        "class A(type(model)): pass",
+        "class M(type):\n    def __call__(cls): pass",
+    ),
+    "a module in other hands": (
+        "import torch, argparse\nargparse.ArgumentParser().parse_args([], namespace=torch)",
+        "import torch\nprint(torch, dir(torch), hasattr(torch, 'compile'))",
+    ),
+    "a computed name of sys": (
+        "import sys\ngetattr(sys, '_get' + 'frame')",
+        "import logging\ngetattr(logging, level)",
+    ),
+    "fields that are computed": (
+        "import collections\nP = collections.namedtuple('P', ['tb_' + x])\nmatch e:\n    case P(f): pass",
+        (
+            "import collections\nR = collections.namedtuple('R', header)\n"
+            "Q = collections.namedtuple('Q', 'x y')\nmatch e:\n    case {'a': x}: pass"
+        ),
+    ),
 }
+# Where something is forbidden.
+LOOKUPS = {
+    "a computed name": ("import torch\ngetattr(torch.optim, 'Ad' + 'am')", "getattr(self, name)"),
+    "names of a library": (
+        "from torch import optim\noptim.__dict__['Ad' + 'am']",
+        "vars(module)[name]",
+    ),
+}
+# What people and libraries write who mean no harm.
 HONEST = [
-    "self.tb_writer = w; self.co_efficient = 1; x.gi_joe, y.cr_rate, z.ag_news",
-    "class A:\n    def __copy__(self): return A()\n    def __deepcopy__(self, memo): return A()",
+    "class A:\n    def __copy__(self): return A()\n    def __del__(self): pass",
     "class A:\n    def __init_subclass__(cls, **k): super().__init_subclass__(**k)",
     "class A:\n    def __getattribute__(self, n): return super().__getattribute__(n)",
-    "class A:\n    def __get__(self, o, k=None): return 1\n    def __set__(self, o, v): pass",
     "import abc\nclass A(metaclass=abc.ABCMeta): pass",
-    "from enum import EnumMeta\nclass B(metaclass=EnumMeta): pass",
     "from typing import TypedDict\nclass A(TypedDict, total=False): x: int",
-    "class M(type):\n    def __call__(cls, *a): return super(M, cls).__call__(*a)\nclass A(metaclass=M): pass",
-    "A = type('A', (B, nn.Module), {'x': 1, 'forward': f})",
-    "import threading\nlock = threading.Lock()\nwith lock: pass",
     "import traceback\ntry: f()\nexcept ValueError: traceback.print_exc(); t = traceback.format_exc()",
-    "if x:\n    import unittest\n    class T(unittest.TestCase): x = 1\n    unittest.main()",
-    "names = [chr(ord('a') + i) for i in range(26)]",
-    "import numpy as np\nf(np.copy(a), np.sort(b), list(np.copy(c)))",
-    "import inspect, sys; inspect.getdoc(f); sys.setrecursionlimit(2000)",
-    "import operator; y = operator.mul(2, 3)",
-    "import logging, json, argparse, string, sys; logging.info(sys.argv)",
-    "import re; words = re.compile('a+')",
-    "for m in model.modules(): m.load(torch.load(f))",
-    "x = getattr(self, name); setattr(self, name, vars(self)['y'])",
-    "class A: __slots__ = ('b',)",
-    "import torch; torch._foreach_add_(a, b); x._version; self._x",
-    "if mode == 'eval': model.eval()",
-    "import gc, inspect; gc.collect(); inspect.signature(f)",
-    "import torch.nn as nn; fill = getattr(nn.init, f'{scheme}_')",
-    "import torch; torch.backends.cudnn.benchmark = False; torch.manual_seed(0)",
-    "import math\nbest = math.inf\nbest.x = 1",
-    "class A(B):\n    def __init__(self): super().__init__(); self.x = type(self).__name__",
-    "raise NotImplementedError('A.__init__: keep the arguments')",
-    "from typing import *",
-    "from torch.nn import *",
-    "import torch; torch.load(f, weights_only=True); torch.load(f, **{'weights_only': True})",
-    "import operator; best = max(rows, key=operator.attrgetter('count')); operator.attrgetter(name)(x)",
+    "import numpy as np\nf(np.copy(a), np.sort(b), np.random.default_rng(0))",
+    "import logging, json, argparse, string, sys, io; logging.info(sys.argv); sys.stdout = io.StringIO()",
+    "import operator; sorted(rows, key=operator.attrgetter(name)); operator.mul(2, 3)",
+    "import torch; torch.backends.cudnn.benchmark = False; torch._dynamo",
     "import functools\ndef f(g):\n    @functools.wraps(g)\n    def h(*a): return g(*a)\n    return h",
     "import copy; y = copy.copy(x); y.value = 1; copy.deepcopy(y).value = 2",
     "from torch import nn\nlayers = {'a': nn.ReLU}\nlayer = layers.get('a')(); layer.inplace = True",
-    "import time, random; time.time(); random.random(); import torch; torch.random.fork_rng()",
-    "TOLD = 'it is {}'\nprint(TOLD.format(1), 'a {}'.format(2))",
-    "def f(x: 'Tensor | None' = None) -> 'dict[str, int]': pass",
-    "import doctest\nif __name__ == '__main__': doctest.testmod()",
-    "def f(x):\n    match x:\n        case Point(x=0): return 1",
-    "if __name__ == '__main__': print(__doc__)",
-    "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass A: x: int = 0\ny = A(1)",
-    "def f(*xs, **options): return [x + 1 for x in xs]\nf(1, 2, key=3)",
-    "def f(model): model.weight = None; model.weight.grad = None; del model.bias",
-    "from torch.utils.hooks import RemovableHandle\nhandles: list[RemovableHandle] = []",
-    "from torch import nn; isinstance(x, (nn.modules.batchnorm._BatchNorm, nn.modules.conv._ConvNd))",
+    "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass A: x: int = 0",
+    "import argparse, typing\ndef f(parsers: argparse._SubParsersAction, kind: typing._GenericAlias): pass",
+    "from torch.nn.modules.utils import _pair; import torch; torch._assert(x, 'y'); torch._check(x)",
+    "from torch.nn.modules.loss import _Loss\nfrom torch.nn.modules.dropout import _DropoutNd",
+    "modes = {'early_exit': 1, '__exit__': 2}",
     "from torch.optim.lr_scheduler import _LRScheduler\ndef f(scheduler: _LRScheduler): pass",
-    "for module in model.modules():\n    for child in module._modules.values(): child.eval()",
-    "import types; model.forward = types.MethodType(f, model); setattr(model, 'training', False)",
-    "class A:\n    def __init__(self, kind): self.kind = kind\na = A(nn.ReLU)\na.kind = nn.Tanh",
-    "from torch import nn\nfor layer, kind in zip(layers, [nn.ReLU, nn.Tanh]): layer.bias = kind",
-    "names = {k: v for k, v in vars(module).items() if k[0] != '_'}; module.__dict__[key]",
-    "object.__setattr__(self, 'x', 1); object.__setattr__(self, name, 1); super().__setattr__(k, v)",
-    "def f():\n    a = 1\n    return {k: v for k, v in locals().items()}",
-    "from functools import singledispatch\n@singledispatch\ndef f(x): pass\nf.register(int, g)",
-    "import os; os.environ['A'] = '1'; os.environ.setdefault('B', '2'); os.path.join('a', 'b')",
-    "def f(x): return x.__class__.__name__, x.numpy(), isinstance(x, type(y)), vars(options)",
-    "import warnings\nwith warnings.catch_warnings(): warnings.simplefilter('ignore')",
-    "from copy import deepcopy\nmodel = deepcopy(given)\nmodel.weight = None",
-    "import torch\ny = type(x)(3)\ny.kind = 1; z = x + torch.ones(3); z.requires_grad = True",
+    "import types; model.forward = types.MethodType(f, model); types.SimpleNamespace(x=1).x = 2",
+    "import torch\nx = torch.ones(3)\nx.requires_grad = True; torch.ones(3).kind = 1",
+    "import timeit; timeit.timeit(lambda: f(x), number=3)",
+    "import torch\nF_ = torch.nn.functional\ndef use(f=F_): return f.relu",
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_into_what_runs_beside_is_odd(way: str) -> None:
-    lines = WAYS[way].strip("\n").split("\n")
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    source = "\n".join(line[indent:] for line in lines).strip()
-    ast.parse(source)
-    assert odd_code(source.encode()) != ()
+def found(source: str, *ordinary: str) -> list[str]:
+    return [oddity.what for oddity in odd_code(source.encode(), ordinary)]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_finds_what_people_write_and_not_its_innocent_twin(row: str) -> None:
+    odd, innocent = ROWS[row]
+    assert found(odd, "getattr") != []
+    assert found(innocent, "getattr", "torch._dynamo") == []
+
+
+@pytest.mark.parametrize("row", LOOKUPS)
+def test_a_name_that_is_looked_up_is_odd_where_names_are_forbidden(row: str) -> None:
+    odd, innocent = LOOKUPS[row]
+    assert found(odd) != []
+    assert found(odd, "getattr") == []
+    assert found(innocent) == []
 
 
 @pytest.mark.parametrize("source", HONEST)
-def test_what_honest_people_write_is_not(source: str) -> None:
-    # As where nothing is forbidden that a computed name could reach.
-    assert odd_code(source.encode(), {"getattr"}) == ()
+def test_what_honest_people_write_is_not_odd(source: str) -> None:
+    assert found(source, "getattr", "torch._dynamo") == []
 
 
 def test_no_right_answer_of_the_course_is_held() -> None:
@@ -300,30 +324,22 @@ def test_no_right_answer_of_the_course_is_held() -> None:
         stub = COURSE.stub(exercise).source
         ordinary = ordinary_in(exercise, stub)
         for path in [COURSE.solution(exercise), *COURSE.rights(exercise)]:
-            if found := held(path.read_bytes(), ordinary):
-                reasons[path.name] = found
+            if why := held(path.read_bytes(), ordinary):
+                reasons[path.name] = why
     assert reasons == {}
 
 
 def test_what_a_course_calls_ordinary_is_not_odd_and_what_begins_alike_is() -> None:
-    source = b"import torch.fx\nimport torch\ntorch._dynamo.reset(), torch._dynamo2\n"
-    assert odd_names(source) == {"torch.fx", "torch._dynamo", "torch._dynamo2"}
-    assert [oddity.name for oddity in odd_code(source, {"torch._dynamo", "torch.fx"})] == [
-        "torch._dynamo2"
+    source = "import torch.fx\nimport torch\ntorch._dynamo.reset(), torch._dynamo2\n"
+    assert odd_names(source.encode()) == {"torch.fx", "torch._dynamo", "torch._dynamo2"}
+    assert found(source, "torch._dynamo", "torch.fx") == ["uses torch._dynamo2"]
+
+
+def test_what_a_course_calls_ordinary_is_not_to_be_changed() -> None:
+    source = "import torch.profiler\ntorch.profiler.profile = Fake"
+    assert found(source, "torch.profiler") == [
+        "puts something else in the place of torch.profiler.profile"
     ]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import torch.profiler\ntorch.profiler.profile = Fake",
-        "from torch import profiler\nprofiler.torch.rand = f",
-        "import torch.profiler\ntorch.profiler.load_object('sys.modules')",
-        "from torch.profiler import load_object",
-    ],
-)
-def test_what_a_course_calls_ordinary_is_not_to_be_changed_or_gone_through(source: str) -> None:
-    assert odd_code(source.encode(), {"torch.profiler"}) != ()
 
 
 def test_a_line_is_told_with_how_many_more_there_are() -> None:
@@ -341,9 +357,11 @@ def test_a_line_is_told_with_how_many_more_there_are() -> None:
         b"import torch\na0 = torch\n"
         + b"".join(b"a%d = a%d.b\n" % (n + 1, n) for n in range(3000)),
         b"def f(x): x.y = 1\n" + b"f(f)\n" * 5000,
+        b"".join(b"def f%d(x): x.y = f%d\n" % (n, n) for n in range(3000)),
         b"x = " + b"(" * 150 + b"1" + b",)" * 150 + b"\n",
+        b"x = f" + b"()" * 3000 + b"\n",
     ],
-    ids=["subscripts", "attributes", "names", "aliases", "calls", "tuples"],
+    ids=["subscripts", "attributes", "names", "aliases", "calls", "functions", "tuples", "chain"],
 )
 def test_a_file_made_to_be_slow_is_looked_through(source: bytes) -> None:
     assert len(odd_code(source)) <= 1
