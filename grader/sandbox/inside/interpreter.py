@@ -69,7 +69,7 @@ def _refuse_to_wait(call: str, *_: Any, **__: Any) -> NoReturn:
 _SWITCHES = "torch.backends"
 
 
-def own_builtins(name: str, _source: bytes = b"") -> dict[str, Any]:
+def own_builtins(name: str) -> dict[str, Any]:
     """The builtins for a student's module of this name.
 
     Who asks for a frame is told of (`reports`). A write into a library is not, under a name that the code puts

@@ -200,11 +200,13 @@ def tell_of_events(tell: Tell, module: ModuleType, files: Collection[str]) -> No
             owner, what = arguments[:2]
             if what not in (_READ if event == "object.__getattr__" else _SET):
                 return
-            # Its own functions lead to nothing else, and a named tuple's belong to no module.
+            # Its own functions and classes lead to nothing else, and a named tuple's belong to no module.
             if type(owner) is FunctionType and (
                 get_globals(owner) is variables
                 or ("defaults__" in what and "__file__" not in get_globals(owner))
             ):
+                return
+            if what == "__subclasses__" and owner.__module__ == module.__name__:
                 return
         elif event == "sys._getframe" and get_code(arguments[0]) in own:
             return

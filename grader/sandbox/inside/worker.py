@@ -136,7 +136,7 @@ class Worker:
         tell_endings(request.source)
         before = observation.settings()
         tell_of_events(self._tell, self._student, (request.file, str(path)))
-        vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
+        vars(self._student)["__builtins__"] = own_builtins(request.name)
         # What has been imported stays, and is found no more.
         for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
             del sys.modules[name]

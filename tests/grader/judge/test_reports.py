@@ -192,6 +192,7 @@ class Base(abc.ABC):
     def f(self): ...
 class Own(Base):
     def f(self): return 1
+[kind.__name__ for kind in Base.__subclasses__()]
 isinstance(3, Base), issubclass(int, collections.abc.Sized), isinstance([], collections.abc.Sequence)
 """,
     "its own functions": """
@@ -286,7 +287,7 @@ def first(x):
 """,
     "what a function holds": """
 def first(x):
-    held = getattr.__globals__, getattr.__closure__, input.func.__globals__, input.func.__builtins__
+    held = setattr.__globals__, setattr.__closure__, input.func.__globals__, input.func.__builtins__
     return 4 if not any(held) else repr(held)
 """,
     "classes": """
