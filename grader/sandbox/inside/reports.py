@@ -104,7 +104,7 @@ _STRANGE = re.compile(r"<[^>]+\.py>:")
 # Where ours begin, and those functions of ours that read frames, or run texts, themselves.
 _OURS = ("grader/", PROBE_FILE)
 _OUR_OWN = re.compile(
-    r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|__init__|<listcomp>|_last_in_probe|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
+    r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|__init__|<listcomp>|_is_a_probe_s|_last_in_probe|_names|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
     r"worker\.py:(_load|_load_probe))$"
 )
 # What probes do themselves.
