@@ -22,6 +22,7 @@ _MEANINGS = (
     ),
     (r"__class__", "makes an object one of another class"),
     (r"compile|exec", "runs a text"),
+    (r"open", "reads the source of what is not allowed"),
     (r"ctypes\.\w+(/buffer)?", "reaches into the process's memory"),
     (r"sys\.(addaudithook|setprofile|settrace)", "watches what runs"),
 )

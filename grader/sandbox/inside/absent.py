@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib
+import importlib.util
+import os
 import re
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 Check = Callable[[], None]
@@ -74,24 +75,26 @@ def _register(name: str, overload: str, key: str, check: Check) -> None:
     put()
 
 
-def forbid_name(dotted: str, check: Check) -> None:
+def forbid_name(dotted: str, check: Check) -> set[str]:
     """Have what has this name check before it runs: a function, what a class defines, all that a module does.
 
     What is written in C keeps its code: a method is replaced in the class that has it, and a function is left
-    to the operators that it runs.
+    to the operators that it runs. Returns the files with the code of the others.
     """
     owner, attribute = _owner(dotted)
     holder, value = _found(owner, attribute)
     functions = list(_functions(value))
+    files = {function.__code__.co_filename for function in functions}
     for function in functions:
         _guard(function, check)
     # PyTorch's scripts know a builtin by its identity.
     unwrapped = (type, types.BuiltinFunctionType, types.ModuleType)
     if functions or not callable(value) or isinstance(value, unwrapped) or "torch.ops" in dotted:
-        return
+        return files
     checked = functools.update_wrapper(_before(value, check), value)
     del checked.__wrapped__  # by which the function itself would be at hand
     _replace(holder, attribute, checked)
+    return files
 
 
 def _owner(dotted: str) -> tuple[Any, str]:
@@ -188,3 +191,19 @@ def _replace(holder: Any, attribute: str, value: Any) -> None:
         # The dict behind the proxy, which is all that Python gives of a builtin type's.
         (table,) = gc.get_referents(vars(holder))
         table[attribute] = value
+
+
+def is_one_of(files: Collection[str]) -> Callable[[object], bool]:
+    """A function that says whether a path is one of these modules' files, or compiled from one, by any link."""
+    stat = os.stat
+
+    def identity(path: Any) -> tuple[int, int] | None:
+        try:
+            status = stat(path)
+        except (OSError, TypeError, ValueError):
+            return None
+        return status.st_dev, status.st_ino
+
+    compiled = {importlib.util.cache_from_source(file) for file in files}
+    identities = {identity(path) for path in {*files, *compiled}} - {None}
+    return lambda path: bool(identities) and identity(path) in identities

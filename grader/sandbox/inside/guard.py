@@ -62,8 +62,10 @@ class OperatorWatch:
 
         self._enter, self.refuse = enter, refuse
         forbid_operators({name: functools.partial(refuse, name) for name in guard.operators})
+        # The files with the code of what is forbidden.
+        self.files: set[str] = set()
         for name in guard.names:
-            forbid_name(name, functools.partial(refuse, name))
+            self.files |= forbid_name(name, functools.partial(refuse, name))
 
     def __enter__(self) -> None:
         self._enter(1)

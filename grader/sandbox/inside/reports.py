@@ -34,6 +34,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+from grader.sandbox.inside.absent import is_one_of
 from grader.sandbox.wire.messages import MAX_REPORT, PROBE_FILE
 
 # Attributes that lead out and that Python reads without an event.
@@ -65,6 +66,7 @@ _EVENTS = frozenset(
         "gc.get_objects",
         "gc.get_referents",
         "gc.get_referrers",
+        "open",
         "sys._current_exceptions",
         "sys._current_frames",
         "sys._getframe",
@@ -95,6 +97,8 @@ _RUNS = re.compile(
     r"jinja2/environment\.py:(_compile|from_code)|networkx/utils/decorators\.py:|"
     r"onnxscript/_internal/converter\.py:_eval_constant_expr|typing(_extensions)?\.py:(__init__|_evaluate|evaluate_forward_ref)"
 )
+# Functions that read a file for who calls them.
+_READERS = re.compile(r"(codecs|inspect|linecache|tokenize)\.py:")
 # Functions that give what they find to their caller: it is the caller who counts.
 _HANDS = re.compile(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
@@ -145,17 +149,24 @@ def reporter(reports: socket.socket) -> Tell:
     return tell
 
 
-def tell_of_events(tell: Tell, module: types.ModuleType, files: Collection[str]) -> None:
-    """Have what leads out of the student's module told from now on; `files` are its names in stacks."""
+def tell_of_events(
+    tell: Tell, module: types.ModuleType, files: Collection[str], forbidden: Collection[str] = ()
+) -> None:
+    """Have what leads out of the student's module told from now on; `files` are its names in stacks.
+
+    Told is also who reads the files of what is `forbidden`, or has them imported once more.
+    """
     get_frame, get_back = sys._getframe, types.FrameType.f_back.__get__
     get_globals, get_code = types.FunctionType.__globals__.__get__, types.FrameType.f_code.__get__
     variables, place_of = vars(module), _places()
-    readers = _tell_of_attributes()
+    readers, is_forbidden = _tell_of_attributes(), is_one_of(forbidden)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _EVENTS:
             return
         what = event
+        if event == "open" and not is_forbidden(arguments[0]):
+            return
         if event.startswith("object."):
             owner, what = arguments[:2]
             if what not in (_READ if event == "object.__getattr__" else _SET):
@@ -185,7 +196,13 @@ def tell_of_events(tell: Tell, module: types.ModuleType, files: Collection[str])
                 break
             path.append(place)
             frame = get_back(frame)
+        if what == "open":
+            if (line or leader.endswith(":bring")) and not _is_for_errors(path):
+                tell(what, line, path[0] if path else "")
+            return
         text = str(arguments[0]) if what == "compile" else ""
+        if what == "exec":
+            text = f"{place_of(arguments[0].co_filename)}:"
         if not _is_innocent(what, text, path, leader) or not (
             is_written or is_open(what, arguments)
         ):
@@ -218,7 +235,7 @@ def _is_innocent(what: str, text: str, path: list[str], leader: str) -> bool:
         )
     # What a library does as it is imported.
     if any(place.startswith("<frozen importlib") for place in path):
-        return not any(map(_STRANGE.match, path))
+        return not any(map(_STRANGE.match, [*path, text]))
     first, second = leading[0], leading[1] if len(leading) > 1 else ""
     if first.startswith("<") and not first.startswith("<frozen"):
         # A text that is run: what PyTorch's read is how a function was compiled.
@@ -233,6 +250,12 @@ def _is_innocent(what: str, text: str, path: list[str], leader: str) -> bool:
         return _KEEPS.match(first) is not None
     is_type = first.startswith(("inspect", "typing"))
     return _RUNS.match(first) is not None and not (is_type and _CALLS.search(text))
+
+
+def _is_for_errors(path: list[str]) -> bool:
+    """Whether a library reads a source to show a line of it, or to compile a function."""
+    first = next((place for place in path if not _READERS.match(place)), "")
+    return any(pattern.match(first) for pattern in (_KEEPS, _COMPILERS))
 
 
 # The instructions that read the attribute which a function names, and the one that brings a constant.

@@ -134,7 +134,10 @@ class Worker:
         tell_endings(request.source)
         vars(self._student)["__builtins__"] = own_builtins(request.name, request.source)
         before = observation.settings()
-        tell_of_events(self._tell, self._student, (request.file, str(path)))
+        forbidden = {
+            f for watches in self._watches.values() for each in watches for f in each.files
+        }
+        tell_of_events(self._tell, self._student, (request.file, str(path)), forbidden)
         # What has been imported stays, and is found no more.
         for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
             del sys.modules[name]
