@@ -83,6 +83,8 @@ def forbid_name(dotted: str, check: Check) -> set[str]:
     """
     owner, attribute = _owner(dotted)
     holder, value = _found(owner, attribute)
+    if value is None:
+        value = sys.modules.get(dotted)  # torch.optim deletes the names of its modules
     functions = list(_functions(value))
     files = {function.__code__.co_filename for function in functions}
     for function in functions:

@@ -64,7 +64,8 @@ class OperatorWatch:
         forbid_operators({name: functools.partial(refuse, name) for name in guard.operators})
         # The files with the code of what is forbidden.
         self.files: set[str] = set()
-        for name in guard.names:
+        # What stands first in the rule is asked first, and named.
+        for name in reversed(guard.names):
             self.files |= forbid_name(name, functools.partial(refuse, name))
 
     def __enter__(self) -> None:

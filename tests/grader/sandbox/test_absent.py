@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import functools
+import importlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -242,6 +243,21 @@ def test_what_a_class_only_inherits_is_left_alone(names: dict[str, Switch]) -> N
         assert Kind(1) is Kind.ONE
     finally:
         names["Class"].on = names["Kind"].on = False
+
+
+def test_a_module_whose_name_its_package_deleted_is_forbidden_as_a_whole() -> None:
+    switch = Switch()
+    assert not hasattr(torch.optim, "rprop")
+    forbid_name("torch.optim.rprop", switch.check)
+    parameter = torch.nn.Parameter(X.clone())
+    parameter.grad = X
+    own = torch.optim.Rprop([parameter])
+    own.step()
+    switch.on = True
+    with pytest.raises(Refused):
+        own.step()
+    with pytest.raises(Refused):
+        importlib.import_module("torch.optim.rprop").rprop([], [], [], [], [])
 
 
 def test_a_method_in_c_is_replaced_in_the_class_that_has_it() -> None:
