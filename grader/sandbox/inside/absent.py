@@ -5,8 +5,8 @@ Theory of operation. An operator raises in PyTorch's dispatcher, to which all wa
 own code, whoever holds it: a class's `__dict__`, a subclass, another module, a decorator. Both ask the `check`
 that they were given, and do what they always did if it does not raise.
 
-Only closures hold what was there before, and the handles of the registrations; to look for either is told
-(`reports`). As long as a handle lives, Python has no way to the operator's own kernel.
+What was there before, and the handles of the registrations, are found in closures and in this module; to look
+for them is told (`reports`). As long as a handle lives, Python has no way to the operator's own kernel.
 """
 
 from __future__ import annotations
@@ -153,10 +153,15 @@ def _call(*arguments: Any, **keywords: Any) -> Any:
     return call(*arguments, **keywords)
 
 
+_as_they_were: dict[types.FunctionType, types.FunctionType] = {}
+
+
 def _guard(function: types.FunctionType, check: Check) -> None:
     """Put other code into a function, which checks and goes on with a copy of the function as it was."""
     code, own = _call.__code__, function.__code__
-    call = _before(copy(function), check)
+    copy = _copy(function)
+    _as_they_were.setdefault(function, copy)
+    call = _before(copy, check)
     function.__code__ = code.replace(
         co_consts=tuple(call if each == "call" else each for each in code.co_consts),
         co_freevars=own.co_freevars,
@@ -172,7 +177,12 @@ def _before(function: Callable[..., Any], check: Check) -> Callable[..., Any]:
     return checked
 
 
-def copy(function: types.FunctionType) -> types.FunctionType:
+def unguarded(function: types.FunctionType) -> types.FunctionType:
+    """A function as it was before a guard, for what is ours."""
+    return _as_they_were.get(function, function)
+
+
+def _copy(function: types.FunctionType) -> types.FunctionType:
     """A function of the same code, which stays as it is where the function's is replaced."""
     copied = types.FunctionType(
         function.__code__,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import inspect
 import marshal
 import os
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from grader.sandbox.inside import observation
-from grader.sandbox.inside.absent import copy
+from grader.sandbox.inside.absent import unguarded
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
 from grader.sandbox.inside.reports import Tell, reporter, tell_of_events
@@ -118,8 +117,6 @@ class Worker:
         path.write_bytes(request.source)
         if request.watch_imports:
             self._imports = ImportWatch(self._scratch)
-        if any(name.startswith("torch.") for guard in request.guards for name in guard.names):
-            _grad()
         for guard in request.guards:
             watch = OperatorWatch(guard, request.file)
             for name in guard.entry_points:
@@ -429,16 +426,11 @@ def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) 
     its symbolic shapes, and with them sympy (0.3 s in every cold start).
     """
     total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
-    gradients_of_inputs = _grad()(
+    grad = unguarded(sys.modules["torch"].autograd.grad)
+    gradients_of_inputs = grad(
         total, graph.inputs, create_graph=differentiable, retain_graph=True, allow_unused=True
     )
     return list(gradients_of_inputs)
-
-
-@functools.cache
-def _grad() -> Callable[..., Any]:
-    """A copy of torch.autograd.grad from before it may be forbidden to the student."""
-    return copy(importlib.import_module("torch").autograd.grad)
 
 
 def state_of(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -37,6 +37,15 @@ class Switch:
     on = False
     asked = 0
 
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Refuse within."""
+        self.on = True
+        try:
+            yield
+        finally:
+            self.on = False
+
     def check(self) -> None:
         self.asked += 1
         if self.on:
@@ -106,9 +115,9 @@ def values() -> dict[str, Tensor]:
 
 @pytest.fixture
 def forbidden(values: dict[str, Tensor]) -> Iterator[Switch]:
-    SWITCH.on, SWITCH.asked = True, 0
-    yield SWITCH
-    SWITCH.on = False
+    SWITCH.asked = 0
+    with SWITCH.refusing():
+        yield SWITCH
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -227,22 +236,15 @@ def test_a_forbidden_name_is_refused(names: dict[str, Switch], way: str) -> None
         return list(value) if isinstance(value, map) else value
 
     before = called()
-    names[name].on = True
-    try:
-        with pytest.raises(Refused):
-            called()
-    finally:
-        names[name].on = False
+    with names[name].refusing(), pytest.raises(Refused):
+        called()
     assert type(called()) is type(before)
 
 
 def test_what_a_class_only_inherits_is_left_alone(names: dict[str, Switch]) -> None:
-    names["Class"].on = names["Kind"].on = True
-    try:
+    with names["Class"].refusing(), names["Kind"].refusing():
         assert MADE.shared() == 1
         assert Kind(1) is Kind.ONE
-    finally:
-        names["Class"].on = names["Kind"].on = False
 
 
 def test_a_module_whose_name_its_package_deleted_is_forbidden_as_a_whole() -> None:
@@ -253,10 +255,9 @@ def test_a_module_whose_name_its_package_deleted_is_forbidden_as_a_whole() -> No
     parameter.grad = X
     own = torch.optim.Rprop([parameter])
     own.step()
-    switch.on = True
-    with pytest.raises(Refused):
+    with switch.refusing(), pytest.raises(Refused):
         own.step()
-    with pytest.raises(Refused):
+    with switch.refusing(), pytest.raises(Refused):
         importlib.import_module("torch.optim.rprop").rprop([], [], [], [], [])
 
 
@@ -265,9 +266,8 @@ def test_a_method_in_c_is_replaced_in_the_class_that_has_it() -> None:
     forbid_name("torch.Tensor.is_coalesced", switch.check)
     x = X.to_sparse()
     assert x.is_coalesced()
-    switch.on = True
     for call in (x.is_coalesced, lambda: super(Tensor, x).is_coalesced()):
-        with pytest.raises(Refused):
+        with switch.refusing(), pytest.raises(Refused):
             call()
 
 
