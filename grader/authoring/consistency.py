@@ -246,7 +246,8 @@ def _suggestion(name: str, names: Iterable[str]) -> str:
 
 def _exists(name: str) -> bool:
     try:
-        return locate(name) is not None
+        # A package may delete the name of a module, as torch.optim does.
+        return locate(name) is not None or name in sys.modules
     except ErrorDuringImport:
         return True  # the module exists, and one that it imports is missing here
 

@@ -62,7 +62,7 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
     `names` are dotted names, resolved through the file's imports and searched in the bodies of the
     functions `inside` (qualified names, as `GatedLinearUnit.forward`); `operators` are those of the
-    dispatcher, as `aten::glu`, watched while the entry points of `inside` run.
+    dispatcher, as `aten::glu`. Both raise while a test calls the entry points of `inside`.
     """
 
     inside: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]

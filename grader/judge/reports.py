@@ -23,6 +23,7 @@ _MEANINGS = (
     (r"__class__", "makes an object one of another class"),
     (r"exec", "runs a text"),
     (r"import", "imports what Python tests itself with"),
+    (r"open", "reads the source of what is not allowed"),
     (r"ctypes\.\w+(/buffer)?", "reaches into the process's memory"),
     (r"sys\.(addaudithook|monitoring\.\w+|setprofile|settrace)", "watches what runs"),
 )

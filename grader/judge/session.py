@@ -43,9 +43,7 @@ from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
-    Backward,
     Build,
-    Built,
     Call,
     ForbiddenReply,
     Forward,
@@ -192,9 +190,6 @@ class Session:
         self._delayed = 0.0
         self._subject = ""
         self._traced = bool(exercise.operators and beyond_guards(self.tree))
-        # Whose rules hold for a built module, and for a graph.
-        self._built_by: dict[int, str] = {}
-        self._graph_of: dict[int, str] = {}
         self._findings = find_forbidden(self.tree, exercise.forbidden)
 
     # --- tests ----------------------------------------------------------------------------------
@@ -248,6 +243,7 @@ class Session:
         if own:
             # Without the student's code nothing that happens there says anything of it.
             session.reports = self.reports
+            session._subject = self._subject
         session.run_seed = self.run_seed
         return session
 
@@ -271,6 +267,8 @@ class Session:
     def ask(self, request: Request, packing: Packing) -> tuple[Reply, list[torch.Tensor]]:
         """Ask the sandbox; raises what the submission did instead of answering."""
         sandbox = self._running()
+        if isinstance(request, Call) and request.probe is not None:
+            request = msgspec.structs.replace(request, subject=self._subject.partition(".")[0])
         if isinstance(request, (Call, Build, Forward)) and self._seed is not None:
             request = msgspec.structs.replace(request, seed=self._seed)
             self._seed = None
@@ -417,7 +415,7 @@ class Session:
         self._spend(begin)
         if isinstance(reply, Returned) and reply.raised is not None:
             self.raised.append(self.error_of(reply.raised))
-        return self._meaning(reply, self._entry_point(request, reply)), tensors
+        return self._meaning(reply), tensors
 
     def _spend(self, begin: float, at_least: float = 0.0) -> None:
         self._budget.spend(max(at_least, time.monotonic() - begin - self._excused))
@@ -500,22 +498,6 @@ class Session:
     def _take_reports(self, sandbox: Sandbox) -> None:
         self.reports.update(dict.fromkeys(sandbox.take_reports()))
 
-    def _entry_point(self, request: Request, reply: Reply) -> str:
-        """The function or class whose rules hold for a request; requests on its result have the same rules."""
-        name = ""
-        match request:
-            case Call(function=function, probe=None):
-                name = function
-            case Build(class_name=class_name) if isinstance(reply, Built):
-                self._built_by[reply.handle] = class_name
-            case Forward(handle=handle):
-                name = self._built_by.get(handle, "")
-            case Backward(graph=graph):
-                name = self._graph_of.get(graph, "")
-        if isinstance(reply, Returned) and reply.graph is not None:
-            self._graph_of[reply.graph] = name
-        return name
-
     def error_of(self, reply: Raised) -> StudentError:
         """The exception to raise in the judge for one that the sandbox reports.
 
@@ -561,26 +543,9 @@ class Session:
         statements = (node for node in ast.walk(self.tree) if isinstance(node, ast.Raise))
         return [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in statements]
 
-    def _refuse_operators(self, operators: tuple[str, ...] | None, entry_point: str) -> None:
-        """Raise Forbidden if a traced call ran a forbidden operator, or ended the tracing."""
-        for rule in self.exercise.forbidden:
-            if not self._traced or not rule.operators or entry_point not in rule.entry_points:
-                continue
-            if operators is None:
-                raise Forbidden(
-                    "Your code ended torch's profiler, which looks for operators that are not allowed "
-                    f"here: {rule.reason}.",
-                    Frame(0, ""),
-                )
-            for name in rule.operators:
-                if name in operators:
-                    raise Forbidden(f"{name} is not allowed here: {rule.reason}.", Frame(0, ""))
-
-    def _meaning(self, reply: Reply, entry_point: str) -> Reply:
+    def _meaning(self, reply: Reply) -> Reply:
         """The reply if it is an answer; raises what the code did instead of answering."""
         match reply:
-            case Returned(operators=operators):
-                self._refuse_operators(operators, entry_point)
             case Raised():
                 self.raised.append(error := self.error_of(reply))
                 raise error

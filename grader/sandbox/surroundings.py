@@ -34,7 +34,7 @@ def sandbox_environment() -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         # Each arena of glibc's takes address space, which is limited.
         "MALLOC_ARENA_MAX": "2",
-        # Of torch's profiler, which guards calls: it would write a line wherever it begins and ends.
+        # Of torch's profiler: it would write a line wherever it begins and ends.
         "KINETO_LOG_LEVEL": "99",
         # Read by macOS: the frameworks that torch links refuse to work after a fork without it.
         "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import importlib
-import itertools
-import os
-import sys
-import traceback
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from sys import _getframe
-from typing import Any
+from sys import _getframe, setprofile
+from threading import get_ident
+from traceback import walk_tb
+from types import FrameType, FunctionType, ModuleType
 
+from grader.sandbox.inside.absent import forbid_name, forbid_operators
 from grader.sandbox.private import keep_builtins
 from grader.sandbox.wire.messages import PROBE_FILE, Guard, Raised
 from grader.sandbox.wire.values import MAX_TEXT
@@ -35,83 +32,92 @@ class Seen:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        walked: list[Line] = []
-        frame: types.FrameType | None = _getframe()
-        while frame is not None:
-            code = frame.f_code
-            walked.append((code.co_filename, frame.f_lineno, code.co_name))
-            frame = frame.f_back
-        self.stack = walked[::-1]
+        walked = [(f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in _frames()]
+        self.stack: list[Line] = walked[::-1]
 
 
 class OperatorWatch:
     """A context in which the operators and names of a guard raise, and are remembered.
 
-    A student's `except` cannot hide a use: `seen` keeps the first one. The operators are seen by a
-    dispatch mode, however they were reached; the names are wrapped where they stand, so that a
-    `from torch.autograd import grad` after that finds the wrapper. All of it stands in the student's
-    process: see `GuardedCall`, and docs/security.md for what is left.
+    A student's `except` cannot hide a use: `seen` keeps the first one. A probe may use a name that it writes
+    out. Whether it is entered is kept in a closure: changing this object or its class changes nothing.
     """
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, own_file: str) -> None:
         self.seen: Seen | None = None
-        self.operators = frozenset(guard.operators)
-        self._depth = 0
-        self._modes: list[Any] = []
-        for name in guard.names:
-            self._wrap(name)
+        self.operators = guard.operators
+        depth, thread = 0, 0
+
+        def enter(step: int) -> None:
+            nonlocal depth, thread
+            depth += step
+            thread = get_ident()
+
+        def refuse(name: str) -> None:
+            if depth and not _is_a_probe_s(name, own_file):
+                self.seen = self.seen or Seen(name)
+                # Another one would end, and who waits for it would wait without end.
+                if get_ident() == thread:
+                    raise ForbiddenUse(f"{name} is not allowed here")
+
+        self._enter, self.refuse = enter, refuse
+        forbid_operators({name: partial(refuse, name) for name in guard.operators})
+        # The files with the code of what is forbidden.
+        self.files: set[str] = set()
+        # What stands first in the rule is asked first, and named.
+        for name in reversed(guard.names):
+            self.files |= forbid_name(name, partial(refuse, name))
 
     def __enter__(self) -> None:
-        self._depth += 1
-        if self.operators and "torch" in sys.modules:
-            self._modes.append(_mode_class()(self))
-            self._modes[-1].__enter__()
+        self._enter(1)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
-        self._depth -= 1
-        if self._modes:
-            self._modes.pop().__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._enter(-1)
 
-    def is_forbidden(self, operator: str) -> bool:
-        """Whether an operator, by its schema's name as `aten::glu`, is on the list."""
-        return operator in self.operators
 
-    def refuse(self, name: str) -> None:
-        """Remember the first use and raise."""
-        self.seen = self.seen or Seen(name)
-        raise ForbiddenUse(f"{name} is not allowed here")
+def _frames() -> Iterator[FrameType]:
+    """The frames from here outwards, as others do not see them all."""
+    frame: FrameType | None = _getframe()
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
-    def _wrap(self, dotted: str) -> None:
-        owner, attribute = _owner(dotted)
-        original = getattr(owner, attribute, None)
-        # A class cannot be wrapped without breaking isinstance, nor an operator or a builtin without
-        # breaking the scripts that hold it; these are found by their operators and in the source.
-        unwrapped = (type, types.BuiltinFunctionType)
-        if not callable(original) or isinstance(original, unwrapped) or "torch.ops" in dotted:
-            return
-        setattr(owner, attribute, self._wrapper(dotted, original))
 
-    def _wrapper(self, dotted: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def watched(*arguments: Any, **keywords: Any) -> Any:
-            if self._depth:
-                self.refuse(dotted)
-            return original(*arguments, **keywords)
+def _is_a_probe_s(name: str, own_file: str) -> bool:
+    """Whether a probe uses a name itself: it writes it out, and does not call what is the student's."""
+    for frame in _frames():
+        file = frame.f_code.co_filename
+        if file == PROBE_FILE:
+            return _names(frame, name)
+        if _is_own(file, own_file):
+            break
+    return False
 
-        return watched
+
+def _names(frame: FrameType, dotted: str) -> bool:
+    """Whether a function writes out a dotted name, by way of a module or class that its module names."""
+    written = set(frame.f_code.co_names)
+    if dotted.startswith("torch.Tensor."):
+        return dotted.rpartition(".")[2] in written
+    # An import within the function has the module's name; one at the top may have given it another.
+    roots = set(written)
+    for name in written:
+        value = frame.f_globals.get(name)
+        if isinstance(value, ModuleType | FunctionType | type):
+            owner = "" if isinstance(value, ModuleType) else f"{value.__module__}."
+            roots.add(f"{owner}{value.__name__}")
+    parts = dotted.split(".")
+    return any(
+        ".".join(parts[:end]) in roots and written.issuperset(parts[end:])
+        for end in range(1, len(parts) + 1)
+    )
 
 
 class GuardedCall:
-    """All watches of a call at once and, where the judge asks for it, a second look that is none of theirs.
+    """All watches of a call at once and, where the judge asks for it, a look at what is written in Python.
 
-    It asks where a file names a way around the watches. Then torch's own profiler looks, from C++: in all
-    threads, and also while dispatch modes are disabled. Its `operators` go to the judge, which knows what
-    is forbidden; None if the profiler was ended meanwhile. This takes 0.5 ms a call.
+    PyTorch has references of its operators (torch._refs, torch._decomp), which dispatch others. It asks where
+    a file names a way to them.
     """
 
     def __init__(self, watches: list[OperatorWatch], traced: bool) -> None:
@@ -119,34 +125,22 @@ class GuardedCall:
         self._references = {
             name.partition("::")[2]: (watch, name) for watch in watches for name in watch.operators
         }
-        self._profiler = _profiler() if traced and self._references else None
-        self.operators: tuple[str, ...] | None = None
+        self._looks = traced and bool(self._references)
 
     def __enter__(self) -> GuardedCall:
         for watch in self._watches:
             watch.__enter__()
-        if self._profiler is not None:
-            begin, _ = self._profiler
-            begin()
-            sys.setprofile(self._look)
+        if self._looks:
+            setprofile(self._look)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
-        if self._profiler is not None:
-            sys.setprofile(None)
-            _, end = self._profiler
-            # The student's code may have ended it.
-            with contextlib.suppress(RuntimeError):
-                self.operators = tuple(sorted(end()))[:MAX_OPERATORS] or None
+    def __exit__(self, *_: object) -> None:
+        if self._looks:
+            setprofile(None)
         for watch in reversed(self._watches):
-            watch.__exit__(kind, error, trace)
+            watch.__exit__()
 
-    def _look(self, frame: types.FrameType, event: str, _: object) -> None:
+    def _look(self, frame: FrameType, event: str, _: object) -> None:
         """Refuse an operator's reference in Python (torch._refs, torch._decomp), which dispatches others."""
         code = frame.f_code
         if event != "call" or _INNER_FILE not in code.co_filename:
@@ -160,103 +154,6 @@ class GuardedCall:
 
 # Of torch's own packages that are not public.
 _INNER_FILE = str(Path("torch", "_"))
-# More than torch has names for one part of an exercise.
-MAX_OPERATORS = 2_000
-_MARK = "aten::empty"
-
-
-# Looked up before any student's code runs: what it puts in the place of these names is not called.
-@functools.cache
-def _profiler() -> tuple[Callable[[], None], Callable[[], set[str]]]:
-    """How to begin to record the names of operators in all threads, and how to end it."""
-    if (torch := sys.modules.get("torch")) is None or not torch._C._autograd.kineto_available():
-        return (lambda: None), lambda: {_MARK}
-    from torch._C import _autograd, _profiler
-
-    prepare, enable = _autograd._prepare_profiler, _autograd._enable_profiler
-    disable, empty = _autograd._disable_profiler, torch.empty
-    activities = {_profiler.ProfilerActivity.CPU}
-    config = _profiler.ProfilerConfig(
-        _profiler.ProfilerState.KINETO,
-        report_input_shapes=False,
-        profile_memory=False,
-        with_stack=False,
-        with_flops=False,
-        with_modules=False,
-        experimental_config=_profiler._ExperimentalConfig(profile_all_threads=True),
-    )
-
-    def begin() -> None:
-        with _silent():
-            prepare(config, activities)
-            enable(config, activities)
-
-    def end() -> set[str]:
-        # A mark: a profiler that was ended meanwhile does not see it.
-        empty(0)
-        with _silent():
-            names = {event.name() for event in disable().events()}
-        return names if _MARK in names else set()
-
-    return begin, end
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Drop what torch's profiler prints where it may not read the name of its process."""
-    with contextlib.suppress(Exception):  # the student may have closed or replaced it
-        sys.stderr.flush()
-    stderr, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(nothing)
-
-
-def _owner(dotted: str) -> tuple[Any, str]:
-    """The object that holds the last part of a dotted name, and this part."""
-    *path, attribute = dotted.split(".")
-    owner: Any = None
-    for end in range(len(path), 0, -1):
-        try:
-            owner = importlib.import_module(".".join(path[:end]))
-        except ImportError:
-            continue
-        for part in path[end:]:
-            owner = getattr(owner, part, None)
-        break
-    return owner, attribute
-
-
-# Making a class takes longer than a call that it watches.
-@functools.cache
-def _mode_class() -> Any:
-    """The dispatch mode that an `OperatorWatch` enters."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Mode(TorchDispatchMode):
-        def __init__(self, watch: OperatorWatch) -> None:
-            super().__init__()  # type: ignore[no-untyped-call]
-            self._watch = watch
-
-        # Otherwise the first operator imports torch._dynamo (1 s) to tell it to keep away.
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            return False
-
-        def __torch_dispatch__(
-            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            name = func._schema.name
-            if self._watch.is_forbidden(name):
-                self._watch.refuse(name)
-            return func(*args, **(kwargs or {}))
-
-    return Mode
-
 
 MAX_FRAMES = 20
 MAX_WALKED = 20_000
@@ -285,7 +182,7 @@ def raised(error: BaseException, own_file: str) -> Raised:
 def _last_in_probe(error: BaseException, own_file: str) -> tuple[str, int] | None:
     """The probe and the line where an error was raised; None if a line of the student's is further in."""
     place = None
-    for frame, line in itertools.islice(traceback.walk_tb(error.__traceback__), MAX_WALKED):
+    for frame, line in islice(walk_tb(error.__traceback__), MAX_WALKED):
         file = frame.f_code.co_filename
         if file == PROBE_FILE:
             place = str(frame.f_globals.get("__name__"))[:MAX_TEXT], line
@@ -307,5 +204,5 @@ def _is_own(file: str, own_file: str) -> bool:
 
 def _stack_of(error: BaseException) -> list[Line]:
     """The lines of a traceback, outermost first; not by traceback.extract_tb, which reads files."""
-    walked = itertools.islice(traceback.walk_tb(error.__traceback__), MAX_WALKED)
+    walked = islice(walk_tb(error.__traceback__), MAX_WALKED)
     return [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]

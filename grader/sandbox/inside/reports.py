@@ -40,6 +40,7 @@ from sys import addaudithook, audit
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+from grader.sandbox.inside.absent import is_one_of
 from grader.sandbox.private import keep_builtins
 from grader.sandbox.wire.messages import MAX_REPORT, PROBE_FILE
 
@@ -73,6 +74,7 @@ _EVENTS = frozenset(
         "gc.get_objects",
         "gc.get_referents",
         "gc.get_referrers",
+        "open",
         "sys._current_exceptions",
         "sys._current_frames",
         "sys._getframe",
@@ -107,6 +109,8 @@ _RUNS = pattern(
     r"jinja2/environment\.py:(_compile|from_code)|networkx/utils/decorators\.py:|"
     r"onnxscript/_internal/converter\.py:_eval_constant_expr|typing(_extensions)?\.py:(__init__|_evaluate|evaluate_forward_ref)"
 )
+# Functions that read a file for who calls them.
+_READERS = pattern(r"(codecs|inspect|linecache|tokenize)\.py:")
 # Functions that give what they find to their caller: it is the caller who counts.
 _HANDS = pattern(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
@@ -116,7 +120,7 @@ _STRANGE = pattern(r"<[^>]+\.py>:")
 # Where ours begin, and those functions of ours that read frames, or run texts, themselves.
 _OURS = ("grader/", PROBE_FILE)
 _OUR_OWN = pattern(
-    r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|__init__|<listcomp>|_last_in_probe|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
+    r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|<listcomp>|_frames|_is_a_probe_s|_last_in_probe|_names|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
     r"worker\.py:(_load|_load_probe))$"
 )
 # What probes do themselves, by names that their functions call.
@@ -174,12 +178,17 @@ def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
     return tell, told.__len__
 
 
-def tell_of_events(tell: Tell, module: ModuleType, files: Collection[str]) -> None:
-    """Have what leads out of the student's module told from now on; `files` are its names in stacks."""
+def tell_of_events(
+    tell: Tell, module: ModuleType, files: Collection[str], forbidden: Collection[str] = ()
+) -> None:
+    """Have what leads out of the student's module told from now on; `files` are its names in stacks.
+
+    Told is also who reads the files of what is `forbidden`, or has them imported once more.
+    """
     # Taken before any of them stands behind a property.
     get_frame, get_back = sys._getframe, FrameType.f_back.__get__
     get_globals, get_code = FunctionType.__globals__.__get__, FrameType.f_code.__get__
-    variables, place_of = vars(module), _places()
+    variables, place_of, is_forbidden = vars(module), _places(), is_one_of(forbidden)
 
     def place_of_function(function: FunctionType) -> str:
         return place_of(str(get_globals(function).get("__file__")))
@@ -195,6 +204,9 @@ def tell_of_events(tell: Tell, module: ModuleType, files: Collection[str]) -> No
         what = event
         if event == "import":
             if _LEAKY.match(str(arguments[0])) is None:
+                return
+        elif event == "open":
+            if not is_forbidden(arguments[0]):
                 return
         elif event.startswith("object."):
             owner, what = arguments[:2]
@@ -224,6 +236,12 @@ def tell_of_events(tell: Tell, module: ModuleType, files: Collection[str]) -> No
                 break
             path.append(place)
             frame = get_back(frame)
+        if what == "open":
+            if line and not _is_for_errors(path):
+                tell(what, line, path[0] if path else "")
+            return
+        if what == "exec" and path and path[0].startswith("<frozen importlib"):
+            path.append(f"{place_of(arguments[0].co_filename)}:")
         is_innocent = _is_innocent(what, arguments, path, leader, first)
         if is_innocent and what.startswith("__") and type(arguments[0]) is FunctionType:
             is_innocent = place_of_function(arguments[0]) != PROBE_FILE or (
@@ -316,6 +334,12 @@ def _names_a_type(code: object) -> bool:
         and _NAMES_A_TYPE.issuperset(code.co_code[::2])
         and not any("__" in name for name in code.co_names)
     )
+
+
+def _is_for_errors(path: list[str]) -> bool:
+    """Whether a library reads a source to show a line of it, or to compile a function."""
+    first = next((place for place in path if not _READERS.match(place)), "")
+    return any(table.match(first) for table in (_KEEPS, _COMPILERS))
 
 
 # The instructions that read the attribute which a function names, and the one that brings a constant.

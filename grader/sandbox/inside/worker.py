@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from inspect import signature, unwrap
+from inspect import signature
 from marshal import loads
 from os import _exit, getpid
 from os import name as system
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from grader.sandbox.inside import observation
+from grader.sandbox.inside.absent import unguarded
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
 from grader.sandbox.inside.reports import Tell, reporter, tell_of_events
@@ -118,15 +119,13 @@ class Worker:
         path = self._scratch / request.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(request.source)
+        if request.watch_imports:
+            self._imports = ImportWatch(self._scratch)
         for guard in request.guards:
-            watch = OperatorWatch(guard)
+            watch = OperatorWatch(guard, request.file)
             for name in guard.entry_points:
                 self._watches.setdefault(name, []).append(watch)
         self._guarded = partial(GuardedCall, traced=request.traced)
-        if request.watch_imports:
-            self._imports = ImportWatch(self._scratch)
-        for watches in self._watches.values():
-            self._guarded(watches)
         # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
         # Compiled under the relative name, so that what Python prints shows the student's own path.
         self._student = ModuleType(request.name)
@@ -135,7 +134,10 @@ class Worker:
         become_program(self._student, request.file)
         tell_endings(request.source)
         before = observation.settings()
-        tell_of_events(self._tell, self._student, (request.file, str(path)))
+        forbidden = {
+            f for watches in self._watches.values() for each in watches for f in each.files
+        }
+        tell_of_events(self._tell, self._student, (request.file, str(path)), forbidden)
         vars(self._student)["__builtins__"] = own_builtins(request.name)
         # What has been imported stays, and is found no more.
         for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
@@ -195,11 +197,13 @@ class Worker:
         if request.probe is not None:
             probe = getattr(self._probes[request.probe], request.function)
             function = partial(probe, self._student)
+            watches = self._watches.get(request.subject, [])
             if request.observe is None:
-                return Returned(packing.pack(function(*arguments, **keywords)))
+                with self._guarded(watches):
+                    return Returned(packing.pack(function(*arguments, **keywords)))
         else:
             function = self._attribute(request.function)
-        watches = self._watches.get(request.function, []) if request.probe is None else []
+            watches = self._watches.get(request.function, [])
         if request.observe is not None:
             return self._observed(function, arguments, keywords, request.observe, watches, packing)
         inputs = [unpacking.tensors[index].requires_grad_() for index in request.wants]
@@ -246,7 +250,7 @@ class Worker:
         observation.seed_all(seed)
         before = observation.facts_of_call(function, arguments, keywords)
         value, error = None, None
-        with self._guarded(watches) as call:
+        with self._guarded(watches):
             try:
                 value = function(*arguments, **keywords)
             except Exception as exception:  # noqa: BLE001 (the border to the student's code)
@@ -262,7 +266,6 @@ class Worker:
             packing.pack(value),
             left=packing.pack(report),
             raised=error,
-            operators=call.operators,
         )
 
     def _run(
@@ -277,7 +280,7 @@ class Worker:
     ) -> Reply:
         """Call, and report what was changed in place; a graph is kept where gradients may be asked for."""
         before = [state_of(tensor) for tensor in unpacking.tensors]
-        with self._guarded(watches) as call:
+        with self._guarded(watches):
             value = function(*arguments, **keywords)
         packed = packing.pack(value)
         changed = [
@@ -288,11 +291,11 @@ class Worker:
         mutated = names_of(function, arguments, keywords, changed) if changed else ()
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not positions or not inputs:
-            return Returned(packed, mutated=mutated, operators=call.operators)
+            return Returned(packed, mutated=mutated)
         outputs = [packing.tensors[index] for index in positions]
         self._graphs.append(Graph(inputs, outputs, watches))
         graph = len(self._graphs) - 1
-        return Returned(packed, graph, positions, mutated, operators=call.operators)
+        return Returned(packed, graph, positions, mutated)
 
     def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
         """Make a module of the student's class, and report its state."""
@@ -352,15 +355,15 @@ class Worker:
         if request.differentiable:
             for gradient in gradients:
                 gradient.requires_grad_()
-        with self._guarded(graph.watches) as call:
+        with self._guarded(graph.watches):
             inputs = products(graph, gradients, request.differentiable)
         packed = packing.pack(inputs)
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not request.differentiable or not positions:
-            return Returned(packed, operators=call.operators)
+            return Returned(packed)
         outputs = [packing.tensors[index] for index in positions]
         self._graphs.append(Graph([*graph.inputs, *gradients], outputs, graph.watches))
-        return Returned(packed, len(self._graphs) - 1, positions, operators=call.operators)
+        return Returned(packed, len(self._graphs) - 1, positions)
 
 
 def _set_state(
@@ -428,10 +431,8 @@ def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) 
     The gradients go in as factors of a sum and not as `grad_outputs`: for these torch imports
     its symbolic shapes, and with them sympy (0.3 s in every cold start).
     """
-    torch = sys.modules["torch"]
     total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
-    # The public name may have a guard around it, which is for the student.
-    grad = unwrap(torch.autograd.grad)
+    grad = unguarded(sys.modules["torch"].autograd.grad)
     gradients_of_inputs = grad(
         total, graph.inputs, create_graph=differentiable, retain_graph=True, allow_unused=True
     )

@@ -26,7 +26,7 @@ class Guard(msgspec.Struct, frozen=True):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Run the student's file as the module `name`; `file` is what its tracebacks show.
 
-    With `traced` torch's profiler looks at guarded calls, too, and the operators are reported. With
+    With `traced` guarded calls are looked at for torch's references of operators, too. With
     `watch_imports` what is imported from here on is noted, for `ListImports`. With `default_modes` the
     global modes that it changes are put back for the tests.
     """
@@ -56,13 +56,15 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
     `seed` seeds the sandbox first (None: go on). `wants` are the positions of tensors, in the order
     in which they were packed, for which the judge needs gradients. With `observe`, a seed for the
-    random states, the call is reported raw: see `inside/observation.py`.
+    random states, the call is reported raw: see `inside/observation.py`. What is forbidden to the entry point
+    `subject` is forbidden to the student's code that a probe calls.
     """
 
     function: str
     arguments: Any
     keywords: Any
     probe: str | None = None
+    subject: str = ""
     seed: int | None = None
     wants: tuple[int, ...] = ()
     observe: int | None = None
@@ -167,8 +169,7 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
 
     `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
     positions of those among the packed tensors; `mutated` names the arguments changed in place. Of an
-    observed call `left` is the report, and `raised` the exception where it raised one. `operators` are
-    those that a traced call ran; None if the tracing was ended meanwhile.
+    observed call `left` is the report, and `raised` the exception where it raised one.
     """
 
     value: Value
@@ -177,7 +178,6 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
     mutated: tuple[str, ...] = ()
     left: Value = None
     raised: Raised | None = None
-    operators: tuple[str, ...] | None = None
 
 
 class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):

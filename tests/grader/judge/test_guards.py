@@ -290,3 +290,113 @@ def test_an_honest_answer_passes(answered: Answer, way: str) -> None:
     result = answered(before, HONEST).result
     assert [test.message for test in result.tests] == ["", ""]
     assert result.output == ""
+
+
+# --- what a probe calls ---------------------------------------------------------------------------
+
+SCALED = """
+[[exercise.forbidden]]
+inside = ["Scaler.scale", "norm"]
+names = [
+    "torch.amp.GradScaler", "torch.amp.grad_scaler", "torch.nn.utils.clip_grad_norm_", "torch.autograd.grad"
+]
+operators = ["aten::logit"]
+reason = "do it yourself"
+"""
+PROBED = """
+@pytest.mark.place("Scaler.scale")
+def test_scaler(student):
+    '''The scaler'''
+    assert_close(student.run("scaled", torch.ones(())), torch.tensor(8.0))
+
+@pytest.mark.place("norm")
+def test_norm(student):
+    '''The norm'''
+    value = torch.tensor([3.0, 4.0])
+    told = student.run("told", value)
+    assert_close(told["norm"], torch.tensor(5.0))
+    assert_close(told["gradient"], 2 * value)
+
+@pytest.mark.place("free")
+def test_free(student):
+    '''What the rule does not speak of'''
+    value = torch.tensor([0.2, 0.7])
+    assert_close(student.run("freely", value), torch.logit(value))
+    assert_close(student.function("free")(value), torch.logit(value))
+"""
+PROBE = """
+import torch
+from torch import autograd
+def scaled(module, x): return module.Scaler().scale(x)
+def told(module, x):
+    x.requires_grad_()
+    (gradient,) = autograd.grad(x.square().sum(), x)
+    x.grad = x.detach()
+    return {"norm": module.norm([x], 1e9), "gradient": gradient}
+def freely(module, x): return module.free(x)
+"""
+OWN = """
+import functools
+import torch
+{before}
+class Scaler:
+    def scale(self, x):
+        return {scale}
+def norm(parameters, most):
+    return {norm}
+def free(x):
+    return torch.logit(x)
+{after}
+"""
+BY_HAND = {
+    "before": "",
+    "scale": "x * 8.0",
+    "norm": "torch.stack([p.grad.square().sum() for p in parameters]).sum().sqrt()",
+    "after": "",
+}
+CLIP = 'vars(torch.nn.utils)["clip_grad_" + "norm_"]'
+GRAD_SCALER = 'vars(torch.amp)["Grad" + "Scaler"]'
+CAUTIOUS = f"""
+def other(x):
+    try:
+        return {GRAD_SCALER}("cpu", 8.0).scale(x)
+    except RuntimeError:
+        return x * 8.0
+"""
+# What of the answer is PyTorch's, and the part whose test fails.
+PROBED_WAYS: dict[str, tuple[str, dict[str, str]]] = {
+    "by hand": ("", {}),
+    "an object": ("scale", {"scale": f'{GRAD_SCALER}("cpu", 8.0).scale(x)'}),
+    "an object that was there before": (
+        "scale",
+        {"before": f'S = {GRAD_SCALER}("cpu", 8.0)', "scale": "S.scale(x)"},
+    ),
+    "behind an except": ("scale", {"before": CAUTIOUS, "scale": "other(x)"}),
+    "a subclass": (
+        "scale",
+        {
+            "after": f"class Scaler({GRAD_SCALER}):\n    def __init__(self): super().__init__('cpu', 8.0)"
+        },
+    ),
+    "the class itself": (
+        "scale",
+        {"after": f'Scaler = functools.partial({GRAD_SCALER}, "cpu", 8.0)'},
+    ),
+    "a function": ("norm", {"norm": f"{CLIP}(parameters, most)"}),
+    "the function itself": ("norm", {"after": f"norm = {CLIP}"}),
+    "the function in another": ("norm", {"after": f"norm = functools.partial({CLIP})"}),
+    "an operator": ("scale", {"scale": "x * 8.0 + 0 * torch.special.logit(x / 2)"}),
+}
+
+
+@pytest.mark.parametrize("way", PROBED_WAYS)
+def test_what_a_probe_calls_is_guarded_and_what_it_does_itself_is_not(
+    judge: Judge, write_course: Callable[..., Course], tmp_path: Path, way: str
+) -> None:
+    course = write_course(tmp_path, PROBED, PROBE, extra=SCALED)
+    failing, parts = PROBED_WAYS[way]
+    source = OWN.format(**{**BY_HAND, **parts}).encode()
+    result = judge_source(judge, course, course.exercises[0], source, GradingOptions()).result
+    for test, part in zip(result.tests, ("scale", "norm", "free"), strict=True):
+        refused = "not allowed here" in test.message and "do it yourself" in test.message
+        assert (test.outcome is Outcome.PASSED, refused) == (part != failing, part == failing)

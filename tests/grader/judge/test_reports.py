@@ -221,6 +221,51 @@ def test_what_libraries_do_is_not_told(style: str, judged: JudgeSource) -> None:
     assert held(judged(RIGHT + INNOCENT[style], SUITE)) == ()
 
 
+FORBIDDEN = """
+[[exercise.forbidden]]
+inside = ["first"]
+names = ["torch.optim.Adam"]
+reason = "do it yourself"
+"""
+ADAM = "import torch\nPATH = torch.optim.__file__.replace('__init__', 'adam')\n"
+READING = {
+    "it is opened": "open(PATH).close()",
+    "it is copied": "import shutil\nshutil.copy(PATH, 'mine.txt')",
+    "its lines are got": "import linecache\nlinecache.getlines(PATH)",
+    "it is imported once more": "import sys\ndel sys.modules['torch.optim.adam']\nimport torch.optim.adam",
+}
+
+
+@pytest.mark.parametrize("way", READING)
+def test_who_reads_the_source_of_what_is_not_allowed_is_told_of(
+    way: str, judged: JudgeSource
+) -> None:
+    told = held(judged(f"{RIGHT}{ADAM}{READING[way]}\n", SUITE, extra=FORBIDDEN))
+    assert any("reads the source of what is not allowed" in reason for reason in told), told
+
+
+def test_a_library_that_shows_a_line_of_it_is_not(judged: JudgeSource) -> None:
+    code = (
+        "import logging, traceback\n"
+        "try: torch.optim.Adam([], lr=-1)\n"
+        "except ValueError as error:\n"
+        "    traceback.print_exc()\n"
+        "    logging.exception('no')\n"
+        "open(torch.optim.__file__).close()\n"
+    )
+    assert held(judged(f"{RIGHT}{ADAM}{code}", SUITE, extra=FORBIDDEN)) == ()
+
+
+def test_a_file_that_is_written_and_imported_is_a_text_that_is_run(judged: JudgeSource) -> None:
+    code = (
+        "import pathlib, sys\n"
+        "pathlib.Path('mine.py').write_text('x = 1')\n"
+        "sys.path.insert(0, '.')\n"
+        "import mine\n"
+    )
+    assert any("runs a text" in reason for reason in held(judged(RIGHT + code, SUITE)))
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors of sockets are no files there")
 @pytest.mark.parametrize(
     "way",

@@ -232,7 +232,6 @@ def test_init_keeps(student: Student) -> None:
 
 @pytest.mark.requires("test_xavier_in_place")
 @pytest.mark.place("xavier_uniform_")
-@pytest.mark.hint("Work out the fans and the bound yourself; uniform_ and normal_ are fine.")
 def test_not_used(student: Student) -> None:
     """The Xavier, Kaiming and fan functions of torch.nn.init are not used, however reached."""
     for name in ("fans", "xavier_uniform_", "kaiming_normal_"):

@@ -159,24 +159,6 @@ def test_bad_shapes(student: Student) -> None:
     laws.check_errors(student, "sum_to_shape", {"shape or gradient": bad}, fine=(x, (1, 3)))
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_sums")
-@pytest.mark.place("sum_to_shape")
-@pytest.mark.word("the sandbox says what was called")
-@pytest.mark.hint("Tensor.sum takes several dimensions: dim=[0, 2], keepdim=True.")
-def test_sums_itself(student: Student) -> None:
-    """It does not use Tensor.sum_to_size, however reached."""
-    laws.check_not_used(
-        student,
-        "sum_to_shape",
-        torch.randn(2, 4, 3),
-        (4, 1),
-        calls=["sum_to_size"],
-        functions=["torch._refs.sum_to_size"],
-        why="sum over the dimensions yourself",
-    )
-
-
 # --- mse_loss -------------------------------------------------------------------------------------
 
 
