@@ -32,10 +32,10 @@ HONEST = {
     "data_parallel/reports": 0.2,
     "loss_history/storage": 0.82,
 }
-# Those whose points a person sees first: for their source, and for what they do as they run.
-HELD = {f"{exercise}/worker" for exercise in ("bug_hunt", "checkpoint", "dispatch", "profiler")}
-HELD |= {"adamw/computed", "bug_hunt/modules", "inference/liar", "profiler/labels"}
-HELD_AS_IT_RUNS = {"checkpoint/quiet"}
+# Those whose points a person sees first, for their source; what some of them would earn.
+EARNING = {f"{exercise}/worker" for exercise in ("bug_hunt", "checkpoint", "dispatch", "profiler")}
+EARNING |= {"adamw/computed", "inference/liar", "profiler/labels"}
+HELD = EARNING | {"bug_hunt/modules", "clipping/alias", "mixed_precision/sometimes"}
 
 
 def name_of(path: Path) -> str:
@@ -60,16 +60,11 @@ def test_what_is_held(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in FORGERIES if name_of(path) not in HELD], ids=name_of
+    "path", [path for path in FORGERIES if name_of(path) not in EARNING], ids=name_of
 )
-def test_another_forgery_is_held_as_it_runs_or_gains_less_than_a_tenth(
-    judge: Judge, path: Path
-) -> None:
+def test_another_forgery_gains_less_than_a_tenth(judge: Judge, path: Path) -> None:
     exercise = COURSE.exercise(path.parent.name)
     result = judge_source(judge, COURSE, exercise, path.read_bytes(), GradingOptions()).result
-    if name_of(path) in HELD_AS_IT_RUNS:
-        assert any("frame" in reason for reason in result.held), result.held
-        return
     gained = result.score / result.max_score - HONEST.get(name_of(path), 0.0)
     passed = [test.name for test in result.tests if test.score]
     assert round(gained, 9) < MOST, passed
