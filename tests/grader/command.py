@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from grader.cli import main
 from grader.judge import pool
@@ -61,9 +61,7 @@ class KeptJudges:
 kept = KeptJudges()
 
 
-def grade(
-    *arguments: str | Path, cwd: Path, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def invoke(*arguments: str | Path, cwd: Path, **environment: str) -> Result:
     """Run `grade` in a folder, without a terminal; the environment is ours plus what is given."""
     words = [str(argument) for argument in arguments]
     named = Path(words[words.index("--course") + 1]) if "--course" in words else cwd
@@ -74,4 +72,12 @@ def grade(
         done = CliRunner().invoke(main, words, prog_name="grade", env=env)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
+    return done
+
+
+def grade(
+    *arguments: str | Path, cwd: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """As `invoke`, with what a process gives."""
+    done = invoke(*arguments, cwd=cwd, **environment)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

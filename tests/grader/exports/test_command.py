@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import stat
 import subprocess
@@ -21,6 +20,7 @@ from grader.exports import FORMATS
 from grader.exports.files import Options, StudentFormat, written
 from grader.gradebook import Gradebook
 from grader.results import Entry, Result
+from tests.grader.command import invoke
 
 from ..builders import checked, entry, exercise, unjudged
 
@@ -30,13 +30,9 @@ NAMES = [name for name in FORMATS if name != "classroom50"]
 
 
 def grade(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader.cli", *map(str, arguments)],
-        cwd=PLAIN,
-        env={**os.environ, **environment},
-        capture_output=True,
-        check=False,
-        timeout=120,
+    done = invoke(*arguments, cwd=PLAIN, **environment)
+    return subprocess.CompletedProcess(
+        arguments, done.exit_code, done.stdout_bytes, done.stderr_bytes
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +22,7 @@ from grader.judge.recognition import (
     with_sentences,
 )
 from grader.results import Cause, Outcome, TestResult, Visibility
+from tests.grader.command import grade
 
 from ..builders import checked, exercise
 from ..cli.conftest import copy_course
@@ -168,20 +167,10 @@ def most_common(text: str, n: int) -> list[str]:
 SENTENCE = "Upper case is kept, and words are split at blanks alone."
 
 
-def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def judged(course: Path, submission: Path) -> dict[str, str]:
     """What the student of a word_count reads, by test."""
     options = ["--json", "-", "--course", str(course), "--submission", str(submission)]
-    run = grade("run", "word_count", *options)
+    run = grade("run", "word_count", *options, cwd=course)
     assert run.returncode == 1, run.stderr
     (exercise,) = json.loads(run.stdout)["exercises"]
     return {test["name"]: test["message"] for test in exercise["tests"]}
@@ -202,7 +191,7 @@ def test_the_same_mistake_in_another_build_is_named_in_a_course_and_in_its_packa
     assert judged(course, mine)["test_random_texts"].startswith(SENTENCE)
     package = tmp_path / "package.zip"
     only = ["--exercise", "word_count"]
-    made = grade("package", "gradescope", "-o", package, "--course", course, *only)
+    made = grade("package", "gradescope", "-o", package, "--course", course, *only, cwd=course)
     assert made.returncode == 0, made.stderr
     with zipfile.ZipFile(package) as archive:
         archive.extract("course.pack", tmp_path)
@@ -235,7 +224,9 @@ def test_a_release_names_mistakes_by_what_public_tests_saw_and_holds_nothing_of_
     course, release, mine = (tmp_path / name for name in ("course", "release", "mine.py"))
     copy_course(course)
     mine.write_text(ALPHABET, encoding="utf-8")
-    made = grade("release", release, "--mistakes", "--course", course, "--grader", "lab-bench")
+    made = grade(
+        "release", release, "--mistakes", "--course", course, "--grader", "lab-bench", cwd=course
+    )
     assert made.returncode == 0, made.stderr
     told = judged(release, mine)
     assert told["test_most_common"].startswith("You sort by the alphabet alone: ")
