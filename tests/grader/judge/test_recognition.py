@@ -170,7 +170,7 @@ SENTENCE = "Upper case is kept, and words are split at blanks alone."
 def judged(course: Path, submission: Path) -> dict[str, str]:
     """What the student of a word_count reads, by test."""
     options = ["--json", "-", "--course", str(course), "--submission", str(submission)]
-    run = grade("run", "word_count", *options, cwd=course)
+    run = grade("run", "word_count", *options, cwd=course.parent)
     assert run.returncode == 1, run.stderr
     (exercise,) = json.loads(run.stdout)["exercises"]
     return {test["name"]: test["message"] for test in exercise["tests"]}
