@@ -17,7 +17,7 @@ _MEANINGS = (
     (r"__(builtins|closure|globals)__", "reads what a function holds of another module"),
     (r"__subclasses__|gc\.\w+", "looks through what this process holds"),
     (
-        r"__code__|code\.__new__|function\.__new__|__(kw)?defaults__",
+        r"__code__|code\.__new__|function\.__new__|marshal\.loads|torch\.set_eval_frame|__(kw)?defaults__",
         "makes a function's code",
     ),
     (r"__class__", "makes an object one of another class"),

@@ -2,13 +2,15 @@
 
 A function looks up `len` in the dict that its module called `__builtins__` when it was defined, and that is one
 for all of a process. Who writes into it answers for every call of them, in the worker, too. So each module that
-runs beside a student's code keeps its own, and takes functions of libraries by their names (`from functools
-import partial`), not through a module that others write into.
+runs beside a student's code has one of its own, and takes functions of libraries by their names (`from
+functools import partial`), not through a module that others write into. A probe imports what was there before.
 """
 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 _BUILTINS: dict[str, Any] = dict(vars(builtins))
@@ -16,4 +18,26 @@ _BUILTINS: dict[str, Any] = dict(vars(builtins))
 
 def keep_builtins(module: dict[str, Any]) -> None:
     """Have the functions that are defined in these globals from here on look up builtins of our own."""
-    module["__builtins__"] = _BUILTINS
+    module["__builtins__"] = dict(_BUILTINS)
+
+
+def keep_imports(module: dict[str, Any], loaded: Mapping[str, ModuleType]) -> None:
+    """Have what is defined in these globals import these modules, whatever stands in `sys.modules` by then."""
+    bring: Callable[..., Any] = _BUILTINS["__import__"]
+
+    def brought(
+        name: str,
+        names: Any = None,
+        local: Any = None,
+        parts: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        found = loaded.get(name if parts else name.partition(".")[0])
+        if level or name not in loaded or found is None:
+            return bring(name, names, local, parts, level)
+        # A module in a package is found by its own name; all else has to be there already.
+        if parts and not all(part in vars(found) for part in parts):
+            return bring(name, names, local, parts, level)
+        return found
+
+    module["__builtins__"]["__import__"] = brought

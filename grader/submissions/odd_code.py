@@ -12,7 +12,7 @@ import ast
 import builtins
 import functools
 import re
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -189,10 +189,51 @@ def _nodes(scope: ast.AST, outer: _Names) -> Iterator[tuple[ast.AST, _Names]]:
     # What is the file's own means nothing.
     names = outer.new_child(dict.fromkeys(map(_bound, own), ""))
     add_aliases(names, [node for node in own if isinstance(node, ast.stmt)])
+    _add_more(names, scope, own)
     for node in own:
         yield node, names
         if isinstance(node, _Scope):
             yield from _nodes(node, outer if isinstance(scope, ast.ClassDef) else names)
+
+
+def _add_more(names: _Names, scope: ast.AST, own: list[ast.AST]) -> None:
+    """Add the meanings of names that are bound by an item, a loop, a default or a pattern alone."""
+    bindings = Counter(map(_bound, own))
+    found: dict[str, list[str]] = {}
+    for name, value in (pair for node in (scope, *own) for pair in _pairs(node)):
+        path = _path(value, names)
+        if path and "(" not in path and not names.get(name):
+            found.setdefault(name, []).append(path)
+            names[name] = path
+    for name, paths in found.items():
+        if len(paths) < bindings[name] and name in names.maps[0]:
+            names[name] = ""
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a node binds, each with an expression that it may mean."""
+    match node:
+        case ast.NamedExpr(target=target, value=value) | ast.Assign(targets=[target], value=value):
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+                pairs = [*zip(target.elts, value.elts, strict=False)]
+            yield from ((key.id, each) for key, each in pairs if isinstance(key, ast.Name))
+        case ast.For(target=ast.Name(id=name), iter=ast.List(elts=items) | ast.Tuple(elts=items)):
+            yield from ((name, item) for item in items)
+        case ast.FunctionDef(args=parameters) | ast.Lambda(args=parameters):
+            named = [*parameters.posonlyargs, *parameters.args][::-1]
+            yield from (
+                (parameter.arg, value)
+                for parameter, value in zip(named, parameters.defaults[::-1], strict=False)
+            )
+        case ast.Match(subject=subject, cases=cases):
+            for pattern in (part for case in cases for part in ast.walk(case.pattern)):
+                if isinstance(pattern, ast.MatchClass):
+                    for attribute, part in zip(
+                        pattern.kwd_attrs, pattern.kwd_patterns, strict=True
+                    ):
+                        if isinstance(part, ast.MatchAs) and part.name:
+                            yield part.name, ast.Attribute(subject, attribute, ast.Load())
 
 
 def _is_docstring(node: ast.AST) -> bool:
@@ -218,6 +259,8 @@ def _path(node: ast.expr, names: _Names) -> str:
     match root:
         case ast.Name(id=name) if name in names:
             meaning = names[name]
+        case ast.Subscript(value=ast.List(elts=items) | ast.Tuple(elts=items)):
+            meaning = next(filter(None, (_path(item, names) for item in items)), "")
         case ast.Name(id=name) if STARS in names:
             meaning = f"{names[STARS].split()[-1]}.{name}"
         case ast.Call(func=function, args=arguments):

@@ -63,8 +63,11 @@ _EVENTS = frozenset(
         "exec",
         "function.__new__",
         "import",
+        "marshal.loads",
         "object.__getattr__",
         "object.__setattr__",
+        "ctypes.PyObj_FromPtr",
+        "ctypes.addressof",
         "ctypes.call_function",
         "ctypes.cdata",
         "ctypes.cdata/buffer",
@@ -74,6 +77,7 @@ _EVENTS = frozenset(
         "gc.get_objects",
         "gc.get_referents",
         "gc.get_referrers",
+        "gc.set_debug",
         "open",
         "sys._current_exceptions",
         "sys._current_frames",
@@ -82,6 +86,7 @@ _EVENTS = frozenset(
         "sys.monitoring.register_callback",
         "sys.setprofile",
         "sys.settrace",
+        "torch.set_eval_frame",
     ]
 )
 
@@ -116,15 +121,19 @@ _HANDS = pattern(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
 )
 # A file that is no library's, as one that a student wrote and imports.
-_STRANGE = pattern(r"<[^>]+\.py>:")
+_STRANGE = pattern(r"<[^>]+\.pyc?>")
 # Where ours begin, and those functions of ours that read frames, or run texts, themselves.
 _OURS = ("grader/", PROBE_FILE)
 _OUR_OWN = pattern(
     r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|<listcomp>|_frames|_is_a_probe_s|_last_in_probe|_names|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
     r"worker\.py:(_load|_load_probe))$"
 )
-# What probes do themselves, by names that their functions call.
-_BY_PROBES = {"exec": frozenset(["eval", "exec"]), "sys.setprofile": frozenset(["setprofile"])}
+# What runs code, and imports, in Python's own way.
+_IMPORTS = pattern(
+    r"<frozen importlib\._bootstrap(_external>:_compile_bytecode|>:_call_with_frames_removed)$"
+)
+# What probes do themselves.
+_BY_PROBES = frozenset(["exec", "sys.setprofile"])
 # What runs a text for a name of a type, which calls nothing and names nothing with two underscores.
 _TYPES = pattern("inspect|typing")
 _NAMES_A_TYPE = frozenset(
@@ -180,18 +189,30 @@ def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
 
 def tell_of_events(
     tell: Tell, module: ModuleType, files: Collection[str], forbidden: Collection[str] = ()
-) -> None:
+) -> Callable[[dict[str, Any]], None]:
     """Have what leads out of the student's module told from now on; `files` are its names in stacks.
 
-    Told is also who reads the files of what is `forbidden`, or has them imported once more.
+    Told is also who reads the files of what is `forbidden`, or has them imported once more. What comes back
+    takes the globals of a probe, whose code is ours from then on.
     """
     # Taken before any of them stands behind a property.
     get_frame, get_back = sys._getframe, FrameType.f_back.__get__
     get_globals, get_code = FunctionType.__globals__.__get__, FrameType.f_code.__get__
-    variables, place_of, is_forbidden = vars(module), _places(), is_one_of(forbidden)
+    get_names = FrameType.f_globals.__get__
+    variables, file_place, is_forbidden = vars(module), _places(), is_one_of(forbidden)
+    # Ours is what has our globals: any code may name our files.
+    ours = {id(vars(each)) for name, each in sys.modules.items() if name.startswith("grader.")}
+
+    def place_of(names: dict[str, Any], file: str) -> str:
+        place = file_place(file)
+        return place if id(names) in ours or not place.startswith(_OURS) else f"<{place}>"
+
+    def place_of_frame(frame: FrameType) -> str:
+        return place_of(get_names(frame), get_code(frame).co_filename)
 
     def place_of_function(function: FunctionType) -> str:
-        return place_of(str(get_globals(function).get("__file__")))
+        names = get_globals(function)
+        return place_of(names, str(names.get("__file__")))
 
     def asking(frame: FrameType) -> FrameType | None:
         """The frame that called this one of ours, or a reader that did."""
@@ -214,7 +235,7 @@ def tell_of_events(
                 return
             # Its own functions and classes lead to nothing else, and a named tuple's belong to no module.
             if type(owner) is FunctionType and (
-                get_globals(owner) is variables
+                (get_globals(owner) is variables and what != "__code__")
                 or ("defaults__" in what and "__file__" not in get_globals(owner))
             ):
                 return
@@ -230,7 +251,7 @@ def tell_of_events(
             if code.co_filename in files:
                 line = frame.f_lineno
                 break
-            place = f"{place_of(code.co_filename)}:{code.co_name}"
+            place = f"{place_of_frame(frame)}:{code.co_name}"
             if place.startswith(_OURS):
                 leader = place
                 break
@@ -241,7 +262,7 @@ def tell_of_events(
                 tell(what, line, path[0] if path else "")
             return
         if what == "exec" and path and path[0].startswith("<frozen importlib"):
-            path.append(f"{place_of(arguments[0].co_filename)}:")
+            path.append(file_place(arguments[0].co_filename))
         is_innocent = _is_innocent(what, arguments, path, leader, first)
         if is_innocent and what.startswith("__") and type(arguments[0]) is FunctionType:
             is_innocent = place_of_function(arguments[0]) != PROBE_FILE or (
@@ -253,9 +274,9 @@ def tell_of_events(
     def is_hidden(owner: object, value: object) -> bool:
         """Whether this value of an owner's attribute is ours, and others ask for it."""
         if type(value) is FrameType:
-            file = place_of(get_code(value).co_filename)
+            file = place_of_frame(value)
         elif type(owner) is FrameType:
-            file = place_of(get_code(owner).co_filename)
+            file = place_of_frame(owner)
         elif type(owner) is FunctionType:
             file = place_of_function(owner)
             if file == PROBE_FILE:
@@ -264,7 +285,7 @@ def tell_of_events(
             return False
         asks = asking(get_frame())
         return file.startswith(_OURS) and not (
-            asks is not None and place_of(get_code(asks).co_filename).startswith(_OURS)
+            asks is not None and place_of_frame(asks).startswith(_OURS)
         )
 
     def variables_of(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +299,7 @@ def tell_of_events(
             if owner:
                 return original(*owner)
             frame = get_back(get_frame())
-            if place_of(get_code(frame).co_filename).startswith(_OURS):
+            if place_of_frame(frame).startswith(_OURS):
                 tell("f_globals" if name == "globals" else "f_locals", 0, "")
                 return {}
             found = get(frame)
@@ -292,8 +313,12 @@ def tell_of_events(
     }
     vars(builtins).update(replaced)
     own = {hook.__code__, is_hidden.__code__, replaced["vars"].__code__}
-    readers = _tell_of_attributes(is_hidden)
+    own_readers = _tell_of_attributes(is_hidden)
+    told = _tell_of_functions()
+    readers = own_readers | told
+    _let_be(told, {*own, *own_readers})
     addaudithook(hook)
+    return lambda names: ours.add(id(names))
 
 
 def _is_innocent(
@@ -305,15 +330,20 @@ def _is_innocent(
     """
     leading = [place for place in path if not _HANDS.match(place)]
     if not leading:
-        if leader.startswith(PROBE_FILE) and what in _BY_PROBES and first is not None:
-            return not _BY_PROBES[what].isdisjoint(first.f_code.co_names)
-        return _OUR_OWN.match(leader) is not None
+        by_probe = leader.startswith(PROBE_FILE) and what in _BY_PROBES
+        return (by_probe and _is_called(what, first)) or _OUR_OWN.match(leader) is not None
     # What a library does as it is imported.
     if any(place.startswith("<frozen importlib") for place in path):
-        return not any(map(_STRANGE.match, path))
+        runs_it = what in ("exec", "marshal.loads") and _IMPORTS.match(leading[0]) is not None
+        runs_it = runs_it and not path[-1].startswith("<string")
+        return (runs_it or _is_called(what, first)) and not any(map(_STRANGE.match, path))
+    if not _is_called(what, first):
+        return False
     nearest, second = leading[0], leading[1] if len(leading) > 1 else ""
     if nearest.startswith("<") and not nearest.startswith("<frozen"):
         return False  # a text that is run
+    if what == "torch.set_eval_frame":
+        return nearest.startswith("torch/_dynamo/")
     is_theirs = _COMPILERS.match(nearest) or nearest.startswith("inspect.py:")
     by_name = what != "exec" and "attr" in nearest.rpartition(":")[2]
     if is_theirs and not by_name and (_COMPILERS.match(second) or (leader and not second)):
@@ -322,9 +352,23 @@ def _is_innocent(
         return True  # what it reads of the frame is an event, too
     if what != "exec":
         return _KEEPS.match(nearest) is not None
-    return _RUNS.match(nearest) is not None and (
-        _TYPES.match(nearest) is None or _names_a_type(arguments[0])
-    )
+    code = arguments[0]
+    if nearest == "timeit.py:__init__":
+        # A call that is timed is no text: what stands around it names nothing.
+        return any(type(each) is CodeType and not each.co_names for each in code.co_consts)
+    is_type = _TYPES.match(nearest) is not None
+    return _RUNS.match(nearest) is not None and (not is_type or _names_a_type(code))
+
+
+def _is_called(what: str, frame: FrameType | None) -> bool:
+    """Whether a function names what runs code, or gives objects; else it called what it was given.
+
+    That may be a student's, in C. Attributes are read by code in C, too, as PyTorch's compilers have.
+    """
+    if not what.startswith(("exec", "gc.", "sys.", "torch.")):
+        return True
+    names = {"eval", "exec", "exec_"} if what == "exec" else {what.rpartition(".")[2]}
+    return frame is not None and not names.isdisjoint(frame.f_code.co_names)
 
 
 def _names_a_type(code: object) -> bool:
@@ -409,6 +453,44 @@ def _tell_of_attributes(is_hidden: _IsHidden) -> frozenset[CodeType]:
             table[name] = reader
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
     return frozenset(readers)
+
+
+def _tell_of_functions() -> frozenset[CodeType]:
+    """Have functions in C told of that lead out without an event; returns the code that does."""
+    get_code: Callable[[Any], CodeType] = vars(FunctionType)["__code__"].__get__
+    places = [("gc.set_debug", gc)]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        frames = torch._C._dynamo.eval_frame
+        places.append(("torch.set_eval_frame", frames))
+        if (compiler := sys.modules.get("torch._dynamo.eval_frame")) is not None:
+            places.append(("torch.set_eval_frame", compiler))
+    codes = set()
+    for event, module in places:
+        name = event.rpartition(".")[2]
+        function = _told(event, getattr(module, name))
+        setattr(module, name, function)
+        codes.add(get_code(function))
+    return frozenset(codes)
+
+
+def _let_be(codes: Collection[CodeType], with_callees: Collection[CodeType]) -> None:
+    """Have PyTorch's compiler leave our frames alone, wherever it looks at each one that begins."""
+    if (torch := sys.modules.get("torch")) is None:
+        return
+    frames = torch._C._dynamo.eval_frame
+    skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
+    for chosen, below in ((codes, default), (with_callees, skip)):
+        for code in chosen:
+            frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, below))
+
+
+def _told(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def function(*arguments: Any) -> Any:
+        audit(event, *arguments)
+        return original(*arguments)
+
+    return function
 
 
 def _reader(name: str, original: Any, is_hidden: _IsHidden) -> Any:

@@ -26,7 +26,7 @@ from grader.sandbox.inside.absent import unguarded
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
 from grader.sandbox.inside.reports import Tell, reporter, tell_of_events
-from grader.sandbox.private import keep_builtins
+from grader.sandbox.private import keep_builtins, keep_imports
 from grader.sandbox.surroundings import become_program, keep_open
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
@@ -71,6 +71,9 @@ class Worker:
         self._guarded = partial(GuardedCall, traced=False)
         self._settings: dict[str, Any] = {}
         self._imports: ImportWatch | None = None
+        # As the student's module found it.
+        self._loaded: dict[str, ModuleType] = {}
+        self._trust: Callable[[dict[str, Any]], None]
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; an exception becomes a `Raised` or `ForbiddenReply`."""
@@ -137,7 +140,10 @@ class Worker:
         forbidden = {
             f for watches in self._watches.values() for each in watches for f in each.files
         }
-        tell_of_events(self._tell, self._student, (request.file, str(path)), forbidden)
+        self._loaded = dict(sys.modules)
+        self._trust = tell_of_events(
+            self._tell, self._student, (request.file, str(path)), forbidden
+        )
         vars(self._student)["__builtins__"] = own_builtins(request.name)
         # What has been imported stays, and is found no more.
         for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
@@ -154,11 +160,12 @@ class Worker:
         module = ModuleType(request.name)
         module.__file__ = PROBE_FILE
         keep_builtins(vars(module))
-        sys.modules[request.name] = module
-        exec(loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
+        keep_imports(vars(module), self._loaded)
+        self._trust(vars(module))
         # Under its name, as every module, but not the one that runs: what pickles an object looks there for
         # what the probe defines, and who writes into it changes nothing.
-        found = ModuleType(request.name)
+        found = sys.modules[request.name] = ModuleType(request.name)
+        exec(loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
         kinds = type, FunctionType
         vars(found).update(
             {
@@ -167,7 +174,6 @@ class Worker:
                 if isinstance(value, kinds) and value.__module__ == request.name
             }
         )
-        sys.modules[request.name] = found
         self._probes[request.name] = module
         return Loaded()
 

@@ -97,7 +97,7 @@ list(map(found.append, map(attrgetter("tb_" + "frame"), [trace])))
         "gi_frame by string.get_field",
     ),
     "a text that a library runs": (
-        "import timeit\ntimeit.timeit(''.join(['1 ', '+ 1']), number=1)",
+        "import timeit\ntimeit.timeit(''.join(['pri', 'nt()']), number=1)",
         "exec by timeit",
     ),
     "an annotation that a library evaluates": (
@@ -110,6 +110,42 @@ try: functools.singledispatch(one).register(two)
 except TypeError: pass
 """,
         "exec by typing",
+    ),
+    "code that calls what it is given": (
+        """
+import collections, functools, gc
+found = []
+collections.namedtuple("A", map(str, map(found.append, map(gc.get_referents, [input.func]))), rename=True)
+""",
+        "gc.get_referents by collections.__init__.namedtuple",
+    ),
+    "what an import asks": (
+        """
+import functools, gc, sys, types
+class Finder: find_spec = functools.cache(gc.get_referents)
+sys.modules["above"] = types.ModuleType("above")
+sys.modules["above"].__path__ = ()
+sys.meta_path.insert(0, Finder)
+try: import above.below
+except Exception: pass
+""",
+        "(gc.get_referents)",
+    ),
+    "code that says that it is ours": (
+        """
+import marshal
+def own(): pass
+own.__code__ = marshal.loads(marshal.dumps((lambda: 1).__code__))
+""",
+        "(marshal.loads)",
+    ),
+    "what is left over": (
+        "import gc\ngc.set_debug(gc.DEBUG_SAVEALL)\ngc.set_debug(0)\n",
+        "gc.set_debug",
+    ),
+    "frames that a compiler sees": (
+        "import torch\ntorch._C._dynamo.eval_frame.set_eval_frame(None)\n",
+        "torch.set_eval_frame",
     ),
     "a pickle that evaluates a text": (
         (
@@ -209,7 +245,8 @@ g.__wrapped__.__defaults__ = (2,)
 g(1)
 """,
     "data": """
-import ast, copy, json, pickle, re, statistics
+import ast, copy, json, pickle, re, statistics, timeit
+timeit.timeit(lambda: 1, number=1), timeit.repeat(dict, number=1, repeat=1)
 ast.literal_eval("[1, 2]"), copy.deepcopy({"a": [1]}), pickle.loads(pickle.dumps([1]))
 re.compile(r"\\d+"), json.loads("{}"), statistics.mean([1, 2])
 """,
@@ -358,6 +395,28 @@ def first(x):
 @pytest.mark.parametrize("way", EMPTY)
 def test_nothing_of_ours_is_seen(way: str, judged: JudgeSource) -> None:
     (test,) = judged(EMPTY[way], SUITE).result.tests  # type: ignore[attr-defined]
+    assert test.outcome.value == "passed", test.message
+
+
+def test_a_probe_imports_what_was_there(judged: JudgeSource) -> None:
+    source = """
+import sys
+found = []
+class Asked:
+    def __getattr__(self, name):
+        found.extend(module for key, module in sys.modules.items() if "probe" in key)
+        raise AttributeError
+sys.modules["json"] = Asked()
+def first(x):
+    return [vars(module) for module in found]
+"""
+    probe = """
+import json
+from json import dumps
+def told(module):
+    return "as it is" if not module.first(3) and dumps([1]) == json.dumps([1]) else "seen"
+"""
+    (test,) = judged(source, PROBED, probe).result.tests  # type: ignore[attr-defined]
     assert test.outcome.value == "passed", test.message
 
 

@@ -57,6 +57,30 @@ ROWS = {
         "import torch; torch.load(f, weights_only=False)",
         "import torch; torch.load(f, 'cpu', weights_only=True)",
     ),
+    "an item": (
+        "import torch\nt = [torch][0]\nt.rand = f",
+        "import torch\nx = [torch.rand][0]\nx(3)",
+    ),
+    "a loop": (
+        "import torch\nfor m in (torch, 1): m.rand = f",
+        "from torch import nn\nfor act in [nn.ReLU, nn.Tanh]:\n    act = act()\n    act.inplace = True",
+    ),
+    "a default": (
+        "import torch\ndef g(m=torch): m.rand = f",
+        "import torch\ndef g(m=torch.relu): return m(3)",
+    ),
+    "a pair": (
+        "import torch\na, b = torch, 1\na.rand = f",
+        "import torch\na, b = torch.rand(3), 1\na.x = b",
+    ),
+    "a name in passing": (
+        "import torch\nif t := torch: t.rand = f",
+        "import torch\nif t := torch.rand(3): t.x = f",
+    ),
+    "a pattern": (
+        "import torch\nmatch torch:\n    case object(_C=c): c.x",
+        "match x:\n    case dict(items=c): c.y = f",
+    ),
     "a switch that is computed": ("load(f, allow_pickle=x)", "load(f, allow_pickle=False)"),
     "switches that are not seen": ("import torch; torch.load(f, **options)", "load(f, **options)"),
     "a switch without a name": (
