@@ -33,6 +33,7 @@ import msgspec
 from grader.sandbox.inside.interpreter import STACK_SIGNAL
 from grader.sandbox.inside.warmup import collapse, warm_up
 from grader.sandbox.inside.worker import serve
+from grader.sandbox.private import keep_builtins, note_modules
 from grader.sandbox.surroundings import (
     pretend_modes,
     print_to_descriptors,
@@ -60,6 +61,8 @@ from grader.sandbox.wire.messages import (
     Stop,
 )
 from grader.sandbox.wire.packing import Packing
+
+keep_builtins(globals())
 
 _decode = msgspec.msgpack.Decoder(Demand).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -162,6 +165,7 @@ class ForkServer:
         """Import what is needed, fork, and return in the parent; the child never returns."""
         for module in spawn.modules:
             self._load(module)
+        note_modules()
         self._freeze()
         scratch = Path(tempfile.mkdtemp(dir=self._scratch))
         try:

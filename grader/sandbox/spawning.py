@@ -22,6 +22,7 @@ from grader.errors import SandboxError
 from grader.sandbox.client import START_SECONDS, Sandbox
 from grader.sandbox.inside.warmup import warm_up
 from grader.sandbox.inside.worker import serve
+from grader.sandbox.private import keep_builtins, note_modules
 from grader.sandbox.surroundings import (
     pretend_modes,
     remove_tree,
@@ -34,6 +35,8 @@ from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready
 from grader.sandbox.wire.packing import Packing
+
+keep_builtins(globals())
 
 
 class SpawnedStart(msgspec.Struct, frozen=True):
@@ -147,6 +150,7 @@ def main() -> None:
     if start.walls:
         plan = prepare(python_environment())
         walls = confine(plan, start.limits, scratch)
+    note_modules()
     connection = Channel(channel)
     connection.send(Ready(tuple(walls)), Packing(), timeout=None)
     with contextlib.suppress(ChannelClosed):

@@ -41,7 +41,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from grader.sandbox.inside.absent import is_one_of
-from grader.sandbox.private import keep_builtins
+from grader.sandbox.private import OURS, keep_builtins
 from grader.sandbox.wire.messages import MAX_REPORT, PROBE_FILE
 
 keep_builtins(globals())
@@ -201,7 +201,7 @@ def tell_of_events(
     get_names = FrameType.f_globals.__get__
     variables, file_place, is_forbidden = vars(module), _places(), is_one_of(forbidden)
     # Ours is what has our globals: any code may name our files.
-    ours = {id(vars(each)) for name, each in sys.modules.items() if name.startswith("grader.")}
+    ours = set(map(id, OURS))
 
     def place_of(names: dict[str, Any], file: str) -> str:
         place = file_place(file)

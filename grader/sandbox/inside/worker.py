@@ -26,7 +26,7 @@ from grader.sandbox.inside.absent import unguarded
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
 from grader.sandbox.inside.reports import Tell, reporter, tell_of_events
-from grader.sandbox.private import keep_builtins, keep_imports
+from grader.sandbox.private import OWN_NAMES, keep_builtins, keep_imports
 from grader.sandbox.surroundings import become_program, keep_open
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
@@ -71,8 +71,6 @@ class Worker:
         self._guarded = partial(GuardedCall, traced=False)
         self._settings: dict[str, Any] = {}
         self._imports: ImportWatch | None = None
-        # As the student's module found it.
-        self._loaded: dict[str, ModuleType] = {}
         self._trust: Callable[[dict[str, Any]], None]
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
@@ -140,14 +138,13 @@ class Worker:
         forbidden = {
             f for watches in self._watches.values() for each in watches for f in each.files
         }
-        self._loaded = dict(sys.modules)
         self._trust = tell_of_events(
             self._tell, self._student, (request.file, str(path)), forbidden
         )
         vars(self._student)["__builtins__"] = own_builtins(request.name)
         # What has been imported stays, and is found no more.
-        for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
-            del sys.modules[name]
+        for name in OWN_NAMES:
+            sys.modules.pop(name, None)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
         changed = observation.changed(before, self._settings)
@@ -160,7 +157,7 @@ class Worker:
         module = ModuleType(request.name)
         module.__file__ = PROBE_FILE
         keep_builtins(vars(module))
-        keep_imports(vars(module), self._loaded)
+        keep_imports(vars(module))
         self._trust(vars(module))
         # Under its name, as every module, but not the one that runs: what pickles an object looks there for
         # what the probe defines, and who writes into it changes nothing.
