@@ -18,7 +18,7 @@ from grader.gradebook import Keeper
 from grader.gradebook.work import packed
 from grader.results import Outcome, Status
 
-from .conftest import HALF, RIGHT, SOURCES, School, run
+from .conftest import HALF, RIGHT, SOURCES, School, run, run_alone
 
 EXPECTED = {
     "ann": (10.0, Status.PASSED),
@@ -277,7 +277,8 @@ def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "/nonexistent")  # so that there is no bubblewrap
-        done = school.batch("--require-isolation", "full")
+        command = ("batch", str(school.submissions), "-o", str(school.results))
+        done = run_alone(school.command(*command, "--require-isolation", "full"))
     assert done.returncode == 3
     assert "isolation" in done.stderr and "bubblewrap" in done.stderr
     assert "Traceback" not in done.stderr

@@ -13,6 +13,8 @@ import pytest
 from grader.course.manifest import load_course
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Task, TaskJudges
+from grader.judge.process import judges
+from tests.grader.command import kept
 
 from .conftest import RIGHT, School
 
@@ -24,8 +26,9 @@ OPTIONS = GradingOptions(recognize=True)
 
 
 @pytest.fixture
-def school(school: School) -> School:
-    """A course that knows two mistakes, and a class that did not hand in yet."""
+def school(school: School, monkeypatch: pytest.MonkeyPatch) -> School:
+    """A course that knows two mistakes, a class that did not hand in yet, and judges for each batch."""
+    monkeypatch.setattr(kept, "judges", judges)
     shutil.rmtree(school.submissions)
     school.hand_in("ann", RIGHT)
     folder = school.course / "tests" / "wrong" / "one" / "task"
