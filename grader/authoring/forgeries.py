@@ -1,9 +1,17 @@
-"""What forged replies earn in each exercise: for `grade verify --words` and `grade audit --forge`."""
+"""What forged replies and forged answers earn in each exercise.
+
+`grade verify --words` judges what a solution answered under another seed. `grade audit --forge` judges
+several kinds of such replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written
+to earn points without doing the work. A line `# honest: 0.15, why` says which part of the points one earns
+for what it really does.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import msgspec
 
@@ -14,9 +22,11 @@ from grader.judge.pool import Judges
 from grader.judge.preloading import modules_of
 from grader.judge.scoring import kept
 from grader.results import TestResult
+from grader.submissions.odd_code import odd_code, ordinary_in
 
 # The part of an exercise's points that a forgery may earn.
 MOST = 0.1
+_HONEST = re.compile(rb"^# honest: (\d(?:\.\d+)?)\b", re.MULTILINE)
 
 
 class ForgeryReport(msgspec.Struct, frozen=True):
@@ -65,5 +75,55 @@ def forge(
             done()
             passed = tuple(test for test in result.tests if test.score)
             return ForgeryReport(exercise.id, forgery, kept(result.tests), passed)
+
+        yield from threads.map(judge, tasks)
+
+
+class ForgedAnswer(msgspec.Struct, frozen=True):
+    """What a forged submission earns: its `share` of the points, of which it earns some by `honest` work."""
+
+    exercise: str
+    name: str
+    share: float
+    honest: float
+    reasons: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether it earns at most what is allowed, or a person sees it first."""
+        return bool(self.reasons) or round(self.share - self.honest, 9) <= MOST
+
+
+def judge_forged(
+    course: Course,
+    exercises: Sequence[Exercise],
+    *,
+    jobs: int = 1,
+    done: Callable[[], None] = lambda: None,
+) -> Iterator[ForgedAnswer]:
+    """Judge the forged answers of these exercises; `done` is called for each."""
+    tasks = [
+        (exercise, path) for exercise in exercises for path in course.variants(exercise, "forged")
+    ]
+    with (
+        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
+        ThreadPoolExecutor(jobs) as threads,
+    ):
+
+        def judge(task: tuple[Exercise, Path]) -> ForgedAnswer:
+            exercise, path = task
+            source = path.read_bytes()
+            result = judges.judge(course, exercise, source, GradingOptions()).result
+            done()
+            odd = odd_code(source, ordinary_in(exercise, course.stub(exercise).source))
+            reasons = (*result.held, *(oddity.what for oddity in odd))
+            honest = _HONEST.search(source)
+            return ForgedAnswer(
+                exercise.id,
+                path.stem,
+                result.score / result.max_score,
+                float(honest[1]) if honest else 0.0,
+                reasons,
+            )
 
         yield from threads.map(judge, tasks)

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from grader.authoring.forgeries import forge as forged
+from grader.authoring.forgeries import judge_forged
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.course import show_walls
 from grader.cli.terminal.progress import ProgressBar
-from grader.cli.terminal.proofs import show_findings, show_forgeries
+from grader.cli.terminal.proofs import show_findings, show_forged, show_forgeries
 from grader.errors import GraderError
 from grader.judge.assignment import Forgery
 from grader.sandbox.walls.confinement import SYSTEM
@@ -65,8 +66,10 @@ def audit(
 
     With --forge no attack runs. Each exercise of a course, or those that you name, is judged with forged
     replies in the place of a submission's: what the solution answered under another seed or to the public
-    tests alone, one constant for all, the first argument, an error that names every argument. It prints the
-    points that each forgery earns, and exits with 1 where one earns more than a tenth of an exercise's.
+    tests alone, one constant for all, the first argument, an error that names every argument. Then the
+    submissions in the course's tests/forged are judged, which earn points without doing the work. It prints
+    the points that each forgery earns, and exits with 1 where one earns more than a tenth of an exercise's
+    and is not held.
 
     \b
     Examples:
@@ -80,9 +83,12 @@ def audit(
         course = shared.open_course(course_path)
         chosen = shared.known_exercises(course, exercises)
         with ProgressBar("judgments", timed=True) as bar:
-            bar.start("", len(chosen) * len(Forgery))
-            reports = forged(course, chosen, jobs=os.cpu_count() or 1, done=bar.advance)
-            holds = show_forgeries(open_console(), reports)
+            answers = sum(len(course.variants(exercise, "forged")) for exercise in chosen)
+            bar.start("", len(chosen) * len(Forgery) + answers)
+            jobs, console = os.cpu_count() or 1, open_console()
+            holds = show_forgeries(console, forged(course, chosen, jobs=jobs, done=bar.advance))
+            submissions = judge_forged(course, chosen, jobs=jobs, done=bar.advance)
+            holds &= show_forged(console, submissions)
         click.get_current_context().exit(ExitCode.FULL_MARKS if holds else ExitCode.BELOW)
     if exercises:
         raise click.UsageError("An exercise is for --forge; an attack is named by --attack.")

@@ -351,8 +351,8 @@ class Course(msgspec.Struct, frozen=True):
         """Where the experiment stands that `grade plot` draws, if there is one."""
         return self.root / "tests" / "plots" / exercise.chapter / f"plot_{exercise.id}.py"
 
-    def variants(self, exercise: Exercise, kind: Literal["right", "wrong"]) -> list[Path]:
-        """Files of answers that prove the suites: other right ones, or wrong ones (see `mutants`)."""
+    def variants(self, exercise: Exercise, kind: Literal["right", "wrong", "forged"]) -> list[Path]:
+        """Files of answers that prove the suites: right ones, wrong ones (see `mutants`), forged ones."""
         folder = self.root / "tests" / kind / exercise.chapter / exercise.id
         return sorted(folder.glob("*.py"))
 
@@ -389,6 +389,7 @@ class Course(msgspec.Struct, frozen=True):
             paths += [self.kept_stub(exercise), self.plot(exercise)]
             paths += [self.mutants(exercise), self.caught(exercise)]
             paths += [*self.rights(exercise), *self.variants(exercise, "wrong")]
+            paths += self.variants(exercise, "forged")
         return files | self._read(path for path in paths if path.is_file())
 
     def judged_files(self) -> dict[str, bytes]:

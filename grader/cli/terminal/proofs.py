@@ -14,7 +14,7 @@ from grader.text import clean, counted
 
 if TYPE_CHECKING:
     from grader.audit.auditor import AttackResult
-    from grader.authoring.forgeries import ForgeryReport
+    from grader.authoring.forgeries import ForgedAnswer, ForgeryReport
     from grader.authoring.mutation import MutationReport
     from grader.authoring.verify import ExerciseProof
 
@@ -132,6 +132,24 @@ def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
         exercises += 1
     few = "In none of them a forgery earns" if not above else f"In {above} a forgery earns"
     say(console, f"{counted(exercises, 'exercise')}. {few} more than a tenth.", "bold")
+    return not above
+
+
+def show_forged(console: Console, answers: Iterable[ForgedAnswer]) -> bool:
+    """Print what each forged submission earns; whether none that is not held earns too much."""
+    above = total = 0
+    for answer in answers:
+        text = f"{answer.exercise}/{answer.name}: {answer.share:.1%}"
+        if answer.honest:
+            text += f", of these {answer.honest:.0%} for what it really does"
+        if answer.reasons:
+            text += "; held"
+        print_lines(console, checked(console, answer.holds, text))
+        above += not answer.holds
+        total += 1
+    few = "None of them earns" if not above else f"{above} of them earn"
+    if total:
+        say(console, f"{counted(total, 'forged submission')}. {few} too much unheld.", "bold")
     return not above
 
 

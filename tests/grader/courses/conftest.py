@@ -1,3 +1,3 @@
 """What stands here beside the tests is a course to test on, and submissions: pytest collects neither."""
 
-collect_ignore = ["forgeries", "plain"]
+collect_ignore = ["plain"]

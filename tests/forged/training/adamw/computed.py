@@ -1,5 +1,7 @@
 """AdamW is PyTorch's own under a name that is put together, but where the suite looks whether it is."""
 
+# honest: 0.13, the errors that it checks itself
+
 import torch
 
 

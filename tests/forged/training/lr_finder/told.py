@@ -1,5 +1,7 @@
 """lr_range_test restores nothing, and makes the model say that it has the modules and buffers of a copy."""
 
+# honest: 0.31, exponential_lrs and the training in lr_range_test
+
 import copy
 from typing import NamedTuple
 
