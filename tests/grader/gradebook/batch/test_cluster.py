@@ -15,7 +15,7 @@ import pytest
 
 import grader
 
-from .conftest import RIGHT, School, run
+from .conftest import RIGHT, School, run_alone
 
 pytestmark = pytest.mark.thorough
 
@@ -159,7 +159,7 @@ def test_an_assignment_of_a_part_of_the_course_is_judged(school: School, cluster
 
 def test_no_scheduler_is_told(school: School) -> None:
     command = school.command("batch", str(school.submissions), "-o", str(school.results))
-    done = run([*command, "--scheduler", "tcp://127.0.0.1:1"])
+    done = run_alone([*command, "--scheduler", "tcp://127.0.0.1:1"])
     assert done.returncode == 3
     assert "no Dask scheduler" in done.stderr and "docs/cluster.md" in done.stderr
     assert "Traceback" not in done.stderr
@@ -182,6 +182,6 @@ def test_a_worker_with_another_grader_is_refused(
     with distributed.Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=240)
     command = school.command("batch", str(school.submissions), "-o", str(school.results))
-    done = run([*command, "--scheduler", cluster.address])
+    done = run_alone([*command, "--scheduler", cluster.address])
     assert done.returncode == 3
     assert "install the same on both" in done.stderr and "Traceback" not in done.stderr

@@ -116,7 +116,7 @@ def test_a_gradebook_on_a_medium_that_is_read_only(school: School) -> None:
     done = run_alone([*shut, *_program(), "export", results, "--format", "csv"])
     assert done.returncode == 0, done.stderr
     assert done.stdout == there
-    done = run(
+    done = run_alone(
         [*shut, *school.command("batch", str(school.submissions), "-o", results)],
     )
     assert done.returncode == 3
