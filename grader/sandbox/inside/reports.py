@@ -459,9 +459,7 @@ def _tell_of_functions() -> frozenset[CodeType]:
     """Have functions in C told of that lead out without an event; returns the code that does."""
     get_code: Callable[[Any], CodeType] = vars(FunctionType)["__code__"].__get__
     places = [("gc.set_debug", gc)]
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        frames = torch._C._dynamo.eval_frame
+    if (frames := _compiler_s_frames()) is not None:
         places.append(("torch.set_eval_frame", frames))
         if (compiler := sys.modules.get("torch._dynamo.eval_frame")) is not None:
             places.append(("torch.set_eval_frame", compiler))
@@ -474,11 +472,17 @@ def _tell_of_functions() -> frozenset[CodeType]:
     return frozenset(codes)
 
 
+def _compiler_s_frames() -> Any:
+    """What looks at each frame for PyTorch's compiler; None where it cannot be told to leave ours alone."""
+    torch = sys.modules.get("torch")
+    frames = None if torch is None else torch._C._dynamo.eval_frame
+    return frames if hasattr(frames, "set_code_exec_strategy") else None
+
+
 def _let_be(codes: Collection[CodeType], with_callees: Collection[CodeType]) -> None:
     """Have PyTorch's compiler leave our frames alone, wherever it looks at each one that begins."""
-    if (torch := sys.modules.get("torch")) is None:
+    if (frames := _compiler_s_frames()) is None:
         return
-    frames = torch._C._dynamo.eval_frame
     skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
     for chosen, below in ((codes, default), (with_callees, skip)):
         for code in chosen:
