@@ -110,7 +110,7 @@ _KEEPS = pattern(
 )
 # Functions that run texts of their own making.
 _RUNS = pattern(
-    r"ast\.py:parse|collections/__init__\.py:namedtuple|dataclasses\.py:_create_fn|inspect\.py:(get_annotations|<dictcomp>)|"
+    r"collections/__init__\.py:namedtuple|dataclasses\.py:(_create_fn|add_fns_to_class)|inspect\.py:(get_annotations|<dictcomp>)|"
     r"jinja2/environment\.py:(_compile|from_code)|networkx/utils/decorators\.py:|"
     r"onnxscript/_internal/converter\.py:_eval_constant_expr|typing(_extensions)?\.py:(__init__|_evaluate|evaluate_forward_ref)"
 )
@@ -148,7 +148,9 @@ _NAMES_A_TYPE = frozenset(
         "LOAD_ATTR",
         "LOAD_CONST",
         "LOAD_NAME",
+        "LOAD_SMALL_INT",
         "RESUME",
+        "RETURN_CONST",
         "RETURN_VALUE",
     )
     if name in opcode.opmap

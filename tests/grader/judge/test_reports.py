@@ -217,7 +217,8 @@ def same(x): return x
 @functools.singledispatch
 def show(x): return x
 @show.register
-def _(x: "int | float"): return -x
+def _(x: "int | float", y: "typing.Literal[1, -1, 'a(b)']" = 1) -> "None": return -x
+typing.get_type_hints(_), inspect.signature(_, eval_str=True)
 typing.get_type_hints(show), inspect.signature(same), isinstance(3, Sized), show(3)
 inspect.getdoc(same), inspect.isgeneratorfunction(same)
 """,
