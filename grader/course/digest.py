@@ -7,10 +7,12 @@ import hashlib
 import msgspec
 
 from grader.course.manifest import Course, Exercise, Help, probe_of
+from grader.course.suite import is_compared
 
 
 def exercise_digest(course: Course, exercise: Exercise) -> str:
-    """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes.
+    """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes, and of
+    its solution where a suite compares with it.
 
     Packages that are needed and not installed are part of it, as tests are left out without them.
     What only helps the student is left out: a mended hint makes no verdict old. So is a key that has its
@@ -26,4 +28,7 @@ def exercise_digest(course: Course, exercise: Exercise) -> str:
     for path in (*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())):
         digest.update(course.name_of(path).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
+    # What is compared with it hangs on it.
+    if is_compared(course, exercise) and (source := course.solution_source(exercise)) is not None:
+        digest.update(b"solution\0" + hashlib.sha256(source).digest())
     return digest.hexdigest()

@@ -1,15 +1,13 @@
 """The tests of a suite, read from its syntax tree: no import, no torch, and nothing that a run can hide.
 
 A suite is plain pytest with a few rules, so that its tests are known before they are run: each one
-is a function `test_...(student)` of the module, with a docstring whose first sentence is its title,
-and these marks, with literal arguments:
+is a function of the module, with a docstring whose first sentence is its title. It takes `student`, or
+`code` and `draw` if it is compared with the solution, and has a decorator with literal arguments:
 
-    @pytest.mark.points(2)              its weight within the exercise, 1 by default
-    @pytest.mark.requires("test_a")     skipped if that test, earlier in the file, did not pass
-    @pytest.mark.place("Class.method")  where in the student's file to look
-    @pytest.mark.hint("...")            the next step, for the student
-    @pytest.mark.word("...")            what it believes of the sandbox, and no value shows
-    @pytest.mark.unproven("...")        why no wrong answer makes it fail (see `grade verify`)
+    @promise("Class.method", points=2, hint="...", after="test_a", word="...", unproven="...")
+
+`grader.judge.checks.promise` says what each of them is. Marks of pytest say the same one by one:
+pytest.mark.place, points, hint, requires, word and unproven.
 """
 
 from __future__ import annotations
@@ -29,12 +27,15 @@ from grader.text import nearest
 from grader.toml import sentence
 
 MARKS = ("points", "requires", "place", "hint", "word", "unproven")
+_PROMISE = "promise"
+_PARAMETERS = ["student"], ["code", "draw"]
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
     """One test as its author declared it, at this line; `share` is the one of its exercise that it is in.
 
     With a `word` it believes what any code in the sandbox can say: its points count beside others' alone.
+    One that is `compared` runs on the solution, too.
     """
 
     name: str
@@ -48,6 +49,7 @@ class SuiteTest(msgspec.Struct, frozen=True):
     unproven: str = ""
     line: int = 0
     share: str = ""
+    compared: bool = False
 
     @property
     def is_value(self) -> bool:
@@ -87,6 +89,15 @@ def declared_tests(
 def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
     """The tests of one file; what breaks the rules is a CourseError with file and line."""
     return _read(path, path.read_bytes(), visibility)
+
+
+def is_compared(course: Course, exercise: Exercise) -> bool:
+    """Whether a test of the exercise runs on the solution, too: it then has to be where the suites are."""
+    return any(
+        test.compared
+        for visibility, path in course.suites(exercise).items()
+        for test in read_suite(path, visibility)
+    )
 
 
 def _with_share(course: Course, path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:
@@ -140,8 +151,11 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
     names = [test.name for test in before]
     parameters = node.args
     named = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
-    if [argument.arg for argument in named] != ["student"] or parameters.vararg or parameters.kwarg:
-        raise _error(path, node, f"{node.name} takes `student` and nothing else: no fixtures")
+    names_of = [argument.arg for argument in named]
+    if names_of not in _PARAMETERS or parameters.vararg or parameters.kwarg:
+        told = "takes `student`, or `code` and `draw`, and nothing else: no fixtures"
+        raise _error(path, node, f"{node.name} {told}")
+    _check_compared(path, node, test)
     if test.name in names:
         raise _error(path, node, f"a second {test.name}; pytest would forget the first")
     for required in test.requires:
@@ -152,6 +166,22 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
         raise _error(path, node, "points are a number above 0")
 
 
+def _check_compared(path: Path, node: ast.FunctionDef, test: SuiteTest) -> None:
+    """Refuse what would be compared with nothing, or never run."""
+    yields = any(isinstance(inner, ast.Yield) for inner in ast.walk(node))
+    decorators = [ast.unparse(d.func) for d in node.decorator_list if isinstance(d, ast.Call)]
+    if test.compared and not yields:
+        raise _error(
+            path, node, f"{node.name} takes `code` and `draw`, and yields nothing to compare"
+        )
+    if yields and not test.compared:
+        raise _error(path, node, f"{node.name} yields cases: it takes `code` and `draw`")
+    if test.compared and decorators != [_PROMISE]:
+        raise _error(
+            path, node, f"{node.name} takes `code` and `draw`: its decorator is @promise(...)"
+        )
+
+
 def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> SuiteTest:
     """A test by its docstring and its marks."""
     docstring = ast.get_docstring(node)
@@ -159,14 +189,42 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
         raise _error(path, node, f"{node.name} has no docstring; its first sentence is the title")
     title = " ".join(docstring.split("\n\n")[0].split()).rstrip(".")
     marks: dict[str, Any] = {}
+    compared = [argument.arg for argument in node.args.args] == _PARAMETERS[1]
     for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == _PROMISE:
+            marks |= _promise(path, decorator)
+            continue
         name, arguments = _mark(path, decorator)
         if name in marks:
             raise _error(path, decorator, f"pytest.mark.{name} stands there twice; use one")
         marks[name] = arguments if name == "requires" else arguments[0]
     if "points" in marks:
         marks["points"] = float(marks["points"])
-    return SuiteTest(name=node.name, title=title, visibility=visibility, line=node.lineno, **marks)
+    return SuiteTest(
+        name=node.name,
+        title=title,
+        visibility=visibility,
+        line=node.lineno,
+        compared=compared,
+        **marks,
+    )
+
+
+def _promise(path: Path, decorator: ast.Call) -> dict[str, Any]:
+    """What `promise` says of a test; its arguments are literals, and nothing is run to read them."""
+    given: dict[str, Any] = {}
+    try:
+        (place,) = map(ast.literal_eval, decorator.args)
+        given = {str(word.arg): ast.literal_eval(word.value) for word in decorator.keywords}
+    except ValueError:
+        told = "promise takes a place and keywords, all of them literals: no names and no f-strings"
+        raise _error(path, decorator, told) from None
+    known = ("points", "hint", "after", "word", "unproven")
+    for name in given:
+        if name not in known:
+            raise _error(path, decorator, f"promise has no {name!r}. {nearest(name, known)}")
+    after = given.pop("after", ())
+    return {"place": place, "requires": (after,) if isinstance(after, str) else after, **given}
 
 
 def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:

@@ -17,10 +17,13 @@ import pytest
 from grader.course.manifest import load_course, probe_of
 from grader.course.suite import MARKS, SuiteTest, tests_of
 from grader.errors import CourseError, GraderError
+from grader.judge.assignment import GradingOptions
+from grader.judge.checks.promise import body_of
 from grader.judge.outcomes import SubmissionFailure
 from grader.judge.pytest_report import add_scores, metadata_of
 from grader.judge.scoring import score_test
 from grader.judge.session import Session
+from grader.judge.solution import Solved, solution_of
 from grader.judge.student import Student
 from grader.judge.suite_run import NotYet, SuiteRun, fitting_hint
 from grader.results import Place, Visibility
@@ -96,7 +99,7 @@ class SuitePlugin:
             file = run.session.exercise.file
             place = Place(file, end.line, end.function) if end.line else None
             function = item.function if isinstance(item, pytest.Function) else None
-            test = fitting_hint(test, end, function)
+            test = fitting_hint(test, end, body_of(function) if function else None)
             result = score_test(test, end.outcome, end.message, place)
             self._metadata[item.nodeid] = metadata_of(run.session.exercise.id, result)
         return report
@@ -143,6 +146,7 @@ class _Suites:
         self._sandboxes: SandboxSource | None = None
         self._server: ForkServerProcess | None = None
         self._judged: tuple[Path, SuiteRun] | None = None
+        self._solved = Solved()
 
     def find(self, path: Path) -> SuiteRun | None:
         """The run of the suite at `path`; None if the file is not a suite of a course."""
@@ -164,7 +168,10 @@ class _Suites:
         self._close_session()
         _warn_always()
         tests = tests_of(course, exercise, (_visibility_of(path),))
-        session = Session(self._source_of_sandboxes(), exercise, source)
+        sandboxes = self._source_of_sandboxes()
+        session = Session(sandboxes, exercise, source)
+        options = GradingOptions(seed=self._seed)
+        session.solution = solution_of(course, exercise, options, sandboxes, self._solved)
         self._judged = path, SuiteRun(session, tests, self._seed)
         return self._judged[1]
 
@@ -187,5 +194,8 @@ class _Suites:
 
     def _close_session(self) -> None:
         if self._judged is not None:
-            self._judged[1].session.close()
+            session = self._judged[1].session
+            session.close()
+            if session.solution is not None:
+                session.solution.close()
             self._judged = None

@@ -9,12 +9,9 @@ has no explanation are faults of the grader (`JudgeError`), never a pass and nev
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
-import hashlib
 import inspect
-import io
 import re
 import sys
 import time
@@ -25,13 +22,13 @@ from pathlib import Path
 
 import msgspec
 
-from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
 from grader.judge.checks.assertions import recorded_sentences
+from grader.judge.checks.promise import body_of
 from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.modes import told_by_modes
 from grader.judge.naming import named_mistake
@@ -40,13 +37,14 @@ from grader.judge.recognition import Key, KnownMistakes, observation
 from grader.judge.reports import reasons
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
 from grader.judge.session import TEST_PART, Session
+from grader.judge.solution import Solution, Solved, solution_of
 from grader.judge.student import Student
-from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
+from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of, quiet
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.submissions.odd_code import ordinary_in
 from grader.submissions.source import used_names
-from grader.text import clean, clean_lines, nearest
+from grader.text import clean_lines, nearest
 
 MAX_OUTPUT = 8_000
 # In one test; all of them together are bounded by what the sandbox keeps.
@@ -87,14 +85,12 @@ def judge_exercise(
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
     session.stub = course.stub(exercise).source
+    solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    session.solution = solution
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
         functions = _functions(course, exercise, options.suites, suites)
-        solution = course.solution_source(exercise)
-        reference = None
-        if solution is not None:
-            reference = _Reference(course, exercise, solution, options, sandboxes, suites)
         own_tests = weighed(exercise, tests)
         run = SuiteRun(session, own_tests, options.seed)
         with recorded_sentences(on=options.record) as sentences:
@@ -102,19 +98,26 @@ def judge_exercise(
                 exercise,
                 functions,
                 run,
-                reference,
+                solution,
                 done,
                 stop_at_first_failure=options.stop_at_first_failure,
             )
-        anew = functools.partial(
-            Session, own_sandboxes, exercise, source, options.required_walls, default_modes=True
-        )
+
+        def anew() -> Session:
+            again = Session(
+                own_sandboxes, exercise, source, options.required_walls, default_modes=True
+            )
+            again.solution = solution
+            return again
+
         passes = functools.partial(_passing, functions, run, anew)
         results = told_by_modes(session.modes, session.tree, exercise.file, results, passes)
         results = without_unfounded(own_tests, results)
         results = _with_uses(session, own_tests, results)
     finally:
         session.close()
+        if solution is not None:
+            solution.close()
     seconds = time.monotonic() - begin
     if options.recognize and mistakes is not None and not message:
         observe = functools.partial(
@@ -145,11 +148,13 @@ def late_imports(
 
     Raises GraderError for a fault of the grader.
     """
-    reference, visibilities = course.solution_source(exercise), tuple(Visibility)
-    if reference is None:
+    source, visibilities = course.solution_source(exercise), tuple(Visibility)
+    if source is None:
         return None
     tests = tests_of(course, exercise, visibilities)
-    session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
+    session = Session(sandboxes, exercise, source, options.required_walls, watch_imports=True)
+    # Compared with itself, which is as good for what it imports.
+    session.solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
@@ -177,6 +182,7 @@ def _recorded(
     if not visibilities:
         return tape
     session = Session(taped(sandboxes, tape), exercise, source, options.required_walls)
+    session.solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
@@ -218,6 +224,7 @@ def _observed(
     alone = [msgspec.structs.replace(test, requires=()) for test in tests]
     seen: dict[Key, str] = {}
     session = Session(sandboxes, exercise, answer.source, options.required_walls)
+    session.solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     try:
         session.begin()
         run = SuiteRun(session, alone, options.seed)
@@ -267,21 +274,21 @@ def _ends(run: SuiteRun, functions: _Functions) -> Iterator[tuple[SuiteTest, Tes
     """Load the module and call its tests; yield each with the meaning of its end."""
     run.session.load()
     for test in run.tests.values():
-        yield test, run.end(test, _error_of(run, test, *functions[test.visibility, test.name]))
+        yield test, run.end(test, run.error_of(test, *functions[test.visibility, test.name]))
 
 
 def _run(
     exercise: Exercise,
     functions: _Functions,
     run: SuiteRun,
-    reference: _Reference | None,
+    solution: Solution | None,
     done: Callable[[TestResult], None],
     *,
     stop_at_first_failure: bool,
 ) -> tuple[str, list[TestResult], list[tuple[str, str]]]:
     """The message and the results of the tests; one message for all where the module fails.
 
-    Where a suite is at fault, or something raised, the `reference` shows whether the solution passes the test.
+    Where a suite is at fault, or something raised, the `solution` shows whether it passes the test.
     If it does not, the fault is ours. If it does, the answer provoked a fault of the suite: such tests come
     third, each with the fault.
     """
@@ -296,7 +303,7 @@ def _run(
         path, function = functions[test.visibility, test.name]
         begin = time.perf_counter()
         run.session.output.begin_part()
-        end = run.end(test, _error_of(run, test, path, function))
+        end = run.end(test, run.error_of(test, path, function))
         if end.fault or (end.outcome in _DOUBTFUL and end.raised):
             doubtful[len(results)] = end
         seconds = time.perf_counter() - begin
@@ -315,12 +322,12 @@ def _run(
     provoked, faults = [], []
     for at, end in doubtful.items():
         test, path_and_function = tests[at], functions[tests[at].visibility, tests[at].name]
-        if end.certain or (end.fault and reference is None):
+        if end.certain or (end.fault and solution is None):
             # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
             text = end.fault if end.certain else end.fault.partition(": ")[0]
             faults.append(f"{test.name}: {text}")
-        elif reference is not None:
-            own = reference.end(test, *path_and_function)
+        elif solution is not None:
+            own = solution.end(test, *path_and_function)
             if end.fault and own.outcome is not Outcome.PASSED:
                 faults.append(f"{test.name}: {end.fault}")
             elif own.outcome not in (Outcome.PASSED, Outcome.TIMEOUT):
@@ -378,65 +385,6 @@ def _provoked(
     return msgspec.structs.replace(told, printed=result.printed)
 
 
-class _Reference:
-    """The course's own solution in tests where an answer met an exception: is it the answer's, or the test's?
-
-    A sandbox can say whatever it likes, so that its word makes no test unjudged: the solution has to meet an
-    exception there, too. It has a sandbox of its own and the same seed. What became of it is kept for the next
-    answer in `suites.ends`.
-    """
-
-    def __init__(
-        self,
-        course: Course,
-        exercise: Exercise,
-        source: bytes,
-        options: GradingOptions,
-        sandboxes: SandboxSource,
-        suites: Suites,
-    ) -> None:
-        self._course, self._exercise, self._source = course, exercise, source
-        self._options, self._sandboxes, self._kept = options, sandboxes, suites.ends
-
-    def end(self, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
-        """The end of a test with the solution; where it does not pass, `fault` says why."""
-        key = self._digest, self._options.seed, test.visibility, test.name
-        if key not in self._kept:
-            self._kept[key] = self._judged(test, suite, function)
-        return self._kept[key]
-
-    @functools.cached_property
-    def _digest(self) -> str:
-        """What an end depends on: the suites, their probes, and the solution."""
-        of_solution = hashlib.sha256(self._source).hexdigest()
-        return f"{exercise_digest(self._course, self._exercise)} {of_solution}"
-
-    def _judged(self, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
-        alone = msgspec.structs.replace(test, requires=())
-        walls = self._options.required_walls
-        session = Session(self._sandboxes, self._exercise, self._source, walls)
-        try:
-            run = SuiteRun(session, [alone], self._options.seed)
-            error = _error_of(run, alone, suite, function)
-            end = meaning_of(error)
-        finally:
-            session.close()
-        return msgspec.structs.replace(end, fault=end.fault or _own_fault(session, error))
-
-
-def _own_fault(session: Session, error: BaseException | None) -> str:
-    """What the solution met in a test that it does not pass, without a value that a student should not read."""
-    raised = error if isinstance(error, StudentError) else next(reversed(session.raised), None)
-    if raised is None:
-        return "the course's own solution does not pass it"
-    what = clean(f"{raised.type_name}: {raised.text}".partition("\n")[0], 300).rstrip(".")
-    if raised.probe is not None:
-        probe, line = raised.probe
-        return f"{probe}.py, line {line}: {what}, with the course's own solution, too"
-    where = f", line {raised.frames[-1].line}" if raised.frames else ""
-    return f"the course's own solution{where}: {what}"
-
-
 def _passing(
     functions: _Functions,
     run: SuiteRun,
@@ -459,30 +407,6 @@ def _passing(
         return set()
     finally:
         session.close()
-
-
-def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> BaseException | None:
-    """What a test raised; None if it returned."""
-    try:
-        run.begin(test)
-        with _quiet():
-            function(Student(run.session, probe_of(suite)))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        if _is_out_of_memory(error):
-            raise MemoryError from error
-        return error
-    return None
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether the judge itself has no memory left; torch raises a RuntimeError for that."""
-    if isinstance(error, StudentError):
-        return False
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
 
 
 def _not_loaded(
@@ -509,7 +433,7 @@ def _judged(
     """The result of a test that ran, with the hint that fits and, of a hidden one, the name of its mistake."""
     if test.visibility is Visibility.HIDDEN:
         end = msgspec.structs.replace(end, named=named_mistake(end, suite))
-    return _result(exercise, fitting_hint(test, end, function), end, seconds)
+    return _result(exercise, fitting_hint(test, end, body_of(function)), end, seconds)
 
 
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
@@ -527,8 +451,8 @@ class Suites:
 
     def __init__(self) -> None:
         self._modules: dict[Path, tuple[bytes, types.ModuleType]] = {}
-        # Of tests with the course's own solution, by the digest of both, the seed and the test.
-        self.ends: dict[tuple[str, int, Visibility, str], TestEnd] = {}
+        # What the course's own solution gave in tests.
+        self.solved = Solved()
         self._frozen = 0
         self._imported = 0
 
@@ -569,6 +493,7 @@ def _is_test(member: object, name: str, suite: Path) -> bool:
     """Whether it is the function of this name in the suite's own file, which runs when it is called."""
     if not isinstance(member, types.FunctionType) or inspect.isgeneratorfunction(member):
         return False
+    member = body_of(member)
     return (member.__code__.co_name, member.__code__.co_filename) == (name, str(suite))
 
 
@@ -579,7 +504,7 @@ def _imported(suite: Path, source: bytes) -> types.ModuleType:
     module.__file__ = str(suite)
     sys.modules[name] = module
     try:
-        with _quiet():
+        with quiet():
             # These bytes: what Python keeps of an earlier compilation may be that of another source.
             exec(compile(source, suite, "exec", dont_inherit=True), vars(module))  # noqa: S102 (a suite is the course author's, and trusted)
     except KeyboardInterrupt:
@@ -616,11 +541,3 @@ def _not_importable(suite: Path, error: BaseException) -> str:
         f"The suite {'/'.join(suite.parts[-4:])} cannot be imported: "
         f"{f'line {own[-1]}: ' if own else ''}{_sentence(last.strip())}{advice}"
     )
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Discard what a suite prints."""
-    nowhere = io.StringIO()
-    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        yield

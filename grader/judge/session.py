@@ -73,6 +73,8 @@ from grader.text import clean
 if TYPE_CHECKING:
     import torch
 
+    from grader.judge.solution import Solution
+
 # One test may use this part of the time, so that an endless loop costs a few of them.
 TEST_PART = 0.25
 # Each timeout of a share halves the time of its further tests, and after so many there is none: a loop that few
@@ -138,6 +140,15 @@ class Budget:
         self._timeouts[self.share] += 1
 
 
+class BegunTest(msgspec.Struct, frozen=True):
+    """A test as it began: the seed of the sandbox, that of the inputs, its share, and what it is about."""
+
+    seed: int = 0
+    draw_seed: int = 0
+    share: str = ""
+    subject: str = ""
+
+
 class Session:
     """The student's module behind the wall, in a sandbox that is replaced when it is lost.
 
@@ -181,6 +192,9 @@ class Session:
         self._probes: dict[str, Probe] = {}
         self._budget = Budget(exercise)
         self.run_seed = 0
+        self.test = BegunTest()
+        # What the course's solution gives in the same tests, for those that compare with it.
+        self.solution: Solution | None = None
         self._seed: int | None = None
         self._test_seed = 0
         # Of the running call: the seconds that are excused, and the stack that it showed when it was asked.
@@ -194,12 +208,13 @@ class Session:
 
     # --- tests ----------------------------------------------------------------------------------
 
-    def begin_test(self, seed: int, share: str = "", subject: str = "") -> None:
-        """A new test of this share, about this function or class: its time, and a seed for the next call."""
-        self._budget.begin(share)
+    def begin_test(self, test: BegunTest) -> None:
+        """Begin a test: its time, and a seed for the next call."""
+        self.test = test
+        self._budget.begin(test.share)
         self.raised.clear()
-        self._subject = subject
-        self._seed = self._test_seed = seed
+        self._subject = test.subject
+        self._seed = self._test_seed = test.seed
 
     @contextlib.contextmanager
     def shared_draws(self, name: str) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
+from grader.errors import JudgeError
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
 from grader.judge.probe import read_probe
 from grader.judge.session import Session
@@ -18,6 +19,7 @@ from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import Made
 
 if TYPE_CHECKING:
+    from grader.judge.checks.promise import Body, Outcomes
     from grader.judge.remote import RemoteModule
 
 T = TypeVar("T")
@@ -93,6 +95,19 @@ class Student:
         finally:
             session.close()
         return value
+
+    @property
+    def draw_seed(self) -> int:
+        """The seed of the running test's inputs, which the solution gets, too."""
+        return self._session.test.draw_seed
+
+    def solved(self, body: Body) -> Outcomes:
+        """What the course's solution gives in the running test, whose function is `body`."""
+        if self._session.solution is None:
+            raise JudgeError(
+                f"{body.__name__} compares with the course's solution, and solutions/ does not hold it"
+            )
+        return self._session.solution.outcomes(self._session.test, self._probe, body)
 
     def error_of(self, raised: Raised) -> StudentError:
         """The exception that a reply of the sandbox reports, as a call raises it."""

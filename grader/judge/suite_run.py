@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import io
 import re
 import sys
 import traceback
 import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from grader.course.manifest import probe_of
 from grader.course.suite import SuiteTest
 from grader.errors import GraderError, JudgeError
 from grader.judge.outcomes import (
@@ -24,7 +28,8 @@ from grader.judge.outcomes import (
     StudentError,
     TimedOut,
 )
-from grader.judge.session import Session, derive_seed
+from grader.judge.session import BegunTest, Session, derive_seed
+from grader.judge.student import Student
 from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
@@ -91,8 +96,25 @@ class SuiteRun:
             raise NoTime(f"{test.share} ran out of its time: {first}.")
         # A program can ask torch for the seed of its generators: that of the judge tells all that is drawn.
         names = self.seed, test.visibility.value, test.name
-        self.session.begin_test(derive_seed(*names, "sandbox"), test.share, test.subject)
-        seed_all(derive_seed(*names))
+        seed, draw_seed = derive_seed(*names, "sandbox"), derive_seed(*names)
+        self.session.begin_test(BegunTest(seed, draw_seed, test.share, test.subject))
+        seed_all(draw_seed)
+
+    def error_of(
+        self, test: SuiteTest, suite: Path, function: Callable[[Student], None]
+    ) -> BaseException | None:
+        """Begin a test and call it: what it raised, None if it returned."""
+        try:
+            self.begin(test)
+            with quiet():
+                function(Student(self.session, probe_of(suite)))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if _is_out_of_memory(error):
+                raise MemoryError from error
+            return error
+        return None
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
         """What the end of the test means: that of an error, or of none."""
@@ -106,6 +128,23 @@ class SuiteRun:
         if end.outcome is Outcome.PASSED:
             self.passed.add((test.visibility, test.name))
         return end
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether the judge itself has no memory left; torch raises a RuntimeError for that."""
+    if isinstance(error, StudentError):
+        return False
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Discard what a suite prints."""
+    nowhere = io.StringIO()
+    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        yield
 
 
 def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:

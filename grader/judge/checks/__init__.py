@@ -1,7 +1,8 @@
 """The checks of a suite: each one holds, or raises CheckFailed with a message for the student.
 
-Suites call the `assertions` and the `laws`. `comparison` finds where two values differ, and `explanation` says
-what that means (of numbers by `relations`) in the words of `wording`.
+A test is a `promise`, with random inputs from `draw`: it compares with the solution, or calls the `assertions`
+and the `laws`. `comparison` finds where two values differ, and `explanation` says what that means (of numbers
+by `relations`) in the words of `wording`.
 """
 
 from grader.judge.checks import laws
@@ -13,13 +14,33 @@ from grader.judge.checks.assertions import (
     fields,
     must_raise,
 )
+from grader.judge.checks.draw import Draw
+from grader.judge.checks.promise import (
+    Cases,
+    any_dtype,
+    any_gradients,
+    exactly,
+    promise,
+    raises,
+    unordered,
+    within,
+)
 
 __all__ = [
+    "Cases",
+    "Draw",
+    "any_dtype",
+    "any_gradients",
     "assert_close",
     "assert_equal",
     "assert_tensor",
     "entry",
+    "exactly",
     "fields",
     "laws",
     "must_raise",
+    "promise",
+    "raises",
+    "unordered",
+    "within",
 ]

@@ -82,16 +82,22 @@ def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes
     """Compare by a rule; raise CheckFailed, with the sentence of the mistake that was recognized first."""
     if mistakes and _recorded is not None:
         _record(_recorded, expected, rule, mistakes() if callable(mistakes) else mistakes)
+    if first_mismatch(actual, expected, rule) is not None:
+        named = mistakes() if callable(mistakes) else mistakes
+        told = _recognized(actual, expected, rule, named or {})
+        compare(actual, expected, rule, what, told=told or "")
+
+
+def compare(actual: Any, expected: Any, rule: Rule, what: str, *, told: str = "") -> None:
+    """Compare by a rule; raise CheckFailed, with `told` first where that names the mistake."""
     mismatch = first_mismatch(actual, expected, rule)
     if mismatch is None:
         return
-    named = mistakes() if callable(mistakes) else mistakes
-    known_mistake = _recognized(actual, expected, rule, named or {})
     # A mistake that is known by name needs no guess beside it.
-    lines = explain(mismatch, actual, expected, rule, what, search=known_mistake is None)
-    if known_mistake is None:
+    lines = explain(mismatch, actual, expected, rule, what, search=not told)
+    if not told:
         raise CheckFailed(message(lines), cause_of(mismatch.kind, what, mismatch.actual))
-    raise CheckFailed(message([known_mistake, *lines]))
+    raise CheckFailed(message([told, *lines]))
 
 
 def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:

@@ -27,7 +27,7 @@ from grader.course.manifest import Exercise, load_course
 from grader.errors import CourseError, GraderError
 from grader.judge.outcomes import SubmissionFailure as Ended
 from grader.judge.process import limit_time, serve
-from grader.judge.session import Session
+from grader.judge.session import BegunTest, Session
 from grader.judge.student import Student
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
@@ -148,7 +148,7 @@ def _runs(sandboxes: SandboxSource, exercise: Exercise, source: bytes, file: Pat
     student = Student(session, file)
 
     def run(function: str, *arguments: Any) -> Any:
-        session.begin_test(_SEED)
+        session.begin_test(BegunTest(_SEED))
         return student.run(function, *arguments)
 
     try:

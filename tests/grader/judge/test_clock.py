@@ -15,7 +15,7 @@ import pytest
 from grader.judge.assignment import Judgment
 from grader.judge.outcomes import TimedOut
 from grader.judge.preloading import late_modules
-from grader.judge.session import Budget, Session
+from grader.judge.session import Budget, BegunTest, Session
 from grader.results import Outcome
 from grader.sandbox.client import Sandbox, imported_library
 from grader.sandbox.walls.wall import Limits
@@ -161,7 +161,7 @@ def test_a_call_that_timed_out_has_used_all_that_it_was_given(
 
         session = Session(Silent(), exercise, b"")
         for seed in range(4):
-            session.begin_test(seed)
+            session.begin_test(BegunTest(seed))
             with pytest.raises(TimedOut) as late:
                 session.load()
             messages.append(str(late.value))

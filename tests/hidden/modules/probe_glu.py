@@ -43,7 +43,7 @@ def network(
     torch.default_generator.manual_seed(seed)
     made = Network().to(like.dtype)
     for name, parameter in made.named_parameters():
-        parameter.requires_grad_(name not in frozen)
+        parameter.requires_grad_(name not in frozen and "all" not in frozen)
         if old_gradient is not None:
             parameter.grad = torch.full_like(parameter, old_gradient)
     for name, submodule in made.named_modules():

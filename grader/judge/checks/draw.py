@@ -1,0 +1,154 @@
+"""Random inputs of a test, the same for the answer and for the solution."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from grader.judge.checks.assertions import assert_tensor
+from grader.judge.outcomes import CheckFailed
+from grader.results import Cause
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+T = TypeVar("T")
+
+# The shapes of a layer's parameters, by name.
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Draw:
+    """Random numbers that depend on a seed and on the order of the calls, and on nothing else.
+
+    Tensors with a name (`grad="x"`) and the parameters of layers that `fill` filled are the test's `leaves`:
+    the gradients of what the test yields are compared with respect to each of them.
+    """
+
+    def __init__(
+        self, seed: int, filled: Callable[[int], Shapes | None] = lambda number: None
+    ) -> None:
+        """Draw from `seed`; `filled` tells which parameters the solution's layers had, fill by fill."""
+        self._numbers = random.Random(seed)  # noqa: S311 (inputs, no secrets)
+        self._filled = filled
+        self.leaves: dict[str, Tensor] = {}
+        # Of the solution: the parameters of each layer that was filled.
+        self.shapes: list[Shapes] = []
+
+    # --- tensors ---------------------------------------------------------------------------------
+
+    def normal(
+        self,
+        *shape: int,
+        dtype: torch.dtype | None = None,
+        scale: float = 1.0,
+        grad: str = "",
+    ) -> Tensor:
+        """Draw a tensor of this shape from a normal distribution with standard deviation `scale`.
+
+        The dtype is float32 unless given. With `grad` it is a leaf of this name, which requires a gradient.
+        """
+        return self.leaf(grad, self._drawn("randn", shape, dtype) * scale)
+
+    def uniform(
+        self,
+        *shape: int,
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: torch.dtype | None = None,
+        grad: str = "",
+    ) -> Tensor:
+        """Draw a tensor of this shape, uniformly from `low` up to `high`; see `normal`."""
+        return self.leaf(grad, self._drawn("rand", shape, dtype) * (high - low) + low)
+
+    def integers(self, *shape: int, low: int = 0, high: int) -> Tensor:
+        """Draw an int64 tensor of this shape, from `low` up to and without `high`."""
+        import torch
+
+        return torch.randint(low, high, shape, generator=self._generator())
+
+    def permutation(self, count: int) -> Tensor:
+        """Draw an order of the numbers 0 to `count - 1`, an int64 tensor of shape (count,)."""
+        import torch
+
+        return torch.randperm(count, generator=self._generator())
+
+    def leaf(self, name: str, tensor: Tensor) -> Tensor:
+        """Make a tensor a leaf of this name, which requires a gradient; without a name leave it as it is."""
+        if not name:
+            return tensor
+        self.leaves[name] = tensor.detach().requires_grad_()
+        return self.leaves[name]
+
+    def fill(self, layer: nn.Module, *, scale: float = 1.0, **scales: float) -> Any:
+        """Give every parameter of a layer normal numbers, and return the layer.
+
+        The parameters are those that the solution's layer has, by name: a test of what a layer computes does
+        not hang on how it starts. `scale` is the standard deviation, of all or, by its name, of one. Raises
+        CheckFailed where the answer's layer lacks one of them, or has it in another shape.
+        """
+        import torch
+
+        own = dict(layer.named_parameters())
+        shapes = self._filled(len(self.shapes))
+        if shapes is None:
+            shapes = {name: tuple(parameter.shape) for name, parameter in own.items()}
+        self.shapes.append(shapes)
+        for name, shape in shapes.items():
+            last = name.rpartition(".")[2]
+            # A layer may keep it in a module inside: where it belongs is another test's.
+            parameter = _parameter(own, name)
+            assert_tensor(parameter, shape=shape, what=f"the layer's {name}")
+            drawn = self._drawn("randn", shape, parameter.dtype) * scales.get(last, scale)
+            with torch.no_grad():
+                parameter.copy_(drawn)
+            if parameter.requires_grad:
+                self.leaves[name] = parameter
+        return layer
+
+    # --- numbers ---------------------------------------------------------------------------------
+
+    def size(self, low: int = 8, high: int = 64) -> int:
+        """Draw a size from `low` up to and without `high`, which no answer can know beforehand."""
+        return self._numbers.randrange(low, high)
+
+    def number(self, low: float = 0.0, high: float = 1.0) -> float:
+        """Draw a number from `low` up to `high`."""
+        return self._numbers.uniform(low, high)
+
+    def choice(self, options: Sequence[T]) -> T:
+        """Draw one of the options."""
+        return self._numbers.choice(options)
+
+    def seed(self) -> int:
+        """Draw a seed, for a probe or for the code itself."""
+        return self._numbers.randrange(2**31)
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _generator(self) -> torch.Generator:
+        import torch
+
+        return torch.Generator().manual_seed(self.seed())
+
+    def _drawn(self, kind: str, shape: Sequence[int], dtype: torch.dtype | None) -> Tensor:
+        """Draw in float64, so that the same numbers come in every dtype, rounded."""
+        import torch
+
+        make = {"randn": torch.randn, "rand": torch.rand}[kind]
+        drawn = make(tuple(shape), generator=self._generator(), dtype=torch.float64)
+        return drawn.to(dtype or torch.float32)
+
+
+def _parameter(own: Mapping[str, Tensor], name: str) -> Tensor:
+    """The parameter of this name, or the only one whose last part is the name."""
+    if name in own:
+        return own[name]
+    alike = [each for each in own if each.rpartition(".")[2] == name.rpartition(".")[2]]
+    if len(alike) != 1:
+        raise CheckFailed(
+            f"The layer has no parameter {name}: see which names the stub gives.", Cause.TYPE
+        )
+    return own[alike[0]]

@@ -1,0 +1,381 @@
+"""The decorator of a test, and the comparison of an answer with the course's solution.
+
+A test with the parameters `code` and `draw` is a generator that runs twice: `code` is the student's code, and
+then the solution, each in a sandbox of its own; `draw` gives both the same random inputs. What it yields is
+compared, case by case:
+
+    @promise("GatedLinearUnit.forward", points=12, hint="Only the second half is squashed.")
+    def test_forward(code: Student, draw: Draw) -> Cases:
+        \"\"\"The value half is multiplied by the sigmoid of the gate half.\"\"\"
+        layer = draw.fill(code.module("GatedLinearUnit", 6, 5))
+        yield "the output", layer(draw.normal(4, 6, grad="x"))
+
+A case is its name in messages and a value: tensors, numbers, strings, None, or lists, tuples and dicts of them.
+Types, shapes and dtypes are compared, numbers by the tolerance of their dtype, and the gradients with respect
+to the leaves of `draw`. A list may answer a tuple, and the keys of a dict come in any order. What the stub
+leaves free, or promises beyond that, the value says: `exactly`, `within`, `unordered`, `any_dtype`,
+`any_gradients`. An exception that both have to raise is a case, too: `raises`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from grader.judge.checks.assertions import compare, must_raise
+from grader.judge.checks.comparison import Rule, dtype_name, first_mismatch, is_tensor
+from grader.judge.checks.draw import Draw
+from grader.judge.checks.laws.numerics import check_finite
+from grader.judge.checks.wording import failed, message, sentence
+from grader.judge.outcomes import CheckFailed
+from grader.judge.student import Student
+from grader.results import Cause
+from grader.sandbox.wire.values import Record
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Cases = Iterator[tuple[str, Any]]
+Body = Callable[[Student, Draw], Cases]
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+
+
+def promise(
+    place: str,
+    *,
+    points: float = 1,
+    hint: str = "",
+    after: str | Sequence[str] = (),
+    word: str = "",
+    unproven: str = "",
+) -> Callable[[_Test], Callable[[Student], None]]:
+    """Make a function a test of what the stub promises; the arguments are literals, read without running them.
+
+    Parameters:
+        place: the function or method of the student's file to look at, as "Class.method".
+        points: its weight within the exercise.
+        hint: the next step, for a student whose code does not keep the promise.
+        after: the tests, earlier in the file, without which this one is not run.
+        word: what the test believes of the sandbox, where no value shows it.
+        unproven: why no wrong answer fails it (see `grade verify`).
+    """
+
+    # `grader.course.suite` reads them from the source.
+    del place, points, hint, after, word, unproven
+
+    def decorate(test: _Test) -> Callable[[Student], None]:
+        if not inspect.isgeneratorfunction(test):
+            return test
+
+        @functools.wraps(test)
+        def compared(student: Student) -> None:
+            _compare(student, test)
+
+        # pytest asks for the parameters, and would follow this to those of the test.
+        del compared.__wrapped__
+        compared.body = test  # type: ignore[attr-defined]  # for `body_of`
+        return compared
+
+    return decorate
+
+
+def body_of(test: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it stands in the suite."""
+    return getattr(test, "body", test)
+
+
+# --- what a case says besides its value -------------------------------------------------------------
+
+
+class Loose(msgspec.Struct, frozen=True):
+    """A value that is compared by a rule of its own."""
+
+    value: Any
+    rule: Rule = Rule()
+    unordered: bool = False
+    any_dtype: bool = False
+    any_gradients: bool = False
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What became of a call that has to raise; empty if it raised what it should."""
+
+    problem: str
+
+
+def _loose(value: Any, **changes: Any) -> Loose:
+    loose = value if isinstance(value, Loose) else Loose(value)
+    return msgspec.structs.replace(loose, **changes)
+
+
+def exactly(value: Any) -> Loose:
+    """Compare exactly: numbers to the last bit, ints and floats apart, dicts with the order of their keys."""
+    return _loose(value, rule=Rule(exact=True))
+
+
+def within(value: Any, *, rtol: float | None = None, atol: float | None = None) -> Loose:
+    """Compare with other tolerances than those of the dtype."""
+    return _loose(value, rule=Rule(rtol=rtol, atol=atol))
+
+
+def unordered(value: Any) -> Loose:
+    """Compare a list or tuple of plain data in any order."""
+    return _loose(value, unordered=True)
+
+
+def any_dtype(value: Any) -> Loose:
+    """Compare tensors without their dtypes, as numbers of the solution's dtype."""
+    return _loose(value, any_dtype=True)
+
+
+def any_gradients(value: Any) -> Loose:
+    """Compare values without their gradients."""
+    return _loose(value, any_gradients=True)
+
+
+def raises(
+    error: type[Exception],
+    mentions: str | None,
+    call: Callable[..., Any],
+    *args: Any,
+    **kwargs: Any,
+) -> Refusal:
+    """Call, and yield that both raise `error` with a message that names the argument `mentions`.
+
+        yield "GatedLinearUnit(7)", raises(ValueError, "in_features", code.module, "GatedLinearUnit", 7)
+
+    Of several words, "eps or epsilon", any will do. See `must_raise` for what names one.
+    """
+    try:
+        with must_raise(error, mentions=mentions, call="\0"):
+            call(*args, **kwargs)
+    except CheckFailed as problem:
+        return Refusal(str(problem).removeprefix("\0 "))
+    return Refusal("")
+
+
+# --- what the solution gives ------------------------------------------------------------------------
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A case of a test as one side gives it: without graphs, so that it can be kept."""
+
+    what: str
+    value: Any
+    gradients: dict[str, Any]
+
+
+class Outcomes(msgspec.Struct, frozen=True):
+    """All cases of a test as the solution gives them, and the parameters of the layers that were filled."""
+
+    cases: tuple[Case, ...]
+    shapes: tuple[dict[str, tuple[int, ...]], ...]
+
+
+def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
+    """Run a test on the solution; raises what the solution raises."""
+    draw = Draw(seed)
+    cases = []
+    for number, (what, value) in enumerate(body(code, draw)):
+        loose = _loose(value)
+        gradients = {}
+        if not loose.any_gradients:
+            gradients = _gradients(loose.value, draw.leaves, seed + number)
+        if isinstance(loose.value, Refusal) and loose.value.problem:
+            raise CheckFailed(f"{what} {loose.value.problem}")
+        cases.append(Case(what, _plain(loose.value), gradients))
+    return Outcomes(tuple(cases), tuple(draw.shapes))
+
+
+def _compare(student: Student, body: Body) -> None:
+    """Run a test on the student's code, and compare each case with that of the solution."""
+    seed = student.draw_seed
+
+    def filled(number: int) -> dict[str, tuple[int, ...]] | None:
+        shapes = student.solved(body).shapes
+        return shapes[number] if number < len(shapes) else None
+
+    draw, number = Draw(seed, filled), 0
+    for what, value in body(student, draw):
+        wanted = student.solved(body).cases
+        # What an answer gave may have led the test another way.
+        if number >= len(wanted) or what != wanted[number].what:
+            raise CheckFailed(_OTHER_CASES, Cause.TYPE)
+        _check(_loose(value), wanted[number], draw.leaves, seed + number)
+        number += 1
+    if number < len(student.solved(body).cases):
+        raise CheckFailed(_OTHER_CASES, Cause.TYPE)
+
+
+_OTHER_CASES = "Your code gave another number of results than the exercise promises."
+
+
+def _check(given: Loose, wanted: Case, leaves: dict[str, Tensor], seed: int) -> None:
+    """Compare a case of the answer with that of the solution."""
+    value, what = given.value, wanted.what
+    if isinstance(wanted.value, Refusal):
+        if value.problem:
+            # What is expected of bad arguments explains no other mistake.
+            raise CheckFailed(sentence(f"{what} {value.problem}"), Cause.VALUES)
+        return
+    actual, expected = _plain(value), wanted.value
+    if given.any_dtype:
+        actual = _as(actual, expected)
+    if given.unordered:
+        actual = _in_order_of(actual, expected)
+    rule = _TIGHT if given.rule == Rule() and _is_double(expected) else given.rule
+    _check_tensor(actual, expected, rule, what)
+    compare(actual, expected, rule, what)
+    _check_gradients(value, wanted, leaves, seed)
+
+
+def _check_gradients(value: Any, wanted: Case, leaves: dict[str, Tensor], seed: int) -> None:
+    """Compare the gradients of a value with respect to the leaves of the test."""
+    if not wanted.gradients:
+        return
+    if not any(tensor.requires_grad for tensor in _tensors(value)):
+        text = (
+            f"{wanted.what} does not require a gradient: something cuts the graph (detach, .data, "
+        )
+        raise failed([sentence(f"{text}torch.no_grad(), torch.tensor(...), NumPy).")])
+    own = {name: leaves[name] for name in wanted.gradients if name in leaves}
+    given = _gradients(value, own, seed)
+    for name, right in wanted.gradients.items():
+        if right is None:
+            continue
+        if given.get(name) is None or (right.any() and not given[name].any()):
+            cut = "something cuts it off (detach, .data, torch.no_grad(), a new tensor of its values)."
+            raise failed([f"No gradient reaches {name}: {cut}"])
+        what = f"the gradient of {name} for {wanted.what}"
+        rule = _rule_of_gradient(right)
+        if first_mismatch(given[name], right, rule) is None:
+            continue
+        _check_tensor(given[name], right, rule, what)
+        ones = _gradients(value, {name: own[name]}, None)[name]
+        told = ""
+        if ones is not None and first_mismatch(ones, given[name], rule) is None:
+            told = "The gradient ignores the one that comes in from behind (grad_output)."
+        compare(given[name], right, rule, what, told=told)
+
+
+def _gradients(value: Any, leaves: dict[str, Tensor], seed: int | None) -> dict[str, Any]:
+    """The gradients of a value's tensors by the leaves, for a random incoming gradient (None: of ones)."""
+    import torch
+
+    tensors = [tensor for tensor in _tensors(value) if tensor.requires_grad and tensor.numel()]
+    wanted = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    if not tensors or not wanted:
+        return {}
+    total: Any = 0.0
+    for place, tensor in enumerate(tensors):
+        upstream = torch.ones_like(tensor)
+        if seed is not None:
+            generator = torch.Generator().manual_seed(seed + place)
+            drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+            upstream = drawn.to(tensor.dtype)
+        total = total + (tensor * upstream).sum()
+    found = torch.autograd.grad(total, [*wanted.values()], allow_unused=True, retain_graph=True)
+    gradients = zip(wanted, found, strict=True)
+    return {name: None if found is None else found.detach() for name, found in gradients}
+
+
+# Both sides compute in float64, and differ by roundings alone: 1e-16 each. What was rounded to float32 on the
+# way is off by 1e-8.
+_TIGHT = Rule(rtol=1e-9, atol=1e-9)
+# A gradient is a sum, whose terms may be as large as its largest entry and cancel.
+_OF_LARGEST = {"float64": 1e-12, "float32": 1e-6}
+
+
+def _is_double(value: Any) -> bool:
+    return is_tensor(value) and dtype_name(value) == "float64"
+
+
+def _rule_of_gradient(right: Tensor) -> Rule:
+    rule = _TIGHT if _is_double(right) else Rule()
+    tolerance, part = rule.tolerance(dtype_name(right)), _OF_LARGEST.get(dtype_name(right), 0.0)
+    if not part or not right.numel() or not right.isfinite().all():
+        return rule
+    return Rule(rtol=tolerance.rtol, atol=max(tolerance.atol, part * float(right.abs().max())))
+
+
+def _check_tensor(actual: Any, expected: Any, rule: Rule, what: str) -> None:
+    """Raise CheckFailed for a tensor that overflowed, or whose values were rounded on the way."""
+    import torch
+
+    tensors = isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)
+    if not tensors or actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return
+    if not expected.is_floating_point() or first_mismatch(actual, expected, rule) is None:
+        return
+    if expected.isfinite().all():
+        check_finite(actual, what=what)
+    if expected.dtype is not torch.float64:
+        return
+    largest = float(expected.abs().max()) if expected.isfinite().all() else 0.0
+    if not torch.allclose(actual, expected, rtol=1e-5, atol=1e-6 * largest):
+        return
+    line = (
+        f"In float64 {what} is right only to the precision of float32: something on the way is rounded "
+        "to float32 (.float(), a dtype written out, a rounded constant). Compute in the dtype of x."
+    )
+    # A difference that is larger than a few roundings may be another mistake.
+    is_rounding = torch.allclose(actual, expected, rtol=5e-7, atol=5e-7 * largest)
+    raise CheckFailed(message([sentence(line)]), Cause.LAW if is_rounding else Cause.VALUES)
+
+
+# --- values -----------------------------------------------------------------------------------------
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if is_tensor(value):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (list, tuple, Record)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _plain(value: Any) -> Any:
+    """The value without graphs."""
+    if is_tensor(value):
+        return value.detach()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, Record):
+        return Record(value.type_name, {name: _plain(v) for name, v in value.fields.items()})
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_plain, value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value))
+    return value
+
+
+def _as(value: Any, like: Any) -> Any:
+    """The value with each tensor in the dtype of the one in the same place."""
+    if is_tensor(value) and is_tensor(like):
+        return value.to(like.dtype)
+    if isinstance(value, dict) and isinstance(like, dict):
+        return {name: _as(item, like.get(name)) for name, item in value.items()}
+    lists = isinstance(value, (list, tuple)) and isinstance(like, (list, tuple))
+    if lists and len(value) == len(like):
+        return [_as(*pair) for pair in zip(value, like, strict=True)]
+    return value
+
+
+def _in_order_of(value: Any, like: Any) -> Any:
+    """The entries of a list in the order of another one, as far as they are equal."""
+    if not isinstance(value, (list, tuple)) or not isinstance(like, (list, tuple)):
+        return value
+    left, ordered = list(value), []
+    for wanted in like:
+        for place, each in enumerate(left):
+            if first_mismatch(each, wanted, Rule()) is None:
+                ordered.append(left.pop(place))
+                break
+    return value if left and len(value) == len(like) and not ordered else [*ordered, *left]
