@@ -43,10 +43,12 @@ JudgeSource = Callable[..., Judgment]
 WriteCourse = Callable[..., Course]
 
 
-def _write_course(root: Path, suite: str, probe: str = "", *, extra: str = "") -> Course:
+def _write_course(
+    root: Path, suite: str, probe: str = "", *, extra: str = "", solution: str = ""
+) -> Course:
     manifest, imports = MANIFEST + extra, "import pytest\n"
     # Whose suite has no tensors is judged without torch, in a second less.
-    if "torch" in suite + probe:
+    if "torch" in suite + probe + solution:
         manifest = manifest.replace("preload = []", 'preload = ["torch"]')
         imports += "import torch\n"
     imports += "from grader.judge.checks import assert_close, assert_equal, must_raise\n"
@@ -57,6 +59,8 @@ def _write_course(root: Path, suite: str, probe: str = "", *, extra: str = "") -
     }
     if probe:
         files["tests/hidden/one/probe_task.py"] = probe
+    if solution:
+        files["solutions/one/task.py"] = solution
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,9 +126,15 @@ def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
     """Judge `source` with a hidden suite (and probe) that the test gives as text."""
 
     def run(
-        source: str, suite: str, probe: str = "", *, seed: int = 0, extra: str = ""
+        source: str,
+        suite: str,
+        probe: str = "",
+        *,
+        seed: int = 0,
+        extra: str = "",
+        solution: str = "",
     ) -> Judgment:
-        course = _write_course(tmp_path, suite, probe, extra=extra)
+        course = _write_course(tmp_path, suite, probe, extra=extra, solution=solution)
         return judge_source(
             judge,
             course,

@@ -158,15 +158,6 @@ def test_three_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherit
     assert executing == {"store", "queue", "migration"}
 
 
-def test_no_name_of_a_class_stands_for_two() -> None:
-    names: dict[str, list[str]] = {}
-    for module in MODULES:
-        for node in ast.walk(ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())):
-            if isinstance(node, ast.ClassDef):
-                names.setdefault(node.name, []).append(f"{module}:{node.lineno}")
-    assert {name: places for name, places in names.items() if len(places) > 1} == {}
-
-
 def test_the_package_exports_this_and_no_more() -> None:
     import grader
 

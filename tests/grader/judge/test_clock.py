@@ -15,7 +15,7 @@ import pytest
 from grader.judge.assignment import Judgment
 from grader.judge.outcomes import TimedOut
 from grader.judge.preloading import late_modules
-from grader.judge.session import Budget, BegunTest, Session
+from grader.judge.session import BegunTest, Budget, Session
 from grader.results import Outcome
 from grader.sandbox.client import Sandbox, imported_library
 from grader.sandbox.walls.wall import Limits

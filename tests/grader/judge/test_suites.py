@@ -35,7 +35,7 @@ def test_submissions_of_one_suite_do_not_meet(judged: JudgeSource) -> None:
     "parameters", ["", "student, tmp_path", "tmp_path", "*, student=None, x=1"]
 )
 def test_a_test_takes_the_student_alone(judged: JudgeSource, parameters: str) -> None:
-    with pytest.raises(JudgeError, match=r"line 4: test_first takes `student` and nothing else"):
+    with pytest.raises(JudgeError, match=r"line 4: test_first takes `student`, or `code`"):
         judged(RIGHT, SUITE.replace("(student)", f"({parameters})"))
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
@@ -60,7 +60,7 @@ def test_a_suite_that_holds_other_tests_than_it_declares_is_a_fault(
 
 
 def test_a_test_that_would_not_run_when_it_is_called_is_a_fault(judged: JudgeSource) -> None:
-    with pytest.raises(JudgeError, match="test_first is"):
+    with pytest.raises(JudgeError, match="test_first yields cases: it takes"):
         judged(WRONG, SUITE + "    yield\n")
 
 
