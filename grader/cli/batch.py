@@ -178,7 +178,7 @@ def batch(
     grading = grading_options_of(memory, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options, keeper) as pool,
+        _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises or assignment is not None:
@@ -285,7 +285,7 @@ def regrade(
     grading = grading_options_of(memory, course, options)
     with (
         Keeper.open(results) as keeper,
-        _pool(course, grading, options, keeper) as pool,
+        _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if assignment is not None:
@@ -336,7 +336,7 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
 
 
 def _pool(
-    course: Course, grading: GradingOptions, options: dict[str, Any], keeper: Keeper
+    course: Course, grading: GradingOptions, options: dict[str, Any]
 ) -> AbstractContextManager[Pool]:
     """The judges of this machine, or those of a cluster."""
     if options["scheduler"] is not None:
@@ -346,8 +346,7 @@ def _pool(
             course, options["scheduler"], grading, lambda text: click.echo(text, err=True)
         )
 
-    known = keeper.observations(course, grading.seed)
-    return LocalPool(course, options["jobs"], grading, known)
+    return LocalPool(course, options["jobs"], grading)
 
 
 def _show(

@@ -280,7 +280,6 @@ class _Batch:
         with self._keeper.transaction():
             for attempt, question in waiting:
                 self._keep(attempt, question, result, environment_of(self._torch, verdict.walls))
-            self._keeper.keep_observations(verdict.observations)
         for attempt, _ in waiting:
             self._missing[attempt.student] -= 1
             if not self._missing[attempt.student]:

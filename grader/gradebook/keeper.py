@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from grader.course.digest import exercise_digest
 from grader.course.manifest import Course
 from grader.gradebook.book import AssignmentPart, Gradebook
 from grader.gradebook.corrections import Correction
@@ -28,9 +27,8 @@ from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import total_of
 from grader.gradebook.store import FILE, Store, as_text, only_writer, opened
 from grader.gradebook.times import now
-from grader.gradebook.verdict_key import VerdictKey, grader_digest, source_digest
+from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import Attempt, Verdict, packed
-from grader.judge.assignment import Observations
 from grader.results import Environment, ExerciseResult, Result, StudentInfo, to_json
 from grader.submissions import ClassAttempt, Submission, safe_name
 from grader.submissions.source import code_digest
@@ -310,19 +308,6 @@ class Keeper:
         after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
         if tuple(after) != before:
             self._store.set_facts({"attention": after})
-
-    def observations(self, course: Course, seed: int) -> list[Observations]:
-        """What tests saw of the course's wrong answers under this seed, by suites and grader of today."""
-        digests = {exercise.id: exercise_digest(course, exercise) for exercise in course.exercises}
-        return [
-            self._store.observations(exercise, digest, grader_digest(), seed)
-            for exercise, digest in digests.items()
-        ]
-
-    def keep_observations(self, observations: Iterable[Observations]) -> None:
-        """Keep what judges saw of wrong answers for those that come after them; within a transaction."""
-        for made in observations:
-            self._store.put_observations(made, grader_digest())
 
     def write_result(self, student: str) -> None:
         """Write the result that counts of a student as JSON, whole or not at all."""

@@ -31,7 +31,6 @@ from grader.gradebook.work import (
     packed,
     unpacked,
 )
-from grader.judge.assignment import Observations
 from grader.results import Environment, ExerciseResult, Status, StudentInfo
 from grader.submissions import ExerciseFile
 from grader.submissions.source import code_digest
@@ -116,16 +115,6 @@ CREATE TABLE IF NOT EXISTS answers (    -- to requests; the last one holds
     author TEXT NOT NULL,
     answered_at TEXT NOT NULL,          -- in UTC
     PRIMARY KEY (request, number)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS observations (   -- what tests saw of wrong answers of the course
-    exercise TEXT NOT NULL,
-    seed INTEGER NOT NULL,
-    answer TEXT NOT NULL,               -- digest of its source
-    test TEXT NOT NULL,                 -- "hidden/test_x"
-    course TEXT NOT NULL,               -- digests as in a verdict; of others the next one takes the place
-    grader TEXT NOT NULL,
-    seen TEXT NOT NULL,                 -- empty where nothing was there to compare
-    PRIMARY KEY (exercise, seed, answer, test)
 ) WITHOUT ROWID;
 """
 # The first grader that makes this table gives older rows of `files` the digests that it compares.
@@ -456,33 +445,6 @@ class Store:
         for student, number, before, after in rows:
             yield Replaced(student, number, unpacked(before), unpacked(after))
 
-    def observations(self, exercise: str, course: str, grader: str, seed: int) -> Observations:
-        """What tests saw of an exercise's wrong answers; what cannot be read is seen again."""
-        seen: dict[str, dict[str, str]] = {}
-        with _dispensable():
-            for answer, test, what in self.connection.execute(
-                "SELECT answer, test, seen FROM observations"
-                " WHERE exercise = ? AND course = ? AND grader = ? AND seed = ?",
-                (exercise, course, grader, seed),
-            ):
-                if isinstance(what, str):
-                    seen.setdefault(answer, {})[test] = what
-        return Observations(exercise, course, seed, seen)
-
-    def put_observations(self, made: Observations, grader: str) -> None:
-        """Keep what tests saw of wrong answers, as far as there is a table for it."""
-        rows = [
-            (made.exercise, made.seed, answer, test, made.suites, grader, what)
-            for answer, seen in made.seen.items()
-            for test, what in seen.items()
-        ]
-        with _dispensable():
-            self.connection.executemany(
-                "INSERT OR REPLACE INTO observations"
-                " (exercise, seed, answer, test, course, grader, seen) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-
     def seeds(self) -> tuple[int, ...]:
         """The seeds of the verdicts, that of the newest one first."""
         rows = self.connection.execute(
@@ -555,16 +517,6 @@ def _read(decode: Callable[[], T]) -> T:
         return decode()
     except (zlib.error, msgspec.DecodeError, ValueError, TypeError) as error:
         raise DamagedValueError(str(error)) from error
-
-
-@contextlib.contextmanager
-def _dispensable() -> Iterator[None]:
-    """Do without a table that is missing, of another form, or has a text that is none; a full disk is told."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if _code(error) not in (0, sqlite3.SQLITE_ERROR):
-            raise
 
 
 # --- the file -----------------------------------------------------------------------------------------

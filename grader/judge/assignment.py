@@ -50,26 +50,11 @@ class GradingOptions(msgspec.Struct, frozen=True):
     forgery: Forgery | None = None
 
 
-class Observations(msgspec.Struct, frozen=True):
-    """What tests of one exercise saw of wrong answers: by the digest of the answer's source, then by test.
-
-    They hold for `suites` of this digest (`exercise_digest`) and for this seed. A test has its visibility
-    before its name, as in "hidden/test_x"; what it saw is empty where nothing was there to compare.
-    """
-
-    exercise: str
-    suites: str
-    seed: int
-    seen: dict[str, dict[str, str]]
-
-
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     """Judge the source of one exercise file; `course` is the path of the manifest.
 
     With `report_tests` the judge reports every test as it ends, for a student who waits. Where many are to be
-    judged it is to `learn` first what the course's solution imports late, unless that is known. The
-    `observations` are those that other judges made of the exercise's wrong answers, as far as this one was not
-    told of them yet.
+    judged it is to `learn` first what the course's solution imports late, unless that is known.
     """
 
     course: str
@@ -78,7 +63,6 @@ class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     options: GradingOptions
     report_tests: bool = False
     learn: bool = False
-    observations: tuple[Observations, ...] = ()
 
 
 class CallOff(msgspec.Struct, frozen=True, tag="call_off"):
@@ -98,14 +82,12 @@ class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
 
     `sentences` about mistakes are those that the checks can tell, if they were to be recorded;
     `provoked` are tests in which the answer led to a fault of the suite, each with the fault.
-    `observations` are those that were made of wrong answers on the way.
     """
 
     result: ExerciseResult
     walls: tuple[str, ...]
     sentences: tuple[str, ...] = ()
     provoked: tuple[tuple[str, str], ...] = ()
-    observations: tuple[Observations, ...] = ()
 
 
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -16,7 +16,7 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.judge.assignment import GradingOptions, Judgment, Observations
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
 from grader.results import ExerciseResult, TestResult
@@ -31,8 +31,7 @@ class Judges:
     They are started for the first judgment, or by `start`. A judge that ended is replaced, by one with a fork
     server of its own, since the shared one may be what is gone; and the exercise that it was at is tried once
     more. Where they have many to judge, `learn` has them learn first what each exercise imports late
-    (`preloading`). What one of them sees of a wrong answer is told to the others, with the `observations`
-    that are known from before. All of this is done by threads that outlive it: bubblewrap ends with the
+    (`preloading`). All of this is done by threads that outlive it: bubblewrap ends with the
     thread that started it.
     """
 
@@ -43,13 +42,9 @@ class Judges:
         preload: Sequence[str] = (),
         walls: bool = True,
         learn: bool = False,
-        observations: Iterable[Observations] = (),
     ) -> None:
         self._count, self._preload, self._walls = count, tuple(preload), walls
         self._learn = learn
-        # By exercise, in the order in which the judges are told of them.
-        self._observations: dict[str, list[Observations]] = {}
-        self._keep(observations)
         self._lock = threading.Lock()
         self._judges: list[Judge] = []
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -90,6 +85,10 @@ class Judges:
         done: Callable[[TestResult], None] | None = None,
     ) -> Judgment:
         """Have a source judged, as soon as a judge is free; raises GraderError for a fault of the grader."""
+
+        def ask(judge: Judge) -> Judgment:
+            return judge_source(judge, course, exercise, source, options, done, learn=self._learn)
+
         stops = self._stops
         self.start(modules_of(course, [exercise]) if not self._judges else ())
         place = self._free.get()
@@ -98,37 +97,14 @@ class Judges:
             if not judge.alive:
                 judge = self._replaced(place, stops)
             try:
-                return self._ask(judge, course, exercise, source, options, done)
+                return ask(judge)
             except (JudgeError, SandboxError) as error:
                 if isinstance(error, JudgeError) and judge.alive:
                     raise
                 judge = self._replaced(place, stops)
-                return self._ask(judge, course, exercise, source, options, done)
+                return ask(judge)
         finally:
             self._free.put(place)
-
-    def _ask(
-        self,
-        judge: Judge,
-        course: Course,
-        exercise: Exercise,
-        source: bytes,
-        options: GradingOptions,
-        done: Callable[[TestResult], None] | None,
-    ) -> Judgment:
-        """Have one judge judge a source, and exchange what is known of wrong answers with it."""
-        known = self._observations.setdefault(exercise.id, [])
-        news = tuple(known[judge.told.get(exercise.id, 0) :])
-        judgment = judge_source(
-            judge, course, exercise, source, options, done, learn=self._learn, observations=news
-        )
-        judge.told[exercise.id] = judge.told.get(exercise.id, 0) + len(news)
-        self._keep(judgment.observations)
-        return judgment
-
-    def _keep(self, observations: Iterable[Observations]) -> None:
-        for made in observations:
-            self._observations.setdefault(made.exercise, []).append(made)
 
     def stop(self) -> None:
         """End what is being judged, with a JudgeError for it; the next judgment finds new judges."""
@@ -174,16 +150,12 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """The result of a task and the walls that held; or no result, and the fault that is in the way.
-
-    `observations` are those that were made of wrong answers on the way.
-    """
+    """The result of a task and the walls that held; or no result, and the fault that is in the way."""
 
     number: int
     result: ExerciseResult | None
     walls: tuple[str, ...] = ()
     fault: str = ""
-    observations: tuple[Observations, ...] = ()
 
 
 class Pool(Protocol):
@@ -201,19 +173,8 @@ class TaskJudges(Judges):
     going on.
     """
 
-    def __init__(
-        self,
-        course: Course,
-        count: int,
-        options: GradingOptions,
-        observations: Iterable[Observations] = (),
-    ) -> None:
-        super().__init__(
-            count,
-            preload=modules_of(course, course.exercises),
-            learn=True,
-            observations=observations,
-        )
+    def __init__(self, course: Course, count: int, options: GradingOptions) -> None:
+        super().__init__(count, preload=modules_of(course, course.exercises), learn=True)
         self._course, self._options = course, options
         self._without_sandbox = 0
 
@@ -234,23 +195,15 @@ class TaskJudges(Judges):
                 raise
             return Completed(task.number, None, fault=str(error))
         self._without_sandbox = 0
-        return Completed(
-            task.number, judgment.result, judgment.walls, observations=judgment.observations
-        )
+        return Completed(task.number, judgment.result, judgment.walls)
 
 
 class LocalPool:
     """A pool of `jobs` judges on this machine, started for the first task; a context manager."""
 
-    def __init__(
-        self,
-        course: Course,
-        jobs: int,
-        options: GradingOptions,
-        observations: Iterable[Observations] = (),
-    ) -> None:
+    def __init__(self, course: Course, jobs: int, options: GradingOptions) -> None:
         self._jobs = jobs
-        self._judges = TaskJudges(course, jobs, options, observations)
+        self._judges = TaskJudges(course, jobs, options)
         self._threads: list[threading.Thread] = []
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._verdicts: queue.SimpleQueue[Completed | GraderError] = queue.SimpleQueue()

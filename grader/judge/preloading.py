@@ -16,10 +16,8 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +25,7 @@ import msgspec
 
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
+from grader.judge import cache
 from grader.submissions.source import dotted_names
 
 _MOST = 200
@@ -83,12 +82,7 @@ def learned(course: Course, exercise: Exercise) -> tuple[str, ...] | None:
 
 def keep(course: Course, exercise: Exercise, modules: tuple[str, ...]) -> None:
     """Keep what was learned, for this user; where that is not possible, it is learned again."""
-    with contextlib.suppress(OSError):
-        path = _file(course, exercise)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
-            draft.write(msgspec.json.encode(modules))
-        Path(draft.name).replace(path)
+    cache.keep(_file(course, exercise), msgspec.json.encode(modules))
 
 
 def importable(modules: Iterable[str]) -> tuple[str, ...]:
@@ -113,15 +107,5 @@ def _is_installed(package: str) -> bool:
 
 def _file(course: Course, exercise: Exercise) -> Path:
     """Where the list of an exercise stands: by what judges it, its solution and what is installed."""
-    of_solution = course.solution_source(exercise) or b""
-    parts = (exercise_digest(course, exercise), sys.version, sys.prefix, _installed_torch())
-    digest = hashlib.sha256("\0".join(parts).encode() + of_solution).hexdigest()
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache, "lab-bench", "preloading", f"{digest}.json")
-
-
-@functools.cache
-def _installed_torch() -> str:
-    """Another text after another installation. Not its metadata, which take 20 ms to look through."""
-    spec = importlib.util.find_spec("torch")
-    return "" if spec is None or spec.origin is None else str(Path(spec.origin).stat().st_mtime_ns)
+    of_solution = hashlib.sha256(course.solution_source(exercise) or b"").hexdigest()
+    return cache.file_of("preloading", exercise_digest(course, exercise), of_solution)

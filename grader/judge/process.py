@@ -37,7 +37,6 @@ from grader.judge.assignment import (
     GradingOptions,
     JudgeFault,
     Judgment,
-    Observations,
     TestDone,
 )
 from grader.judge.scoring import score_alike
@@ -96,8 +95,6 @@ class Judge:
             start_new_session=True,
             env=clean_environment(),
         )
-        # How many of the observations of an exercise its owner told it.
-        self.told: dict[str, int] = {}
 
     def judge(
         self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
@@ -249,17 +246,14 @@ def judge_source(
     done: Callable[[TestResult], None] | None = None,
     *,
     learn: bool = False,
-    observations: tuple[Observations, ...] = (),
 ) -> Judgment:
     """Have a judge judge a source that `settle` left open; to `learn` is for many.
 
-    The `observations` are news for this judge. A judge that takes too much time or memory costs the submission
+    A judge that takes too much time or memory costs the submission
     this exercise.
     """
     manifest = str(course.folder / "course.toml")
-    assignment = Assignment(
-        manifest, exercise.id, source, options, learn=learn, observations=observations
-    )
+    assignment = Assignment(manifest, exercise.id, source, options, learn=learn)
     try:
         return judge.judge(assignment, done)
     except JudgeOverrun as overrun:
@@ -360,7 +354,6 @@ def _judge(
     from grader.judge.run import judge_exercise
 
     assignment = _decode_assignment(line)
-    mistakes.learn(assignment.observations)
     try:
         course = _course(assignment.course)
         exercise = course.exercise(assignment.exercise)

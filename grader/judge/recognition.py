@@ -7,11 +7,9 @@ test saw is its observation: how it ended, and the check's own message with the 
 
 Nothing here changes a point, and a right answer pays nothing for it.
 
-What a judge sees of a wrong answer it tells its owner, who tells the other judges and keeps it beside the
-verdicts: a class pays for it once. It may be believed as a verdict is. The wrong answer is the course's own
-and has a sandbox to itself, in which no student's code ever ran; the judge that saw it is the one that is
-believed about students, and where it is kept only those who could change a verdict can change it. It has hidden
-values in it: it goes from judge to judge and to the gradebook, and into no result.
+What a judge sees of a wrong answer it keeps in the user's cache, by the digests of all that it depends on: a
+class pays for it once. The wrong answer is the course's own and has a sandbox to itself, in which no student's
+code ever ran. What is kept has hidden values in it, and goes into no result.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ import msgspec
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, wrong_answers
-from grader.judge.assignment import Observations
+from grader.judge import cache
 from grader.results import Cause, ExerciseResult, Outcome, TestResult, Visibility
 
 # The whole of a submission's wrong answers may take so long, or as long as it was judged itself: a busy machine
@@ -236,6 +234,47 @@ def observed(answer: WrongAnswer, result: ExerciseResult) -> ObservedMistake:
     return ObservedMistake(answer.id, answer.says, caught_by, seen)
 
 
+class _Seen:
+    """What tests saw of an exercise's wrong answers with one seed, by the answer's digest, and its file.
+
+    Several judges share the file: where two write at once, one of them sees a wrong answer again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stamp = path, 0
+        self._seen: dict[str, dict[str, str]] = {}
+        self._is_new = False
+
+    def of(self, answer: str) -> dict[str, str]:
+        """What was seen of a wrong answer, by test ("hidden/test_x"); empty where it says nothing."""
+        return self._seen.setdefault(answer, {})
+
+    def add(self, answer: str, seen: Mapping[str, str]) -> None:
+        """Remember what was seen now."""
+        self.of(answer).update(seen)
+        self._is_new = self._is_new or bool(seen)
+
+    def read(self) -> None:
+        """Take over what other judges wrote since it was last read."""
+        try:
+            stamp = self._path.stat().st_mtime_ns
+            if stamp == self._stamp:
+                return
+            kept = msgspec.json.decode(self._path.read_bytes(), type=dict[str, dict[str, str]])
+        except (OSError, msgspec.DecodeError):
+            return  # it is seen again
+        self._stamp = stamp
+        for answer, seen in kept.items():
+            self.of(answer).update(seen)
+
+    def write(self) -> None:
+        """Keep what is new for other judges."""
+        if self._is_new:
+            self.read()
+            cache.keep(self._path, msgspec.json.encode(self._seen))
+            self._is_new = False
+
+
 class KnownMistakes:
     """The known mistakes of exercises, and what a judge saw of them so far.
 
@@ -244,9 +283,7 @@ class KnownMistakes:
     """
 
     def __init__(self) -> None:
-        # By the digest of the suites, the seed, and the digest of the wrong answer; then by test.
-        self._seen: dict[tuple[str, int, str], dict[str, str]] = {}
-        self._news: list[Observations] = []
+        self._seen: dict[Path, _Seen] = {}
         self._answers: dict[tuple[Path, str], tuple[_Stamp, tuple[WrongAnswer, ...]]] = {}
 
     def named(
@@ -261,8 +298,7 @@ class KnownMistakes:
     ) -> list[TestResult]:
         """The results with the sentences of the known mistakes that the submission makes.
 
-        It was judged in so many `seconds`. What `observe` leaves out is taken for nothing, and not told to
-        others.
+        It was judged in so many `seconds`. What `observe` leaves out is taken for nothing, and not kept.
         """
         if all(test.outcome is Outcome.PASSED for test in results):
             return results
@@ -279,38 +315,27 @@ class KnownMistakes:
         answers = self._answers_of(course, exercise)
         digests = {each.id: hashlib.sha256(each.source).hexdigest() for each in answers}
 
-        def place(answer: WrongAnswer) -> dict[str, str]:
-            return self._seen.setdefault((digest, seed, digests[answer.id]), {})
+        path = cache.file_of("mistakes", digest, str(seed), cache.judging_code())
+        kept = self._seen.setdefault(path, _Seen(path))
+        kept.read()
 
         def is_known(answer: WrongAnswer, keys: Sequence[Key]) -> bool:
-            return place(answer).keys() >= set(map(_text, keys))
+            return kept.of(digests[answer.id]).keys() >= set(map(_text, keys))
 
         def seen(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
-            known = place(answer)
+            known = kept.of(digests[answer.id])
             missing = [key for key in keys if _text(key) not in known]
             if missing:
                 made = {_text(key): what for key, what in observe(answer, missing).items()}
+                kept.add(digests[answer.id], made)
                 known |= {**dict.fromkeys(map(_text, missing), ""), **made}
-                self._news.append(
-                    Observations(exercise.id, digest, seed, {digests[answer.id]: made})
-                )
             return {key: known[_text(key)] for key in keys}
 
         mistakes = recognize(
             results, answers, seen, seconds=max(MOST_SECONDS, seconds), is_known=is_known
         )
+        kept.write()
         return with_sentences(results, mistakes)
-
-    def learn(self, observations: Iterable[Observations]) -> None:
-        """Know what other judges saw, now or in an earlier grading."""
-        for made in observations:
-            for answer, seen in made.seen.items():
-                self._seen.setdefault((made.suites, made.seed, answer), {}).update(seen)
-
-    def news(self) -> tuple[Observations, ...]:
-        """What was seen since this was last asked."""
-        news, self._news = tuple(self._news), []
-        return news
 
     def _answers_of(self, course: Course, exercise: Exercise) -> tuple[WrongAnswer, ...]:
         """The wrong answers of an exercise, read anew where a file of theirs changed."""

@@ -132,8 +132,7 @@ def judge_exercise(
     ordinary = ordinary_in(exercise, session.stub)
     held = reasons(session.reports, source.count(b"\n") + 1, ordinary)
     result = msgspec.structs.replace(result, held=held)
-    made = mistakes.news() if mistakes is not None else ()
-    return Judgment(result, session.walls, tuple(sentences), tuple(provoked), made)
+    return Judgment(result, session.walls, tuple(sentences), tuple(provoked))
 
 
 def late_imports(

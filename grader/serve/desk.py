@@ -39,7 +39,7 @@ from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
-from grader.judge.assignment import GradingOptions, Observations
+from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed
 from grader.results import Environment, ExerciseResult, StudentInfo
 from grader.serve.hand_in import HandedFile, HandIn
@@ -298,7 +298,6 @@ class Desk:
             here = environment_of(self._torch, verdict.walls)
             self._keep(_attempt_of(job), question, result, here)
             queue.end_job(store, job, time.time())
-            self._keeper.keep_observations(verdict.observations)
         self._write_result(job.student)
         return True
 
@@ -312,10 +311,6 @@ class Desk:
         except GraderError as error:
             # Its text names the student.
             log.error("a result cannot be written", extra={"fault": str(error.__cause__)})
-
-    def observations(self) -> list[Observations]:
-        """What tests saw of the course's wrong answers so far."""
-        return self._keeper.observations(self._course, self._options.seed)
 
     def give_back(self, taken: Taken) -> None:
         """The server ends before the verdict: the job waits for the next one."""

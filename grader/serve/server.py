@@ -80,7 +80,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             waits_again = desk.ask(Desk.open).result()
         views = stack.enter_context(BookThread("reader", lambda: _views(settings)))
         of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
-        judges = _judges(settings, desk)
+        judges = _judges(settings)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
         server = OpenServer(
             course,
@@ -112,11 +112,10 @@ def _views(settings: Settings) -> Iterator[Views]:
         yield Views(book, settings.course)
 
 
-def _judges(settings: Settings, desk: BookThread[Desk]) -> TaskJudges | ClusterJudges:
+def _judges(settings: Settings) -> TaskJudges | ClusterJudges:
     """The judges of this machine, or of the cluster where one is named."""
     if not settings.scheduler:
-        known = desk.ask(Desk.observations).result()
-        return TaskJudges(settings.course, settings.judges, settings.options, known)
+        return TaskJudges(settings.course, settings.judges, settings.options)
     # Dask is an extra of its own.
     from grader.gradebook.cluster import ClusterJudges
 

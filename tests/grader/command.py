@@ -40,8 +40,6 @@ class KeptJudges:
         if judge is None or not judge.alive:
             (judge,) = self._stack.enter_context(judges(1, preload=preload, walls=walls))
             self._judges[key] = judge
-        # It is told anew what is known of wrong answers: who asks may know something else.
-        judge.told.clear()
         yield [judge]
 
     def expect(self, course: Path) -> None:

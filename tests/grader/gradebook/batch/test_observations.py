@@ -1,13 +1,12 @@
-"""What judges see of wrong answers is kept beside the verdicts: a class pays for it once."""
+"""What judges see of wrong answers is kept in the user's cache: a class pays for it once."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.course.manifest import load_course
@@ -46,19 +45,34 @@ def is_named(completed: Completed) -> bool:
     return completed.result.tests[0].message.startswith(SENTENCE)
 
 
-def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(school: School) -> None:
+def kept_files(cache: Path) -> list[Path]:
+    """The files of what judges saw of wrong answers, those of other tests not among them."""
+    files = (cache / "lab-bench" / "mistakes").glob("*.json")
+    return [path for path in files if b"21" in path.read_bytes()]
+
+
+@pytest.fixture
+def empty_cache(cache: Path) -> Path:
+    """The cache, without what judges saw before."""
+    shutil.rmtree(cache / "lab-bench" / "mistakes", ignore_errors=True)
+    return cache
+
+
+def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(
+    school: School, empty_cache: Path
+) -> None:
     course = load_course(school.course)
     tasks = [Task(0, "task", source.encode()) for source in TRIPLED]
     with TaskJudges(course, 2, OPTIONS) as judges:
         # In turn by one judge and by the other.
-        first, second = judges.complete(tasks[0]), judges.complete(tasks[1])
-    assert first.observations
-    assert second.observations == ()
-    with TaskJudges(course, 1, OPTIONS, first.observations) as judges:
-        third = judges.complete(tasks[2])
-        right = judges.complete(Task(0, "task", RIGHT.encode()))
-    assert third.observations == right.observations == ()
-    assert [is_named(completed) for completed in (first, second, third)] == [True] * 3
+        assert is_named(judges.complete(tasks[0]))
+        (path,) = kept_files(empty_cache)
+        seen = path.stat().st_mtime_ns
+        assert is_named(judges.complete(tasks[1]))
+    with TaskJudges(course, 1, OPTIONS) as judges:
+        assert is_named(judges.complete(tasks[2]))
+        judges.complete(Task(0, "task", RIGHT.encode()))
+    assert path.stat().st_mtime_ns == seen
 
 
 def test_a_mistake_is_recognized_that_takes_a_part_of_a_second(school: School) -> None:
@@ -72,15 +86,6 @@ def test_a_mistake_is_recognized_that_takes_a_part_of_a_second(school: School) -
     assert completed.result.tests[0].message.startswith("You add 5.")
 
 
-@contextlib.contextmanager
-def connected(results: Path) -> Iterator[sqlite3.Connection]:
-    with (
-        contextlib.closing(sqlite3.connect(results / "gradebook.sqlite")) as connection,
-        connection,
-    ):
-        yield connection
-
-
 def named(school: School, student: str, source: str) -> bool:
     """Whether a student of a further batch reads the sentence."""
     school.hand_in(student, source)
@@ -90,34 +95,46 @@ def named(school: School, student: str, source: str) -> bool:
     return exercise.tests[0].message.startswith(SENTENCE)
 
 
-BROKEN = {
-    "known": ("UPDATE observations SET seen = 'something else'", False),
-    "of other suites": ("UPDATE observations SET seen = 'something else', course = 'x'", True),
-    "of another grader": ("UPDATE observations SET seen = 'something else', grader = 'x'", True),
-    "of no text": ("UPDATE observations SET seen = x'00ff'", True),
-    "no utf-8": ("UPDATE observations SET seen = CAST(x'ff' AS TEXT)", True),
-    "none": ("DROP TABLE observations", True),
-    "of another form": ("DROP TABLE observations; CREATE TABLE observations (x)", True),
+def other_text(content: bytes) -> bytes:
+    seen = msgspec.json.decode(content, type=dict[str, dict[str, str]])
+    return msgspec.json.encode(
+        {a: dict.fromkeys(tests, "something else") for a, tests in seen.items()}
+    )
+
+
+BROKEN: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
+    "known": (other_text, False),
+    "of another form": (lambda content: b"[]", True),
+    "no JSON": (lambda content: content[:-1], True),
+    "empty": (lambda content: b"", True),
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("change", "is_told"), BROKEN.values(), ids=BROKEN)
 def test_what_is_kept_is_believed_and_what_is_broken_is_seen_again(
-    school: School, change: str, is_told: bool
+    school: School, empty_cache: Path, change: Callable[[bytes], bytes], is_told: bool
 ) -> None:
     assert named(school, "bob", TRIPLED[0])
-    with connected(school.results) as connection:
-        assert connection.execute("SELECT count(*) FROM observations").fetchone() == (2,)
-        connection.executescript(change)
+    (path,) = kept_files(empty_cache)
+    path.write_bytes(change(path.read_bytes()))
     assert named(school, "eve", TRIPLED[1]) is is_told
 
 
-def test_no_student_reads_what_tests_saw_of_other_mistakes(school: School) -> None:
+def test_a_cache_that_cannot_be_written_costs_no_name(school: School, empty_cache: Path) -> None:
+    (empty_cache / "lab-bench").mkdir(exist_ok=True)
+    (empty_cache / "lab-bench" / "mistakes").write_text("a file in the place of the folder")
+    try:
+        assert named(school, "bob", TRIPLED[0])
+    finally:
+        (empty_cache / "lab-bench" / "mistakes").unlink()
+
+
+def test_no_student_reads_what_tests_saw_of_other_mistakes(
+    school: School, empty_cache: Path
+) -> None:
     named(school, "bob", TRIPLED[0])
-    with connected(school.results) as connection:
-        kept = {what for (what,) in connection.execute("SELECT seen FROM observations")}
-    (other,) = [what for what in kept if "21" in what]
+    (path,) = kept_files(empty_cache)
+    kept = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, str]])
+    (other,) = [what for tests in kept.values() for what in tests.values() if "21" in what]
     for path in (school.results / "results").iterdir():
         assert other not in path.read_text(encoding="utf-8")
-        assert "observations" not in path.read_text(encoding="utf-8")
