@@ -395,16 +395,18 @@ class Course(msgspec.Struct, frozen=True):
     def judged_files(self) -> dict[str, bytes]:
         """All that judges, by name below the root: the manifest, the stubs, the suites and their probes.
 
-        Solutions are there where hidden suites may compare with them, sealed: no student's code ever runs
-        where they are opened, and nobody reads one by accident.
+        A solution is there where a suite compares with it, sealed: no student's code ever runs where it is
+        opened, and nobody reads it by accident.
         """
+        from grader.course.suite import is_compared  # which reads manifests
+
         files = self._read((self.folder / MANIFEST, *self.parts))
         for exercise in self.exercises:
             files[self.name_of(self.folder / exercise.file)] = self.stub(exercise).source
             for suite in self.suites(exercise).values():
                 files |= self._read(path for path in (suite, probe_of(suite)) if path.is_file())
             source = self.solution_source(exercise)
-            if source is not None and Visibility.HIDDEN in self.suites(exercise):
+            if source is not None and is_compared(self, exercise):
                 files[self.name_of(self.sealed_solution(exercise))] = seal(source, exercise)
         return files
 
