@@ -28,6 +28,7 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import EquivalentMutant, equivalent_mutants
+from grader.course.syntax import syntax_tree
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
@@ -107,10 +108,10 @@ def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
 
     Functions, classes and constants that stand in the stub as they are were given to the student.
     """
-    tree = ast.parse(source)
+    tree = syntax_tree(source)
     seen = {ast.dump(tree)}
     mutants = []
-    shapes = {_shape(statement) for statement in _parts(ast.parse(stub))}
+    shapes = {_shape(statement) for statement in _parts(syntax_tree(stub))}
     given = {statement for statement in _parts(tree) if _shape(statement) in shapes}
     finder = _EditFinder(source, given)
     finder.visit(tree)
@@ -118,7 +119,7 @@ def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
         mutated = source[: edit.start] + edit.text + source[edit.end :]
         try:
             with warnings.catch_warnings(action="ignore"):
-                tree = ast.parse(mutated)
+                tree = syntax_tree(mutated)
                 compile(tree, "mutant", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             continue
@@ -514,7 +515,7 @@ class _Mutations:
         stub_name = self._course.name_of(self._course.folder / self._exercise.file)
         for name, text in ((self._solution, source), (stub_name, stub)):
             try:
-                ast.parse(text.decode("utf-8-sig"))
+                syntax_tree(text.decode("utf-8-sig"))
             except (SyntaxError, ValueError) as error:
                 line = f", line {error.lineno}," if isinstance(error, SyntaxError) else ""
                 return f"{name}{line} is not valid Python: {getattr(error, 'msg', error)}."
