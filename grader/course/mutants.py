@@ -96,12 +96,14 @@ class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WrongAnswers(msgspec.Struct, frozen=True):
     """All wrong answers of an exercise by id, and complaints about mutants that cannot be made.
 
-    What follows from a file that is `unreadable` is nothing to complain of.
+    `base` is the one that the mutants file names for all of its entries. What follows from a file that is
+    `unreadable` is nothing to complain of.
     """
 
     answers: tuple[WrongAnswer, ...]
     complaints: tuple[str, ...]
     unreadable: tuple[Path, ...] = ()
+    base: str = ""
 
 
 class _Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -162,7 +164,7 @@ def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
             for id_ in sorted(caught.keys() - answers.keys())
         ]
     made = tuple(answers[id_] for id_ in sorted(answers))
-    return WrongAnswers(made, tuple(complaints), tuple(unreadable))
+    return WrongAnswers(made, tuple(complaints), tuple(unreadable), file.base)
 
 
 def equivalent_mutants(
@@ -293,14 +295,8 @@ def joined(lines: str) -> str:
 
 def _of_line(mistake: _Mistake, text: str, base: str) -> tuple[int, str, str]:
     """Where the line begins in the text, with the line and what it becomes."""
-    lines = list(io.StringIO(text))
-    wanted = mistake.line.strip()
-    places = [
-        (first, last)
-        for first in range(len(lines))
-        if (last := _last(lines, first, wanted)) is not None
-    ]
-    where = base
+    lines, wanted, where = list(io.StringIO(text)), mistake.line.strip(), base
+    places = places_of(wanted, text)
     if mistake.inside:
         functions = _functions(text, base)
         places = [place for place in places if functions.get(place[0] + 1) == mistake.inside]
@@ -315,6 +311,16 @@ def _of_line(mistake: _Mistake, text: str, base: str) -> tuple[int, str, str]:
     mutant = (mistake.mutant or "").strip("\n")
     new = textwrap.indent(mutant, old[: len(old) - len(old.lstrip())])
     return len("".join(lines[:first])), old, f"{new}\n" if new else ""
+
+
+def places_of(wanted: str, text: str) -> list[tuple[int, int]]:
+    """Find a line, or several that are joined, in a text: the first and the last line of each place, from 0."""
+    lines = list(io.StringIO(text))
+    return [
+        (first, last)
+        for first in range(len(lines))
+        if (last := _last(lines, first, wanted)) is not None
+    ]
 
 
 def _last(lines: Sequence[str], first: int, wanted: str) -> int | None:

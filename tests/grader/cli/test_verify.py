@@ -300,6 +300,7 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
 
 
 def test_proof_words_and_mutants_are_a_run_each(grade: Grade, clone: Path) -> None:
+    assert grade("verify", "greeting", "--mutants", "1", "--told", cwd=clone).returncode == 0
     for options in (["--mutants", "--write"], ["--words", "--worth"], ["--mutants", "--words"]):
         refused = grade("verify", *options, cwd=clone)
         assert refused.returncode == 2
@@ -327,9 +328,13 @@ def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
     done = grade("verify", "--mutants", "word_count", "--jobs", "1", cwd=clone)
     assert done.stdout.splitlines() == [
         "x word_count: 19 mutants, 18 caught, 0 marked equivalent, 1 unseen",
-        "  solutions/text/word_count.py, line 7, in word_count",
-        "    - for word in text.lower().split():",
-        "    + for word in text.split():",
+        "",
+        "# solutions/text/word_count.py, line 7, in word_count: no test sees it.",
+        "[mistake.for_word_in_text_split]",
+        'line = "for word in text.lower().split():"',
+        'mutant = "for word in text.split():"',
+        'says = ""',
+        "",
         "18 of 19 mutants caught, 0 marked equivalent, 1 unseen, in 1 exercise.",
     ]
     assert (done.returncode, done.stderr) == (1, "")
