@@ -3,8 +3,9 @@
 A mutant is the solution with one place changed, and all else byte for byte the same: an operator, a
 comparison, a constant, a negated condition, a dropped statement, decorator, `with`, keyword argument,
 return value or call such as `.detach()`. Docstrings, type hints, imports, `__all__`, what exceptions say
-and what the stub gives stay. A mutant that keeps full marks shows what no test sees. If it does the same
-as the solution, the author marks it in the exercise's mutants file:
+and what the stub gives stay. A mutant that keeps full marks shows what no test sees: it is offered as an
+entry of the exercise's mutants file (`grader.course.mutants`), to which its author adds a sentence, and a test
+to the suite. If it does the same as the solution, the author marks it there:
 
     [[equivalent]]
     line = "total = x.detach().sum()"
@@ -15,6 +16,7 @@ as the solution, the author marks it in the exercise's mutants file:
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import itertools
 import random
@@ -27,17 +29,27 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from grader.course.manifest import Course, Exercise
-from grader.course.mutants import EquivalentMutant, equivalent_mutants
+from grader.course.mutants import (
+    EquivalentMutant,
+    WrongAnswers,
+    equivalent_mutants,
+    joined,
+    places_of,
+    wrong_answers,
+)
+from grader.course.syntax import syntax_tree
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
 from grader.judge.preloading import modules_of
+from grader.judge.recognition import is_unnamed
 from grader.judge.session import TEST_PART
 from grader.results import ExerciseResult, Outcome
 
 _SEED = 0
 # A mutant's test may take so many times as long as the slowest one of the solution, and a second.
 _PATIENCE = 10
+_LONGEST_ID = 40
 
 _OPERATORS = {
     ast.Add: ("+", "-"),
@@ -84,6 +96,18 @@ class Mutant(msgspec.Struct, frozen=True):
     source: bytes
 
 
+class Offer(msgspec.Struct, frozen=True):
+    """A mutant that no sentence names, and the entry of the mutants file that lacks only a sentence.
+
+    `caught_by` is the first test that catches it, if one does.
+    """
+
+    mutant: Mutant
+    id: str
+    entry: dict[str, str]
+    caught_by: str = ""
+
+
 class MutationReport(msgspec.Struct, frozen=True):
     """The fates of one exercise's mutants; `made` of them there are, `judged` were tried."""
 
@@ -94,9 +118,14 @@ class MutationReport(msgspec.Struct, frozen=True):
     caught: int = 0
     timed_out: int = 0
     equivalent: int = 0
-    survivors: tuple[Mutant, ...] = ()
+    offers: tuple[Offer, ...] = ()
     complaints: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def survivors(self) -> tuple[Mutant, ...]:
+        """The mutants that no test catches."""
+        return tuple(offer.mutant for offer in self.offers if not offer.caught_by)
 
 
 # --- making them ----------------------------------------------------------------------------------
@@ -107,10 +136,10 @@ def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
 
     Functions, classes and constants that stand in the stub as they are were given to the student.
     """
-    tree = ast.parse(source)
+    tree = syntax_tree(source)
     seen = {ast.dump(tree)}
     mutants = []
-    shapes = {_shape(statement) for statement in _parts(ast.parse(stub))}
+    shapes = {_shape(statement) for statement in _parts(syntax_tree(stub))}
     given = {statement for statement in _parts(tree) if _shape(statement) in shapes}
     finder = _EditFinder(source, given)
     finder.visit(tree)
@@ -118,7 +147,7 @@ def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
         mutated = source[: edit.start] + edit.text + source[edit.end :]
         try:
             with warnings.catch_warnings(action="ignore"):
-                tree = ast.parse(mutated)
+                tree = syntax_tree(mutated)
                 compile(tree, "mutant", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             continue
@@ -159,14 +188,9 @@ def _mutant(source: bytes, mutated: bytes, edit: _Edit) -> Mutant:
     last = source.find(b"\n", edit.end)
     last = len(source) if last < 0 else last
     number = source.count(b"\n", 0, edit.start) + 1
-    line = _joined(source[first:last])
-    changed = _joined(mutated[first : last + len(mutated) - len(source)])
+    line = joined(source[first:last].decode())
+    changed = joined(mutated[first : last + len(mutated) - len(source)].decode())
     return Mutant(number, edit.function, line, changed, mutated)
-
-
-def _joined(lines: bytes) -> str:
-    """Several lines as one, without indentation."""
-    return " ".join(line.strip() for line in lines.decode().split("\n") if line.strip())
 
 
 class _EditFinder(ast.NodeVisitor):
@@ -410,10 +434,15 @@ def mutate(
     *,
     most: int,
     jobs: int = 1,
+    told: bool = False,
     begin: Callable[[str, int], object] = lambda exercise, count: None,
     done: Callable[[], object] = lambda: None,
 ) -> Iterator[MutationReport]:
-    """Judge mutants of each solution, `most` at most; `done` is called for every one of them."""
+    """Judge mutants of each solution, `most` at most; `done` is called for every one of them.
+
+    With `told`, they are judged to the end, and caught ones are offered, too, if their students would not read
+    which mistake it is.
+    """
     for exercise in exercises:
         if not (path := course.solution(exercise)).is_file():
             raise CourseError(f"There is nothing to mutate for {exercise.id!r}: {path} is missing.")
@@ -423,7 +452,8 @@ def mutate(
     ):
         judges.start()
         for exercise in exercises:
-            yield _Mutations(course, exercise, judges, threads, jobs).report(most, begin, done)
+            mutations = _Mutations(course, exercise, judges, threads, jobs, told)
+            yield mutations.report(most, begin, done)
 
 
 class _Mutations:
@@ -436,8 +466,9 @@ class _Mutations:
         judges: Judges,
         threads: ThreadPoolExecutor,
         jobs: int,
+        told: bool,
     ) -> None:
-        self._course, self._exercise = course, exercise
+        self._course, self._exercise, self._told = course, exercise, told
         self._judges, self._threads, self._jobs = judges, threads, jobs
         self._file = course.name_of(course.mutants(exercise))
         self._solution = course.name_of(course.solution(exercise))
@@ -468,7 +499,7 @@ class _Mutations:
 
         def judge(mutant: Mutant) -> ExerciseResult | str:
             try:
-                result = self._judge(mutant.source, seconds, stop=True)
+                result = self._judge(mutant.source, seconds, stop=not self._told)
                 # A machine that was busy for a moment is no proof against an entry.
                 if mutant.source in marked and _ended_by_time(result):
                     result = self._judge(mutant.source, self._exercise.seconds, stop=True)
@@ -476,8 +507,10 @@ class _Mutations:
             finally:
                 done()
 
-        survivors: list[Mutant] = []
+        unnamed: list[tuple[Mutant, str]] = []
         faults: dict[str, Mutant] = {}
+        wrongs = wrong_answers(self._course, self._exercise)
+        known = _known(wrongs)
         caught = timed_out = 0
         for mutant, result in zip(chosen, self._threads.map(judge, chosen), strict=True):
             if isinstance(result, str):
@@ -490,8 +523,14 @@ class _Mutations:
                         f"{self._file}: {mutant.mutant!r} is marked equivalent, yet "
                         f"{failed[0].name} catches it; remove the entry."
                     )
-            elif mutant.source not in marked:
-                survivors.append(mutant)
+                elif self._told and all(map(is_unnamed, failed)):
+                    unnamed.append((mutant, failed[0].name))
+            elif mutant.source in marked:
+                continue
+            elif name := known.get(ast.dump(ast.parse(mutant.source))):
+                complaints.append(f"{name}: no test catches it.")
+            else:
+                unnamed.append((mutant, ""))
         complaints += [
             f"{self._solution}, line {mutant.number}, as {mutant.mutant!r}: {fault}"
             for fault, mutant in faults.items()
@@ -504,17 +543,38 @@ class _Mutations:
             caught=caught,
             timed_out=timed_out,
             equivalent=sum(mutant.source in marked for mutant in chosen),
-            survivors=tuple(survivors),
+            offers=self._offers(unnamed, wrongs, source.decode("utf-8-sig")),
             complaints=tuple(complaints),
             seconds=time.monotonic() - started,
         )
+
+    def _offers(
+        self, unnamed: Sequence[tuple[Mutant, str]], wrongs: WrongAnswers, source: str
+    ) -> tuple[Offer, ...]:
+        """Make entries of mutants, under ids that are free; each mutant comes with a test that catches it."""
+        ids = {wrong.id for wrong in wrongs.answers}
+        offers = []
+        for mutant, test in unnamed:
+            entry = {"line": mutant.line}
+            if len(places_of(mutant.line, source)) > 1:
+                entry["inside"] = mutant.function
+            entry["mutant"] = mutant.mutant
+            if wrongs.base not in ("", self._solution):
+                entry["base"] = self._solution
+            stem = id_ = _stem(mutant)
+            numbers = itertools.count(2)
+            while id_ in ids:
+                id_ = f"{stem}_{next(numbers)}"
+            ids.add(id_)
+            offers.append(Offer(mutant, id_, entry, test))
+        return tuple(offers)
 
     def _unreadable(self, source: bytes, stub: bytes) -> str:
         """Why the solution or the stub has no syntax tree; empty where both have one."""
         stub_name = self._course.name_of(self._course.folder / self._exercise.file)
         for name, text in ((self._solution, source), (stub_name, stub)):
             try:
-                ast.parse(text.decode("utf-8-sig"))
+                syntax_tree(text.decode("utf-8-sig"))
             except (SyntaxError, ValueError) as error:
                 line = f", line {error.lineno}," if isinstance(error, SyntaxError) else ""
                 return f"{name}{line} is not valid Python: {getattr(error, 'msg', error)}."
@@ -552,7 +612,9 @@ class _Mutations:
         return min(own, max((1 + _PATIENCE * slowest) / TEST_PART, _PATIENCE * whole)), ""
 
     def _judge(self, source: bytes, seconds: float, *, stop: bool) -> ExerciseResult | str:
-        options = GradingOptions(seconds=seconds, stop_at_first_failure=stop)
+        options = GradingOptions(
+            seconds=seconds, stop_at_first_failure=stop, recognize=self._told and not stop
+        )
         try:
             return self._judges.judge(self._course, self._exercise, source, options).result
         except GraderError as error:
@@ -566,6 +628,26 @@ def _ended_by_time(result: ExerciseResult | str) -> bool:
     return not isinstance(result, str) and any(
         test.outcome is Outcome.TIMEOUT for test in result.tests
     )
+
+
+def _known(wrongs: WrongAnswers) -> dict[str, str]:
+    """The names of the wrong answers, by what their sources mean to Python."""
+    known = {}
+    for wrong in wrongs.answers:
+        with contextlib.suppress(SyntaxError, ValueError):
+            known[ast.dump(ast.parse(wrong.source))] = wrong.name
+    return known
+
+
+def _stem(mutant: Mutant) -> str:
+    """An id for a mutant, of the words in its line."""
+    is_dropped = mutant.mutant in ("", "pass")
+    words = re.findall("[a-z0-9]+", (mutant.line if is_dropped else mutant.mutant).lower())
+    if is_dropped or not words or words[0].isdecimal():
+        words = ["without" if is_dropped else "mutant", *words]
+    lengths = itertools.accumulate(len(word) + 1 for word in words)
+    fitting = [word for word, end in zip(words, lengths, strict=True) if end <= _LONGEST_ID]
+    return "_".join(fitting) or words[0][:_LONGEST_ID]
 
 
 def _is_marked(entry: EquivalentMutant, mutant: Mutant) -> bool:

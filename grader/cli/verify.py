@@ -47,7 +47,10 @@ class _VerifyCommand(Command):
     help="Write which tests catch each wrong answer beside it first.",
 )
 @click.option(
-    "--told", is_flag=True, help="Print what the student of each wrong answer would read, too."
+    "--told",
+    is_flag=True,
+    help="Print what the student of each wrong answer would read, too; with --mutants, list those also whose "
+    "student would read of no mistake.",
 )
 @click.option(
     "--points",
@@ -70,7 +73,7 @@ class _VerifyCommand(Command):
     is_flag=False,
     flag_value=sys.maxsize,
     type=click.IntRange(1),
-    help="Make mechanical mutants of each solution, at most N, and list those with full marks.",
+    help="Make mechanical mutants of each solution, at most N, and offer those with full marks as entries.",
 )
 def verify(
     exercises: tuple[str, ...],
@@ -96,7 +99,9 @@ def verify(
     and guards no sentence of the stub may go.
 
     With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
-    lists the changes that no test sees. Exits with 1 if there is one that is not marked as equivalent.
+    prints those that no test sees as entries of the mutants file, to which a sentence is to be added. Exits
+    with 1 if there is one that is not marked as equivalent. With --told it prints those as well that tests
+    catch without naming a mistake; it takes longer.
 
     With --words it judges each solution with what it answered under another seed. Tests that pass then
     believe words, which a forger can say too: a mode, a count, a name. Exits with 1 where these are
@@ -113,18 +118,24 @@ def verify(
       grade verify glu --words     which of its points a forger could earn by words
       grade verify glu --mutants   what its suites do not see
     """
-    of_proof = write or told or points or worth
+    of_proof = write or points or worth or (told and mutants is None)
     if [mutants is not None, words, of_proof].count(True) > 1:
         raise click.UsageError(
-            "--mutants, --words, and the proof with --write, --told, --points or --worth are a run each: "
-            "give one of them at a time."
+            "--mutants (with or without --told), --words, and the proof with --write, --told, --points or "
+            "--worth are a run each: give one of them at a time."
         )
     course = shared.open_course(course_path)
     selected = shared.known_exercises(course, exercises)
     if mutants is not None:
         with ProgressBar("mutants", timed=True) as bar:
             reports = mutate(
-                course, selected, most=mutants, jobs=jobs, begin=bar.start, done=bar.advance
+                course,
+                selected,
+                most=mutants,
+                jobs=jobs,
+                told=told,
+                begin=bar.start,
+                done=bar.advance,
             )
             holds = show_mutants(open_console(), reports)
     elif words:

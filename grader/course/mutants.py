@@ -1,24 +1,29 @@
-"""The wrong answers of an exercise: mutants, which are right answers with a mistake put in, and whole files.
+"""The wrong answers of an exercise: mistakes, which are changes of right answers, and whole files.
 
-tests/wrong/<chapter>/<exercise>.toml describes mutants, each by its id, the sentence that a student reads who
-makes the mistake, and the changes of its base:
+tests/wrong/<chapter>/<exercise>.toml describes mistakes, each by its id, the sentence that a student reads who
+makes it, and the line of a right answer that it changes, with what that becomes:
 
     base = "tests/right/basics/mean/compact.py"
 
-    [wrong.divides_by_all]
+    [mistake.divides_by_all]
+    line = "return x.sum(1, keepdim=True) / x.shape[1]"
+    mutant = "return x.sum(1, keepdim=True) / x.numel()"
     says = "You divide by the number of all elements: a row has as many as there are columns."
-    change = [["x.shape[1]", "x.numel()"]]
 
-    [wrong.loses_the_dimension]
+The base is the solution where the file names none. Blanks around a line do not count, a statement of several
+lines is written as one, and an empty mutant removes it; `inside` names the function or class of a line that
+the base has more than once. Changes in several places are a diff: lines that go (`-`), that come (`+`) and
+that stay (a space), with a line `@@` between places that are apart.
+
+    [mistake.loses_the_dimension]
     says = "The dimension of the mean is lost: keep it, with keepdim=True."
     change = '''
-     def mean(x):
     -    total = x.sum(1, keepdim=True)
     +    total = x.sum(1)
+    @@
+    -    return total / count
+    +    return total / len(count)
     '''
-
-A change is pairs of an old text and a new one, or a diff: lines that go (`-`), that come (`+`) and that stay
-(a space), with a line `@@` between places that are apart. The old text or lines stand in the base once.
 
 Where a message of the suite or of a law itself names the mistake, an entry has no `says`: `mistake` says it to
 the author, and `told` are words of that message. A mistake may be `central` to a share or function.
@@ -28,13 +33,16 @@ tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which sa
     # wrong: You divide by the number of all elements.
     # wrong: takes any shape | central: mean | told: should raise a ValueError
 
-Which tests catch them stands in a file beside (`grader.course.caught`), which is read here. The file of mutants
-also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
+Which tests catch them is written in a file beside (`grader.course.caught`), which is read here. The file of
+mistakes also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
 """
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,29 +96,34 @@ class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WrongAnswers(msgspec.Struct, frozen=True):
     """All wrong answers of an exercise by id, and complaints about mutants that cannot be made.
 
-    What follows from a file that is `unreadable` is nothing to complain of.
+    `base` is the one that the mutants file names for all of its entries. What follows from a file that is
+    `unreadable` is nothing to complain of.
     """
 
     answers: tuple[WrongAnswer, ...]
     complaints: tuple[str, ...]
     unreadable: tuple[Path, ...] = ()
+    base: str = ""
 
 
-class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry of a mutants file; a change is a text of the base and what replaces it, or a diff."""
+class _Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of a mutants file: a line of the base and what it becomes, or a diff."""
 
-    change: Annotated[tuple[tuple[_Text, str], ...], msgspec.Meta(min_length=1)] | _Text
     says: str = ""
     mistake: str = ""
     told: str = ""
     central: str = ""
     base: str = ""
+    line: str = ""
+    mutant: str | None = None
+    inside: str = ""
+    change: str = ""
 
 
 class _MutantsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mutants file, whose entries are read one by one: a mistake in one does not hide the others."""
+    """A mutants file, whose entries are read one by one: an error in one does not hide the others."""
 
-    wrong: dict[str, dict[str, Any]] = {}
+    mistake: dict[str, dict[str, Any]] = {}
     equivalent: tuple[dict[str, Any], ...] = ()
     base: str = ""
 
@@ -151,7 +164,7 @@ def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
             for id_ in sorted(caught.keys() - answers.keys())
         ]
     made = tuple(answers[id_] for id_ in sorted(answers))
-    return WrongAnswers(made, tuple(complaints), tuple(unreadable))
+    return WrongAnswers(made, tuple(complaints), tuple(unreadable), file.base)
 
 
 def equivalent_mutants(
@@ -187,8 +200,8 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
         file = read_toml(path.read_text(encoding="utf-8"), _MutantsFile)
     except (TomlMistake, UnicodeDecodeError) as error:
         raise _MutantError(_reason(error)) from error
-    if not file.wrong and not file.equivalent:
-        raise _MutantError("Object missing required field `wrong`")
+    if not file.mistake and not file.equivalent:
+        raise _MutantError("there is no mistake in it")
     return file
 
 
@@ -222,41 +235,47 @@ def _mutants(
     """The mutants of a file, and a complaint for each that cannot be made."""
     name = course.name_of(course.mutants(exercise))
     rights = {course.name_of(right): right for right in course.rights(exercise)}
-    for id_, entry in file.wrong.items():
+    for id_, entry in file.mistake.items():
         label = f"{name}: {id_}"
         try:
             msgspec.convert(id_, _Identifier)
-            mutant = msgspec.convert(entry, _Mutant)
-            has = bool(mutant.says), bool(mutant.mistake), bool(mutant.told)
+            mistake = msgspec.convert(entry, _Mistake)
+            has = bool(mistake.says), bool(mistake.mistake), bool(mistake.told)
             if has not in ((True, False, False), (False, True, True)):
                 raise _MutantError("it needs either `says`, or `mistake` and `told`")
-            base = mutant.base or file.base
-            source = _mutate(base, rights, mutant.change).encode()
+            base = mistake.base or file.base or course.name_of(course.solution(exercise))
+            source = _mutate(base, rights, mistake).encode()
         except (msgspec.ValidationError, UnicodeDecodeError, _MutantError) as error:
-            yield f"{label}: {sentence(''.join(unknown_key(str(error), _Mutant)))}"
+            yield f"{label}: {sentence(''.join(unknown_key(str(error), _Mistake)))}"
             continue
         yield WrongAnswer(
             id_,
             label,
             source,
-            mutant.mistake,
+            mistake.mistake,
             caught.get(id_, ()),
-            mutant.told.strip(),
-            mutant.central,
+            mistake.told.strip(),
+            mistake.central,
             base,
-            mutant.says.strip(),
+            mistake.says.strip(),
         )
 
 
-def _mutate(base: str, rights: Mapping[str, Path], change: Sequence[tuple[str, str]] | str) -> str:
+def _mutate(base: str, rights: Mapping[str, Path], mistake: _Mistake) -> str:
+    """The text of the base with the mistake in it."""
     if base not in rights:
         raise _MutantError(f"its base {base!r} is neither the solution nor a right answer")
     # Not the bytes: where lines end in CR LF, those of the mutants file end in LF all the same.
     text = rights[base].read_text(encoding="utf-8")
-    if isinstance(change, str):
-        places = [_of_hunk(hunk, text, base) for hunk in _hunks(change)]
+    has = bool(mistake.line), mistake.mutant is not None, bool(mistake.change)
+    if has not in ((True, True, False), (False, False, True)):
+        raise _MutantError("it needs either `line` and `mutant`, or `change`")
+    if mistake.change:
+        if mistake.inside:
+            raise _MutantError("`inside` belongs to a `line`: a diff has lines that stay")
+        places = [_of_hunk(hunk, text, base) for hunk in _hunks(mistake.change)]
     else:
-        places = [_of_pair(old, new, text, base) for old, new in change]
+        places = [_of_line(mistake, text, base)]
     mutated, end = "", 0
     for start, old, new in sorted(places):
         if start < end:
@@ -269,11 +288,73 @@ def _mutate(base: str, rights: Mapping[str, Path], change: Sequence[tuple[str, s
     return mutated
 
 
-def _of_pair(old: str, new: str, text: str, base: str) -> tuple[int, str, str]:
-    """Where the old text begins, with both texts."""
-    if (count := text.count(old)) != 1:
-        raise _MutantError(f"{old!r} stands {count} times in {base}, and must stand there once")
-    return text.index(old), old, new
+def joined(lines: str) -> str:
+    """Several lines as one, without indentation."""
+    return " ".join(line.strip() for line in lines.split("\n") if line.strip())
+
+
+def _of_line(mistake: _Mistake, text: str, base: str) -> tuple[int, str, str]:
+    """Where the line begins in the text, with the line and what it becomes."""
+    lines, wanted, where = list(io.StringIO(text)), mistake.line.strip(), base
+    places = places_of(wanted, text)
+    if mistake.inside:
+        functions = _functions(text, base)
+        places = [place for place in places if functions.get(place[0] + 1) == mistake.inside]
+        where = f"{mistake.inside} in {base}"
+    if len(places) != 1:
+        advice = "; `inside` names the function that is meant" if len(places) > 1 else ""
+        raise _MutantError(
+            f"the line {wanted!r} stands {len(places)} times in {where}, and must stand there once{advice}"
+        )
+    ((first, last),) = places
+    old = "".join(lines[first : last + 1])
+    mutant = (mistake.mutant or "").strip("\n")
+    new = textwrap.indent(mutant, old[: len(old) - len(old.lstrip())])
+    return len("".join(lines[:first])), old, f"{new}\n" if new else ""
+
+
+def places_of(wanted: str, text: str) -> list[tuple[int, int]]:
+    """Find a line, or several that are joined, in a text: the first and the last line of each place, from 0."""
+    lines = list(io.StringIO(text))
+    return [
+        (first, last)
+        for first in range(len(lines))
+        if (last := _last(lines, first, wanted)) is not None
+    ]
+
+
+def _last(lines: Sequence[str], first: int, wanted: str) -> int | None:
+    """The last of the lines that are, from the first on and joined, the line that is wanted."""
+    if not lines[first].strip():
+        return None
+    for last in range(first, len(lines)):
+        line = joined("".join(lines[first : last + 1]))
+        if line == wanted:
+            return last
+        if not wanted.startswith(f"{line} "):
+            return None
+    return None
+
+
+def _functions(text: str, base: str) -> dict[int, str]:
+    """The name of the innermost function or class around each line of a source, by the line's number."""
+    functions: dict[int, str] = {}
+
+    def visit(node: ast.AST, scope: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = scope
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = f"{scope}.{child.name}".lstrip(".")
+                first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
+                assert child.end_lineno is not None
+                functions.update(dict.fromkeys(range(first, child.end_lineno + 1), inner))
+            visit(child, inner)
+
+    try:
+        visit(ast.parse(text), "")
+    except SyntaxError as error:
+        raise _MutantError(f"{base}, line {error.lineno}, is not valid Python") from error
+    return functions
 
 
 def _hunks(diff: str) -> list[list[str]]:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from grader.course.syntax import syntax_tree
+
 _HOLE = "\0"
 _SENTENCE = re.compile(r"\w+\W+\w+\W+\w.*[.?!:]\s*$", re.DOTALL)
 
@@ -33,7 +35,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
 def sentences_of(suite: Path) -> list[Sentence]:
     """The sentences of a suite, each text once."""
-    tree = ast.parse(suite.read_bytes())
+    tree = syntax_tree(suite.read_bytes())
     sentences: dict[str, Sentence] = {}
     shared = _texts_by_name(tree.body)
     for part in tree.body:
@@ -51,7 +53,7 @@ def sentences_of(suite: Path) -> list[Sentence]:
 
 def phrases_of(source: bytes) -> set[tuple[str, ...]]:
     """The lines of all texts of a source file, each as its parts between what is known only as it runs."""
-    tree = ast.parse(source)
+    tree = syntax_tree(source)
     shared = _texts_by_name(tree.body)
     phrases: set[tuple[str, ...]] = set()
     for part in tree.body:

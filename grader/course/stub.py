@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.course.syntax import syntax_tree
 from grader.errors import CourseError
 
 _MARKER = re.compile(
@@ -96,7 +97,7 @@ def _marked_tree(source: str) -> ast.Module | None:
     if not any(_MARKER.match(line.strip()) for line in source.split("\n")):
         return None
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except (SyntaxError, ValueError):
         return None
     return tree if any(_MARKER.match(text) for _, _, text in _comments(source, tree)) else None
@@ -141,7 +142,7 @@ def _close_gap(stub_lines: list[str], lines: list[str], at: int) -> int:
 def parsed(source: str, name: str) -> ast.Module:
     """The syntax tree; CourseError, which calls the file `name`, if there is none."""
     try:
-        return ast.parse(source)
+        return syntax_tree(source)
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise CourseError(

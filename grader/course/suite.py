@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from grader.course.manifest import MANIFEST, Course, Exercise
+from grader.course.syntax import syntax_tree
 from grader.errors import CourseError
 from grader.results import Visibility
 from grader.text import nearest
@@ -122,7 +123,7 @@ def _with_share(course: Course, path: Path, test: SuiteTest, exercise: Exercise)
 def _defined(stub: bytes) -> list[str]:
     """The classes and functions at the top of a stub."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return [node.name for node in ast.parse(stub).body if isinstance(node, kinds)]
+    return [node.name for node in syntax_tree(stub).body if isinstance(node, kinds)]
 
 
 # A judge reads the same suites for every submission.
@@ -130,7 +131,7 @@ def _defined(stub: bytes) -> list[str]:
 def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest, ...]:
     """The tests of a source, whose path is for messages."""
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except SyntaxError as error:
         raise CourseError(f"{path}, line {error.lineno}: {error.msg}.") from error
     tests: list[SuiteTest] = []

@@ -17,6 +17,7 @@ import msgspec
 
 from grader.course.caught import read_caught, write_caught
 from grader.course.manifest import Course, Exercise
+from grader.course.syntax import syntax_tree
 from grader.errors import CourseError, SubmissionError
 from grader.gradebook.keeper import Keeper
 from grader.gradebook.standing import choices
@@ -146,7 +147,7 @@ def difference(course: Course, exercise: Exercise, group: UnnamedGroup) -> list[
 def _plain(source: bytes) -> ast.Module | None:
     """The syntax tree without docstrings; None for what is no Python."""
     try:
-        tree = ast.parse(decode(source))
+        tree = syntax_tree(decode(source))
     except (SyntaxError, ValueError, RecursionError):
         return None
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

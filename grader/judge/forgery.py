@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from grader.course.syntax import syntax_tree
 from grader.judge.assignment import Forgery
 from grader.sandbox.client import Output, Sandbox, SandboxSource
 from grader.sandbox.walls.wall import Limits
@@ -214,7 +215,7 @@ def forge_of(forgery: Forgery, source: bytes, tape: Tape) -> _Forge:
         return tape.answer
     if forgery is Forgery.ERROR:
         names = sorted(
-            {node.arg for node in ast.walk(ast.parse(source)) if isinstance(node, ast.arg)}
+            {node.arg for node in ast.walk(syntax_tree(source)) if isinstance(node, ast.arg)}
         )
         return _refusing(", ".join(names))
     if forgery is Forgery.ECHO:

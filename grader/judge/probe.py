@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.course.syntax import syntax_tree
 from grader.errors import JudgeError
 from grader.sandbox.wire.messages import PROBE_FILE
 from grader.text import nearest
@@ -95,7 +96,7 @@ class _Names(msgspec.Struct, frozen=True):
 @functools.lru_cache(maxsize=64)
 def _names_of(source: bytes) -> _Names | None:
     """The names of a module; None where its source does not show all of them."""
-    tree = ast.parse(source)
+    tree = syntax_tree(source)
     top = symtable.symtable(ast.unparse(tree), PROBE_FILE, "exec")
     defined = {name for table in _tables(top) for name in _bound(table, at_top=table is top)}
     nodes = list(ast.walk(tree))

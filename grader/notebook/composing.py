@@ -28,6 +28,7 @@ from typing import Any
 
 import msgspec
 
+from grader.course.syntax import syntax_tree
 from grader.text import clean
 
 _LONGEST_CONSTANT = 10_000
@@ -600,7 +601,7 @@ def future_imports(tree: ast.Module) -> list[ast.ImportFrom]:
 def parsed(text: str) -> ast.Module:
     """The syntax tree of a cell or a file; an empty one of a cell that is no Python, and never ran."""
     try:
-        return ast.parse(text)
+        return syntax_tree(text)
     except (SyntaxError, ValueError):
         return ast.Module([], [])
 

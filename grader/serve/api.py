@@ -25,7 +25,16 @@ from grader.gradebook.queue import Handed, JobState
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandIn
-from grader.serve.http import NO_SUBMISSION, Refusal, answered, body_of, decoded, event, stream
+from grader.serve.http import (
+    NO_SUBMISSION,
+    Refusal,
+    answered,
+    body_of,
+    busy,
+    decoded,
+    event,
+    stream,
+)
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
 from grader.serve.turns import RefusedHandIns, Turns
@@ -68,8 +77,13 @@ class Api:
             self._refused.check(student.id)
             body = await body_of(request, self._server.reader.most_bytes)
             async with self._turns.turn(student.id):
+                loop, reader = asyncio.get_running_loop(), self._server.reader
                 try:
-                    read = await asyncio.to_thread(self._server.reader.read, student, body)
+                    reading = loop.run_in_executor(None, reader.read, student, body)
+                except RuntimeError as error:  # no thread can be started
+                    raise busy() from error
+                try:
+                    read = await reading
                 except Refusal:
                     self._refused.add(student.id)
                     raise

@@ -21,13 +21,16 @@ from starlette.routing import Route
 
 from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
-from grader.serve.http import Refusal, answered
+from grader.serve.http import Refusal, answered, busy
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages
 from grader.serve.server import OpenServer, Settings, opened
 
 log = logging.getLogger("grader.serve")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# No process, no memory or no open file is left just now, on a machine where others have taken them.
+_SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
+_SHORT_IN_SQLITE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM)
 # Each client that listens is an open file, of which many systems allow 1,024 unless asked.
 _OPEN_FILES = 65_536
 # What still sends after its stream was ended is cut off then.
@@ -72,9 +75,11 @@ def _application(server: OpenServer) -> Starlette:
 
     async def refused(request: Request, error: Exception) -> Response:
         refusal = _refusal(error)
-        if refusal.status_code == 507:
+        if refusal.status_code in (503, 507):
             # One line: each hand-in meets it, and the log lies on the same disk.
-            log.error("no room left", extra={"status": 507, "fault": str(error)[:200]})
+            said = "no room left" if refusal.status_code == 507 else "out of reach"
+            fault = f"{type(error).__name__}: {error}"[:200]
+            log.error(said, extra={"status": refusal.status_code, "fault": fault})
         elif refusal.status_code >= 500:
             log.error("a fault", extra={"status": refusal.status_code}, exc_info=error)
         if request.url.path.startswith(("/api/", "/healthz", "/metrics")):
@@ -84,7 +89,8 @@ def _application(server: OpenServer) -> Starlette:
         response.headers.update(refusal.headers or {})
         return response
 
-    errors = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, GraderError, Exception)
+    known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
+    errors = (*known, Exception)
     return Starlette(
         routes=routes(api, pages),
         lifespan=lifespan,
@@ -105,6 +111,8 @@ def _refusal(error: Exception) -> HTTPException:
     if _is_full(error):
         sentence = "The server has no room left. Nothing of this was taken; try again later."
         return Refusal(507, sentence, retry_after=60)
+    if _is_short(error) or _is_short(error.__cause__):
+        return busy()
     return Refusal(500, "This is a fault of the server, and costs you nothing. Try again later.")
 
 
@@ -113,6 +121,13 @@ def _is_full(error: Exception) -> bool:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
     return isinstance(error, OSError) and error.errno in _FULL
+
+
+def _is_short(error: BaseException | None) -> bool:
+    """Whether the machine or the gradebook is too busy just now, which passes."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SHORT_IN_SQLITE
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORT)
 
 
 # --- serving until a signal: uvicorn with the application, one process, and a log on stderr -----------

@@ -34,6 +34,13 @@ class Refusal(HTTPException):
         super().__init__(status, sentence, headers)
 
 
+def busy() -> Refusal:
+    """Return the answer for what the machine cannot do at this moment."""
+    return Refusal(
+        503, "The server is too busy. Nothing is lost: try again in a moment.", retry_after=5
+    )
+
+
 async def body_of(request: Request, most: int) -> bytes:
     """The body of a request; raises Refusal for one that is too long, or comes too slowly.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 import msgspec
 
 from grader.course.manifest import ForbiddenRule
+from grader.course.syntax import syntax_tree
 from grader.errors import GraderError
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -130,7 +131,7 @@ def parse(source: bytes) -> ast.Module:
     if _is_suspicious(source) and not _is_bearable(source):
         raise _refusal(_TOO_MUCH, 1)
     try:
-        return ast.parse(text)
+        return syntax_tree(text)
     except SyntaxError:
         raise
     except (ValueError, RecursionError, MemoryError) as error:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from grader.cli.terminal.console import checked, hang, print_lines, say
 from grader.text import clean, counted
+from grader.toml import written_value
 
 if TYPE_CHECKING:
     from grader.audit.auditor import AttackResult
@@ -155,26 +156,28 @@ def show_forged(console: Console, answers: Iterable[ForgedAnswer]) -> bool:
 
 def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
     """Print each report as it is made; return whether no mutant is unseen and no complaint left."""
-    judged = caught = equivalent = survivors = complaints = exercises = 0
+    judged = caught = equivalent = unseen = unnamed = complaints = exercises = 0
     for report in reports:
         print_lines(console, _mutation_lines(console, report))
         judged += report.judged
         caught += report.caught
         equivalent += report.equivalent
-        survivors += len(report.survivors)
+        unseen += len(report.survivors)
+        unnamed += len(report.offers) - len(report.survivors)
         complaints += len(report.complaints)
         exercises += 1
     complained = f", {counted(complaints, 'complaint')}" if complaints else ""
+    nameless = f", {unnamed} without a sentence" if unnamed else ""
     summary = (
         f"{caught} of {counted(judged, 'mutant')} caught, {equivalent} marked equivalent, "
-        f"{survivors} unseen{complained}, in {counted(exercises, 'exercise')}."
+        f"{unseen} unseen{nameless}{complained}, in {counted(exercises, 'exercise')}."
     )
     say(console, summary, "bold")
-    return not survivors and not complaints
+    return not unseen and not complaints
 
 
 def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
-    """How many mutants of a solution were caught, and each one that no test sees, as a difference."""
+    """How many mutants of a solution were caught, and an entry of the mutants file for each one to describe."""
     some = f"{report.judged} of " if report.judged < report.made else ""
     by_time = f" ({report.timed_out} by time)" if report.timed_out else ""
     text = (
@@ -184,12 +187,21 @@ def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
     yield from checked(console, not report.survivors and not report.complaints, text)
     for complaint in report.complaints:
         yield from hang(console, "  - ", clean(complaint, 2000))
-    for mutant in report.survivors:
-        inside = f", in {mutant.function}" if mutant.function else ""
-        yield Text(f"  {report.solution}, line {mutant.number}{inside}")
-        # Not wrapped: an author copies them into the mutants file.
-        yield Text(f"    - {clean(mutant.line, _LONGEST)}", "red")
-        yield Text(f"    + {clean(mutant.mutant, _LONGEST)}", "green")
+    for offer in report.offers:
+        inside = f", in {offer.mutant.function}" if offer.mutant.function else ""
+        fate = (
+            f"{offer.caught_by} catches it, and names no mistake"
+            if offer.caught_by
+            else "no test sees it"
+        )
+        yield Text(f"\n# {report.solution}, line {offer.mutant.number}{inside}: {fate}.", "dim")
+        # Not wrapped: an author copies it into the mutants file.
+        yield Text(f"[mistake.{offer.id}]")
+        for key, value in {**offer.entry, "says": ""}.items():
+            style = {"line": "red", "mutant": "green"}.get(key, "")
+            yield Text(f"{key} = {clean(written_value(value), _LONGEST)}", style)
+    if report.offers:
+        yield Text()
 
 
 # --- attacks ------------------------------------------------------------------------------------------

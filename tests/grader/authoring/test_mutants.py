@@ -31,10 +31,11 @@ def write(course: Course, exercise: Exercise, text: str) -> None:
 
 
 ENTRY = """
-[wrong.{id}]
+[mistake.{id}]
 mistake = "a mistake"
 told = " words "
-change = {change}
+line = {line}
+mutant = {mutant}
 """
 
 
@@ -61,20 +62,114 @@ def test_both_forms_are_listed_by_id(course: Course, exercise: Exercise) -> None
     )
 
 
-def test_every_change_is_made_in_the_base_and_nowhere_else(
-    course: Course, exercise: Exercise
+LINES = """class A:
+    def one(self):
+        return self.x(
+            # the first
+            1,
+        )
+
+    @property
+    def two(self):
+        def inner():
+            return 3
+        return 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "old", "new"),
+    [
+        ("line = '@property'\nmutant = '@cached'", "    @property\n", "    @cached\n"),
+        ("line = '   @property  '\nmutant = ''", "    @property\n", ""),
+        (
+            "line = 'def two(self):'\nmutant = '''\ndef two(self):\n    print()\n\n    print(1)\n'''",
+            "    def two(self):\n",
+            "    def two(self):\n        print()\n\n        print(1)\n",
+        ),
+        (
+            "line = 'return self.x( # the first 1, )'\nmutant = 'return 1'",
+            "        return self.x(\n            # the first\n            1,\n        )\n",
+            "        return 1\n",
+        ),
+        (
+            "line = 'return 3'\ninside = 'A.two'\nmutant = 'return 4'",
+            "\n        return 3\n",
+            "\n        return 4\n",
+        ),
+        (
+            "line = 'return 3'\ninside = 'A.two.inner'\nmutant = 'return 4'",
+            "            return 3\n",
+            "            return 4\n",
+        ),
+    ],
+    ids=["a line", "removed", "several instead", "a statement", "inside", "inside a function"],
+)
+def test_a_line_becomes_another(
+    course: Course, exercise: Exercise, entry: str, old: str, new: str
 ) -> None:
-    # The new text of the first change holds the old one of the second, and they stand in any order.
-    change = (
-        '[["n < 1", "text.lower() < n"], ["text.lower()", "text"], ["Count the words", "Count"]]'
-    )
-    base = 'base = "solutions/text/word_count.py"\n'
-    write(course, exercise, base + ENTRY.format(id="several", change=change))
+    course.solution(exercise).write_text(LINES, encoding="utf-8")
+    write(course, exercise, f"[mistake.a]\nsays = 'No.'\n{entry}\n")
     (mutant,) = [wrong for wrong in wrong_answers(course, exercise).answers if wrong.base]
-    solution = course.solution(exercise).read_text("utf-8")
-    expected = solution.replace("text.lower()", "text").replace("n < 1", "text.lower() < n")
-    assert mutant.source.decode() == expected.replace("Count the words", "Count")
-    assert (mutant.caught_by, mutant.told) == ((), "words")
+    assert LINES.count(old) == 1
+    assert mutant.source.decode() == LINES.replace(old, new)
+    assert mutant.base == "solutions/text/word_count.py"
+
+
+@pytest.mark.parametrize(
+    ("entry", "complaint"),
+    [
+        (
+            "line = 'return 3'\nmutant = ''",
+            (
+                "the line 'return 3' stands 2 times in solutions/text/word_count.py, and must stand "
+                "there once; `inside` names the function that is meant."
+            ),
+        ),
+        (
+            "line = 'return'\nmutant = ''",
+            "the line 'return' stands 0 times in solutions/text/word_count.py, and must stand there once.",
+        ),
+        (
+            "line = 'return 3'\nmutant = ''\ninside = 'A.one'",
+            (
+                "the line 'return 3' stands 0 times in A.one in solutions/text/word_count.py, and must stand "
+                "there once."
+            ),
+        ),
+        (
+            "line = '@property'\nmutant = '@property'",
+            "it is the same as solutions/text/word_count.py.",
+        ),
+        (
+            "line = 'return 3'",
+            "it needs either `line` and `mutant`, or `change`.",
+        ),
+        (
+            "line = 'return 3'\nmutant = ''\nchange = '-a'",
+            "it needs either `line` and `mutant`, or `change`.",
+        ),
+        (
+            "inside = 'A'\nchange = '-a'",
+            "`inside` belongs to a `line`: a diff has lines that stay.",
+        ),
+    ],
+)
+def test_a_line_that_cannot_become_another(
+    course: Course, exercise: Exercise, entry: str, complaint: str
+) -> None:
+    course.solution(exercise).write_text(LINES, encoding="utf-8")
+    write(course, exercise, f"[mistake.a]\nsays = 'No.'\n{entry}\n")
+    (told,) = wrong_answers(course, exercise).complaints
+    assert told == f"tests/wrong/text/word_count.toml: a: {complaint}"
+
+
+def test_a_base_that_is_no_python_has_no_functions(course: Course, exercise: Exercise) -> None:
+    course.solution(exercise).write_text("def f(:\n    pass\n", encoding="utf-8")
+    entry = "[mistake.a]\nsays = 'No.'\nline = 'pass'\nmutant = ''\ninside = 'f'\n"
+    write(course, exercise, entry)
+    (told,) = wrong_answers(course, exercise).complaints
+    assert told.endswith(": a: solutions/text/word_count.py, line 1, is not valid Python.")
 
 
 BASE = "one\ntwo\n\ntwo\n    three\n"
@@ -94,7 +189,7 @@ BASE = "one\ntwo\n\ntwo\n    three\n"
 def test_a_diff(course: Course, exercise: Exercise, diff: str, mutated: str) -> None:
     right = course.variants(exercise, "right")[0]
     right.write_text(BASE, encoding="utf-8")
-    head = f'base = "{course.name_of(right)}"\n[wrong.a]\nsays = "No."\n'
+    head = f'base = "{course.name_of(right)}"\n[mistake.a]\nsays = "No."\n'
     write(course, exercise, f"{head}change = '''\n{diff}'''\n")
     (mutant,) = [wrong for wrong in wrong_answers(course, exercise).answers if wrong.base]
     assert mutant.source.decode() == mutated
@@ -116,7 +211,7 @@ def test_a_diff_that_cannot_be_applied(
 ) -> None:
     right = course.variants(exercise, "right")[0]
     right.write_text(BASE, encoding="utf-8")
-    head = f'base = "{course.name_of(right)}"\n[wrong.a]\nsays = "No."\n'
+    head = f'base = "{course.name_of(right)}"\n[mistake.a]\nsays = "No."\n'
     write(course, exercise, f"{head}change = '''\n{diff}'''\n")
     (told,) = wrong_answers(course, exercise).complaints
     assert told.startswith(f"tests/wrong/text/word_count.toml: a: {complaint}")
@@ -134,35 +229,40 @@ def test_line_ends_of_another_system_make_the_same_mutant(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[wrong\n", ", line 1."),
+        ("[mistake\n", ", line 1."),
         (
-            "wrong = {}\nright = []\n",
-            "there is no key `right`, line 2. There are: base, equivalent, wrong.",
+            "mistake = {}\nright = []\n",
+            "there is no key `right`, line 2. There are: base, equivalent, mistake.",
         ),
-        ("base = 1\nwrong = {}\n", "Expected `str`, got `int` (`base`), line 1."),
-        ("base = 'solutions/text/word_count.py'\n", "Object missing required field `wrong`."),
-        (ENTRY.format(id="Bias", change='[["a", "b"]]'), "matching regex '^[a-z][a-z0-9_]*$'."),
+        ("base = 1\nmistake = {}\n", "Expected `str`, got `int` (`base`), line 1."),
+        ("base = 'solutions/text/word_count.py'\n", ": there is no mistake in it."),
+        (ENTRY.format(id="Bias", line="'a'", mutant="'b'"), "matching regex '^[a-z][a-z0-9_]*$'."),
         (
-            ENTRY.format(id="a", change='[["a", "b"]]') + "line = 3\n",
-            "there is no key `line`. There are: base, central, change, mistake, says, told.",
+            ENTRY.format(id="a", line="'a'", mutant="'b'") + "lines = 3\n",
+            "there is no key `lines`. Did you mean 'line' or 'inside'?",
         ),
-        (ENTRY.format(id="a", change='[["", "b"]]'), "length >= 1 - at `$.change[0][0]`."),
         (
-            ENTRY.format(id="a", change='[["a", "b"]]'),
-            "its base '' is neither the solution nor a right answer.",
+            ENTRY.format(id="a", line="'a'", mutant="1"),
+            "Expected `str | null`, got `int` - at `$.mutant`.",
         ),
-        ("[wrong.a]\n", "a: Object missing required field `change`."),
-        ("[wrong.a]\nchange = ''\n", "a: Expected `str` of length >= 1 - at `$.change`."),
         (
-            "[wrong.a]\nmistake = 'm'\nchange = '-a'\n",
+            ENTRY.format(id="a", line="'a'", mutant="'b'") + "base = 'b'\n",
+            "its base 'b' is neither the solution nor a right answer.",
+        ),
+        (
+            "[mistake.a]\nsays = 'No.'\nchange = ''\n",
+            "a: it needs either `line` and `mutant`, or `change`.",
+        ),
+        (
+            "[mistake.a]\nmistake = 'm'\nchange = '-a'\n",
             "a: it needs either `says`, or `mistake` and `told`.",
         ),
         (
-            "[wrong.a]\nsays = 'No.'\ntold = 't'\nchange = '-a'\n",
+            "[mistake.a]\nsays = 'No.'\ntold = 't'\nchange = '-a'\n",
             "a: it needs either `says`, or `mistake` and `told`.",
         ),
         (
-            ENTRY.format(id="a", change="'-a'") + "says = 'No.'\n",
+            ENTRY.format(id="a", line="'a'", mutant="'b'") + "says = 'No.'\n",
             "a: it needs either `says`, or `mistake` and `told`.",
         ),
     ],
@@ -179,7 +279,7 @@ def test_a_file_that_is_not_in_order_is_one_complaint(
 
 
 def test_a_file_of_tests_that_cannot_be_read(course: Course, exercise: Exercise) -> None:
-    course.caught(exercise).write_text("case_kept = 1\n", encoding="utf-8")
+    course.caught(exercise).write_text("test_case = 1\n", encoding="utf-8")
     (told,) = wrong_answers(course, exercise).complaints
     assert told.startswith("tests/wrong/text/word_count.caught.toml: Expected `array`, got `int`")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.authoring.mutation import Mutant, MutationReport, mutants_of, mutate
+from grader.course.caught import write_caught
 from grader.course.manifest import Course, load_course
 from grader.course.mutants import wrong_answers
 
@@ -190,8 +191,8 @@ def course(tmp_path: Path) -> Course:
     return course
 
 
-def report_of(course: Course, most: int = 1000) -> MutationReport:
-    (report,) = mutate(course, [course.exercise("greeting")], most=most)
+def report_of(course: Course, most: int = 1000, *, told: bool = False) -> MutationReport:
+    (report,) = mutate(course, [course.exercise("greeting")], most=most, told=told)
     return report
 
 
@@ -232,6 +233,54 @@ def test_what_a_weak_suite_does_not_see(course: Course) -> None:
     ]
     gone = "tests/wrong/text/greeting.toml: no such mutant as 'name = name': the line changed; "
     assert gone + "remove the entry or judge it anew." in changed.complaints
+
+
+def test_what_is_unseen_is_offered_as_an_entry_that_makes_the_same(course: Course) -> None:
+    twice = '    return f"Hello, {name}!"\n'
+    other = f"def other(name: str) -> str:\n    name = (\n        name + str(1)\n    )\n{twice}"
+    exercise = course.exercise("greeting")
+    course.solution(exercise).write_text(f"{SOLUTION}\n\n{other}", encoding="utf-8")
+    report = report_of(course)
+    unseen = {offer.id: offer for offer in report.offers}
+    assert len(unseen) == len(report.survivors) > 9
+    assert unseen["name_name"].entry == {"line": "name = name.strip()", "mutant": "name = name"}
+    assert unseen["without_name_name_str_1"].entry["line"] == "name = ( name + str(1) )"
+    assert unseen["return"].entry["inside"] == "other"
+    # A sentence makes a mistake of it, which is none of the unseen ones any more.
+    text = "".join(
+        f"[mistake.{offer.id}]\nsays = 'No.'\n"
+        + "".join(f"{k} = '{v}'\n" for k, v in offer.entry.items())
+        for offer in report.offers
+    )
+    course.mutants(exercise).write_text(text, encoding="utf-8")
+    described = report_of(course)
+    assert described.offers == ()
+    name = course.name_of(course.mutants(exercise))
+    assert set(described.complaints) == {f"{name}: {id_}: no test catches it." for id_ in unseen}
+
+
+def test_an_entry_names_the_solution_where_the_file_has_another_base(course: Course) -> None:
+    exercise = course.exercise("greeting")
+    right = course.name_of(course.variants(exercise, "right")[0])
+    course.mutants(exercise).write_text(
+        f"base = '{right}'\n[[equivalent]]\nline = 'name = name.strip()'\nmutant = 'pass'\nreason = 'r'\n",
+        encoding="utf-8",
+    )
+    bases = {offer.entry["base"] for offer in report_of(course).offers}
+    assert bases == {"solutions/text/greeting.py"}
+
+
+def test_what_is_caught_without_a_sentence_is_offered_when_asked_for(course: Course) -> None:
+    offers = report_of(course, told=True).offers
+    caught = [(offer.id, offer.caught_by) for offer in offers if offer.caught_by]
+    assert caught == [("return", "test_greeting"), ("return_2", "test_greeting")]
+    line = 'return f"Hello, {name}!"'
+    entry = f"[mistake.nothing]\nline = '{line}'\nmutant = 'return'\nsays = 'Return the text.'\n"
+    exercise = course.exercise("greeting")
+    course.mutants(exercise).write_text(entry, encoding="utf-8")
+    write_caught(course, exercise, {"nameless": ["test_greeting"], "nothing": ["test_greeting"]})
+    offers = report_of(course, told=True).offers
+    assert [offer.id for offer in offers if offer.caught_by] == ["return"]
 
 
 def test_a_draw_is_the_same_every_time(course: Course) -> None:

@@ -105,10 +105,10 @@ def test_a_hint_that_is_never_shown(suite: Path) -> None:
     counter = (
         "import collections\\n\\ndef word_count(text):\\n    return collections.Counter(text)\\n"
     )
+    signature = "def word_count(text: str) -> dict[str, int]:"
     (wrong / "word_count.toml").write_text(
-        'base = "solutions/text/word_count.py"\n[wrong.counter]\nmistake = "m"\n'
-        'told = "not allowed"\nchange = [["'
-        f'def word_count(", "{counter}\\ndef unused("]]\n',
+        '[mistake.counter]\nmistake = "m"\ntold = "not allowed"\n'
+        f'line = "{signature}"\nmutant = "{counter}\\ndef unused(text):"\n',
         encoding="utf-8",
     )
     hidden = [text for text in complaints(suite) if "hint of hidden test_case" in text]

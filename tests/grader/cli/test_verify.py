@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,7 +124,7 @@ def test_a_wrong_answer_about_which_nothing_is_said(grade: Grade, clone: Path) -
     name = "tests/wrong/text/greeting/nothing.py"
     assert verified(grade, clone, "greeting") == [f"{name}: no test catches it."]
     with (clone / "tests/wrong/text/greeting.caught.toml").open("a", encoding="utf-8") as file:
-        file.write('nothing = ["test_greeting", "test_nothing"]\n')
+        file.write('"test_greeting test_nothing" = ["nothing"]\n')
     assert verified(grade, clone, "greeting") == [
         f"{name}: there is no test 'test_nothing'. Did you mean 'test_greeting'?",
         f"{name}: test_greeting does not catch it (passed).",
@@ -180,8 +179,8 @@ def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Pa
     name = "tests/wrong/text/word_count.caught.toml"
     file = clone / name
     before = file.read_text("utf-8")
-    replace(file, 'alphabetical = ["test_most_common", "test_no_words_wanted"]\n', "gone = []\n")
-    replace(file, '"test_case", "test_random_texts"', '"test_counts", "test_random_texts"')
+    replace(file, "alphabetical", "gone")
+    replace(file, '"test_case test_random_texts"', '"test_counts test_random_texts"')
     stale, missing, wrong = verified(grade, clone, "word_count")
     command = "`grade verify word_count --write`"
     assert stale == f"{name}: there is no wrong answer 'gone': {command} removes it."
@@ -191,9 +190,7 @@ def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Pa
     done = grade("verify", "word_count", "--jobs", "1", "--seeds", "2", "--write", cwd=clone)
     assert f"{name}: written" in done.stdout
     assert done.returncode == 0, done.stdout
-    caught, by_hand = (tomllib.loads(text) for text in (file.read_text("utf-8"), before))
-    assert caught.keys() == by_hand.keys()
-    assert all(set(caught[id_]) >= set(by_hand[id_]) for id_ in by_hand)
+    assert file.read_text("utf-8") == before
     again = grade("verify", "word_count", "--write", "--seeds", "2", cwd=clone)
     assert (again.returncode, "written" in again.stdout) == (0, False)
 
@@ -237,33 +234,30 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
 ) -> None:
     mutants = clone / "tests/wrong/text/word_count.toml"
     entry = 'mistake = "m"\ntold = "counted"\n'
+    line = 'line = "if n < 1:"\nmutant = "if n < 2:"'
     further = {
-        "twice": 'change = [["counts", "count"]]',
-        "never": 'change = [["counter", "count"]]',
-        "equal": 'change = [["n < 1", "n < 1"]]',
-        "overlapping": 'change = [["if n < 1", "if n < 2"], ["n < 1:", "n < 0:"]]',
-        "lost": 'base = "tests/right/text/word_count/none.py"\nchange = [["n < 1", "n < 2"]]',
-        "strange": 'base = "tests/wrong/text/word_count/characters.py"\nchange = [["each", "x"]]',
-        "characters": 'change = [["n < 1", "n < 2"]]',
-        "misspelled": 'changes = [["n < 1", "n < 2"]]',
-        "half": 'change = [["n < 1"]]',
-        "still": "change = []",
+        "never": 'line = "n < 1"\nmutant = ""',
+        "equal": 'line = "if n < 1:"\nmutant = "if n < 1:"',
+        "overlapping": "change = '''\n-    if n < 1:\n@@\n-    if n < 1:\n+    if n < 2:\n'''",
+        "lost": f'base = "tests/right/text/word_count/none.py"\n{line}',
+        "strange": f'base = "tests/wrong/text/word_count/characters.py"\n{line}',
+        "characters": line,
+        "misspelled": 'change_ = "n < 1"',
+        "half": 'line = "if n < 1:"',
     }
-    entries = "".join(f"\n[wrong.{i}]\n{entry}{text}\n" for i, text in further.items())
+    entries = "".join(f"\n[mistake.{i}]\n{entry}{text}\n" for i, text in further.items())
     mutants.write_text(mutants.read_text("utf-8") + entries, encoding="utf-8")
     base = "solutions/text/word_count.py"
     stranger = "is neither the solution nor a right answer"
     complaints = {
-        "twice": f"'counts' stands 7 times in {base}, and must stand there once",
-        "never": f"'counter' stands 0 times in {base}, and must stand there once",
+        "never": f"the line 'n < 1' stands 0 times in {base}, and must stand there once",
         "equal": f"it is the same as {base}",
-        "overlapping": "two changes overlap at 'n < 1:'",
+        "overlapping": "two changes overlap at '    if n < 1:\\n'",
         "lost": f"its base 'tests/right/text/word_count/none.py' {stranger}",
         "strange": f"its base 'tests/wrong/text/word_count/characters.py' {stranger}",
         "characters": "another wrong answer has this id",
-        "misspelled": "there is no key `changes`. Did you mean 'change'?",
-        "half": "Expected `array` of length 2, got 1 - at `$.change[0]`",
-        "still": "Expected `array` of length >= 1 - at `$.change`",
+        "misspelled": "there is no key `change_`. Did you mean 'change'?",
+        "half": "it needs either `line` and `mutant`, or `change`",
     }
     assert verified(grade, clone) == [
         f"tests/wrong/text/word_count.toml: {id_}: {complaint}{'' if complaint[-1] == '?' else '.'}"
@@ -306,6 +300,7 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
 
 
 def test_proof_words_and_mutants_are_a_run_each(grade: Grade, clone: Path) -> None:
+    assert grade("verify", "greeting", "--mutants", "1", "--told", cwd=clone).returncode == 0
     for options in (["--mutants", "--write"], ["--words", "--worth"], ["--mutants", "--words"]):
         refused = grade("verify", *options, cwd=clone)
         assert refused.returncode == 2
@@ -333,9 +328,13 @@ def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
     done = grade("verify", "--mutants", "word_count", "--jobs", "1", cwd=clone)
     assert done.stdout.splitlines() == [
         "x word_count: 19 mutants, 18 caught, 0 marked equivalent, 1 unseen",
-        "  solutions/text/word_count.py, line 7, in word_count",
-        "    - for word in text.lower().split():",
-        "    + for word in text.split():",
+        "",
+        "# solutions/text/word_count.py, line 7, in word_count: no test sees it.",
+        "[mistake.for_word_in_text_split]",
+        'line = "for word in text.lower().split():"',
+        'mutant = "for word in text.split():"',
+        'says = ""',
+        "",
         "18 of 19 mutants caught, 0 marked equivalent, 1 unseen, in 1 exercise.",
     ]
     assert (done.returncode, done.stderr) == (1, "")
@@ -357,8 +356,8 @@ def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone
 
 def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clone: Path) -> None:
     wrongs = clone / "tests/wrong/text/word_count.toml"
-    replace(wrongs, "[wrong.case_kept]", '[wrong.case_kept]\ncentral = "most_common"')
-    replace(wrongs, "[wrong.alphabetical]", '[wrong.alphabetical]\ncentral = "most_common"')
+    replace(wrongs, "[mistake.case_kept]", '[mistake.case_kept]\ncentral = "most_common"')
+    replace(wrongs, "[mistake.alphabetical]", '[mistake.alphabetical]\ncentral = "most_common"')
     whole = clone / "tests/wrong/text/word_count/characters.py"
     replace(whole, "| told:", "| central: word_counts | told:")
     assert verified(grade, clone) == [

@@ -1,4 +1,4 @@
-"""Which tests catch each wrong answer is written into a file of its own, a line for each."""
+"""Which tests catch each wrong answer is written into a file of its own, a line for each set of tests."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def course(tmp_path: Path) -> Course:
     return load_course(tmp_path / "course")
 
 
-def test_a_line_for_each_wrong_answer_sorted_by_its_id(course: Course) -> None:
+def test_a_line_for_each_set_of_tests(course: Course) -> None:
     exercise = course.exercise("word_count")
-    caught = {"zeros": ["test_b", "test_a"], "an id of a file": ["test_c"]}
+    caught = {"zeros": ["test_b", "test_a"], "an id of a file": ["test_c"], "ones": ["test_c"]}
     assert write_caught(course, exercise, caught) == (NAME,)
     assert (course.root / NAME).read_text(encoding="utf-8").splitlines() == [
         (
-            "# Written by `grade verify word_count --write`: the tests that catch each wrong answer under "
-            "every seed."
+            "# Written by `grade verify word_count --write`: tests, and the wrong answers that they catch "
+            "under every seed."
         ),
-        '"an id of a file" = ["test_c"]',
-        'zeros = ["test_b", "test_a"]',
+        '"test_b test_a" = ["zeros"]',
+        '"test_c" = ["an id of a file", "ones"]',
     ]
     assert read_caught(course, exercise) == {id_: tuple(tests) for id_, tests in caught.items()}
     assert write_caught(course, exercise, caught) == ()

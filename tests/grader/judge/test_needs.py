@@ -117,12 +117,10 @@ def test_what_could_not_be_proved_is_said(
     solution.write_text(SOURCE.format(one=1, two=2))
     mutants = course.mutants(exercise)
     mutants.parent.mkdir(parents=True, exist_ok=True)
-    course.caught(exercise).write_text("first = ['test_one']\nsecond = ['test_two']\n")
-    entry = "[wrong.{0}]\nmistake = '{0}'\n"
-    entry += "told = 'hold'\nchange = [['{1}', '{2}']]\n"
+    course.caught(exercise).write_text("test_one = ['first']\ntest_two = ['second']\n")
+    entry = "[mistake.{0}]\nmistake = '{0}'\ntold = 'hold'\nline = '{1}'\nmutant = '{2}'\n"
     mutants.write_text(
-        f"base = '{course.name_of(solution)}'\n"
-        + entry.format("first", "return 1", "return 3")
+        entry.format("first", "return 1", "return 3")
         + entry.format("second", "return 2", "return 3")
     )
     (proof,) = verify(course, [exercise], seeds=1)

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ ROSTER = "id,name,email,repository\n" + "".join(
 )
 # What a test waits for takes a second here; a busy machine is given minutes.
 PATIENCE_SECONDS = 240
+# The last lines of a log that a failure is told with.
+_LINES_SHOWN = 30
 
 
 class Answer(NamedTuple):
@@ -68,6 +70,13 @@ class Served:
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def said(self) -> str:
+        """The end of the log, without the lines of requests that were answered as they should be."""
+        lines = self.log.read_text().splitlines()
+        told = [line for line in lines if '"level": "info"' not in line or '"status": 5' in line]
+        return "\n".join(told[-_LINES_SHOWN:]).replace("\\n", "\n")
+
     def start(
         self,
         *options: str,
@@ -98,6 +107,7 @@ class Served:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 preexec_fn=limit if most_file_bytes or open_files else None,
             )
+        _started.add(self)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (match := re.search(rb"http://127\.0\.0\.1:(\d+)/", out.read_bytes())) is None:
             assert self._process.poll() is None, self.log.read_text()
@@ -114,12 +124,14 @@ class Served:
     def kill(self) -> None:
         """End it as a power cut would."""
         assert self._process is not None
+        _started.discard(self)
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> int:
         """End it as systemd does; returns its exit status."""
         assert self._process is not None
+        _started.discard(self)
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         return self._process.wait(PATIENCE_SECONDS)
@@ -164,6 +176,20 @@ class Served:
 
     def resume(self) -> None:
         assert self.ask("POST", "/api/staff/resume", "staff").status == 200
+
+
+# Those that no test has ended.
+_started: set[Served] = set()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell of a test that fails what its servers said."""
+    report = yield
+    if report.failed:
+        for served in _started:
+            report.sections.append((f"log of the server at port {served.port}", served.said))
+    return report
 
 
 def in_json(files: Mapping[str, bytes]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import json
 import os
@@ -21,7 +22,10 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
+from grader.errors import GraderError
 from grader.gradebook import Gradebook
+from grader.gradebook.store import FILE
+from grader.serve.app import _refusal
 from tests.grader.serve.conftest import (
     PATIENCE_SECONDS,
     PLAIN,
@@ -231,6 +235,45 @@ def test_with_a_full_disk_nothing_is_taken_and_what_was_accepted_stays(serving: 
     last = served.judged("ada", accepted[-1])
     assert last["result"]["score"] == 2.5
     assert served.hand_in("ada", files).status == 202
+
+
+def test_what_a_busy_machine_refuses_is_to_be_tried_again_and_is_there_once(
+    serving: Serving,
+) -> None:
+    served = serving().start()
+    files, key = {"greeting.py": marked(0)}, "key-of-ada"
+    with contextlib.closing(sqlite3.connect(served.results / FILE)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = served.hand_in("ada", files, key)
+        assert answer.status == 503 and answer.headers["Retry-After"] == "5", answer
+        assert served.ask("GET", "/healthz").status == 200
+    handed = served.hand_in("ada", files, key)
+    assert handed.status == 202
+    assert served.judged("ada", handed.json["id"])["result"]["score"] == 2.5
+    assert sql(served, "SELECT count(*) FROM submissions") == [(1,)]
+    assert "Traceback" not in served.log.read_text()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BlockingIOError(errno.EAGAIN, "no process is left"),
+        OSError(errno.ENFILE, "no open file is left"),
+        OSError(errno.ENOMEM, "no memory is left"),
+        MemoryError(),
+    ],
+    ids=repr,
+)
+def test_what_a_machine_is_short_of_passes(error: Exception) -> None:
+    assert (_refusal(error).status_code, _refusal(ValueError()).status_code) == (503, 500)
+    # What could not be parsed, as no process could be started for it.
+    assert _refusal(_caused(error)).status_code == 503
+
+
+def _caused(error: Exception) -> GraderError:
+    caused = GraderError("No process could be started to parse a file.")
+    caused.__cause__ = error
+    return caused
 
 
 def test_a_full_disk_at_the_start_is_said_in_a_sentence(serving: Serving) -> None:

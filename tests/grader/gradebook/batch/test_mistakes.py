@@ -87,7 +87,7 @@ def test_it_becomes_a_wrong_answer_without_names_that_explains_later_files(judge
     text = file.read_text(encoding="utf-8")
     assert text.startswith(f"# wrong: {SENTENCE}\n")
     caught = (folder / "task.caught.toml").read_text(encoding="utf-8").splitlines()
-    assert caught[1:] == [f'{file.stem} = ["test_double"]']
+    assert caught[1:] == [f'"test_double" = ["{file.stem}"]']
     assert "Cat" not in text
     judged.hand_in("gus", "def double(x):\n    return sum([x, x, x])\n")
     judged.batch()

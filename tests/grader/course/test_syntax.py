@@ -1,0 +1,52 @@
+"""Syntax trees are made by one function, which several threads may call at a time."""
+
+from __future__ import annotations
+
+import ast
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grader
+from grader.course.syntax import syntax_tree
+
+PACKAGE = Path(grader.__file__).parent
+# While it is parsed, garbage is collected many times.
+SOURCE = "\n".join(
+    f"def f{n}(x):\n    return [x + {n}, {{x: (x, {n})}}, f(x)[{n}:]]" for n in range(300)
+)
+
+
+class Garbage:
+    """An object that is collected as garbage, and runs Python then."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        sum(range(10))
+
+
+def test_a_thread_that_parses_does_not_disturb_another() -> None:
+    """Before Python 3.11.8 every tenth tree was a SystemError here."""
+    end, expected = time.monotonic() + 3, ast.dump(ast.parse(SOURCE))
+
+    def parse() -> int:
+        count = 0
+        while time.monotonic() < end or count < 10:
+            Garbage()
+            assert ast.dump(syntax_tree(SOURCE)) == expected
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(2) as threads:
+        assert all(run.result() for run in [threads.submit(parse) for _ in range(2)])
+
+
+def test_no_other_module_parses() -> None:
+    # A catalogue of attacks is data.
+    modules = [path for path in PACKAGE.rglob("*.py") if "attacks" not in path.parts]
+    found = {
+        path.relative_to(PACKAGE).as_posix() for path in modules if "ast.parse(" in path.read_text()
+    }
+    assert found == {"course/syntax.py"}
