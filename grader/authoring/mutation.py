@@ -527,7 +527,7 @@ class _Mutations:
                     unnamed.append((mutant, failed[0].name))
             elif mutant.source in marked:
                 continue
-            elif name := known.get(ast.dump(ast.parse(mutant.source))):
+            elif name := known.get(ast.dump(syntax_tree(mutant.source))):
                 complaints.append(f"{name}: no test catches it.")
             else:
                 unnamed.append((mutant, ""))
@@ -635,7 +635,7 @@ def _known(wrongs: WrongAnswers) -> dict[str, str]:
     known = {}
     for wrong in wrongs.answers:
         with contextlib.suppress(SyntaxError, ValueError):
-            known[ast.dump(ast.parse(wrong.source))] = wrong.name
+            known[ast.dump(syntax_tree(wrong.source))] = wrong.name
     return known
 
 

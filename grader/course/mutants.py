@@ -51,6 +51,7 @@ import msgspec
 
 from grader.course.caught import read_caught
 from grader.course.manifest import Course, Exercise
+from grader.course.syntax import syntax_tree
 from grader.toml import TomlMistake, read_toml, sentence, unknown_key
 
 _HEADER = re.compile(
@@ -351,7 +352,7 @@ def _functions(text: str, base: str) -> dict[int, str]:
             visit(child, inner)
 
     try:
-        visit(ast.parse(text), "")
+        visit(syntax_tree(text), "")
     except SyntaxError as error:
         raise _MutantError(f"{base}, line {error.lineno}, is not valid Python") from error
     return functions

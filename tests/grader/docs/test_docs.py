@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import inspect
 import re
 import shlex
 import subprocess
@@ -129,7 +130,9 @@ def test_every_key_of_an_assignment_is_explained(name: str) -> None:
 
 def test_every_mark_and_check_is_explained() -> None:
     for mark in MARKS:
-        assert f"| `{mark}(" in AUTHORING
+        assert f"`{mark}(...)`" in AUTHORING or f"`pytest.mark.{mark}`" in AUTHORING
+    for argument in inspect.signature(checks.promise).parameters:
+        assert argument == "place" or f"| `{argument}=` |" in AUTHORING
     for check in checks.__all__:
         assert f"`{check}`" in AUTHORING
     for module in WARMED:
