@@ -93,7 +93,7 @@ def _script(name: str, **values: str) -> bytes:
 
 
 def _pack(course: Course, observed: Mapping[str, bytes], seed: int) -> bytes:
-    """A pack of the manifest, stubs and suites, tried out: no solution goes where strangers' code runs.
+    """A pack of the manifest, stubs, suites and the solutions that these compare with, tried out.
 
     What was observed of wrong answers goes with them, to name mistakes.
     """

@@ -1,7 +1,7 @@
 """More than one machine: a pool whose judges are the workers of a Dask cluster.
 
 Theory of operation. A plugin goes to every worker, also to one that joins later: it carries the files that
-judge (no solution, nothing of a student), writes them to a folder of the worker's own, and starts as many
+judge (nothing of a student), writes them to a folder of the worker's own, and starts as many
 judges there as the worker has threads, with one warm fork server. A task travels as bytes, its verdict comes
 back as a struct. What a lost worker was at is given to another one by Dask; only the process that asked writes
 to the gradebook, so that nothing is there twice. A worker with another grader or torch is refused. A scheduler

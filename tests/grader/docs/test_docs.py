@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import os
 import inspect
+import os
 import re
 import shlex
 import subprocess
