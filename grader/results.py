@@ -87,7 +87,8 @@ class TestResult(msgspec.Struct, frozen=True):
     was `refused` ended where the code used what is not allowed, before it came to what the title says.
     `named` is what the message of a hidden test says without any value: nothing in it came from a run. One that
     did not pass has its `subject`, the function or class that it is about, and which others that do not pass
-    this one `uses`; it `carries` the points of that many tests that hold and do not count yet.
+    this one `uses`; it `carries` the points of that many tests that hold and do not count yet. Tests in which one
+    known mistake does the same have the same `mistake`, which counts from 1.
     """
 
     # pytest collects classes by this prefix.
@@ -110,6 +111,7 @@ class TestResult(msgspec.Struct, frozen=True):
     subject: str = ""
     uses: tuple[str, ...] = ()
     carries: int = 0
+    mistake: int = 0
 
 
 class Mark(msgspec.Struct, frozen=True):

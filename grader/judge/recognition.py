@@ -164,12 +164,14 @@ def _best(
 def with_sentences(
     results: Sequence[TestResult], mistakes: Iterable[Recognition]
 ) -> list[TestResult]:
-    """The results with the sentence of each known mistake above messages that name none."""
+    """The results with the number of each known mistake, and its sentence above messages that name none."""
     by_key = {(test.visibility, test.name): test for test in results}
     sentences: dict[Key, str] = {}
-    for mistake in mistakes:
+    for number, mistake in enumerate(mistakes, start=1):
         if sentence := _sentence(mistake.answer, [by_key[key] for key in mistake.tests]):
             sentences |= dict.fromkeys(mistake.tests, sentence)
+        for key in mistake.tests:
+            by_key[key] = msgspec.structs.replace(by_key[key], mistake=number)
     return [
         with_sentence(test, sentences[key]) if key in sentences and is_unnamed(test) else test
         for key, test in by_key.items()

@@ -209,6 +209,8 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     (sentence, _, advice), (other, _, also) = (
         each.message.partition("\n") for each in (told, test)
     )
+    if told.mistake and told.mistake == test.mistake:
+        return True  # whatever each of them says of it
     if told.cause is test.cause in (Cause.MISTAKE, Cause.LAW) and sentence == other:
         return True  # a known mistake is one, wherever it shows
     twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)

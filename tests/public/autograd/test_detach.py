@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 # The values of three actions in the states 0 and 1; the next states are 0, 1, 1.
@@ -17,8 +16,7 @@ DONES = torch.tensor([False, False, True])
 STATES, ACTIONS = LATER.flip(0), torch.tensor([1, 2, 0])
 
 
-@pytest.mark.place("to_numpy")
-@pytest.mark.hint("x.detach() has the same values, and no graph.")
+@promise("to_numpy", hint="x.detach() has the same values, and no graph.")
 def test_example_numpy(student: Student) -> None:
     """to_numpy of [[1.5], [2.5]], which requires a gradient, is an array of the same shape."""
     x = torch.tensor([[1.5], [2.5]], requires_grad=True)
@@ -27,9 +25,11 @@ def test_example_numpy(student: Student) -> None:
     assert_equal(array, expected, what="to_numpy(x)")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("td_target")
-@pytest.mark.hint("The largest values are 2 in state 0 and 4 in state 1, and gamma is 0.5 here.")
+@promise(
+    "td_target",
+    points=2,
+    hint="The largest values are 2 in state 0 and 4 in state 1, and gamma is 0.5 here.",
+)
 def test_example_target(student: Student) -> None:
     """The targets are 10 + 0.5 * 2, 20 + 0.5 * 4, and at the end 30."""
     table = student.made("table", VALUES)
@@ -49,9 +49,11 @@ def test_example_target(student: Student) -> None:
     assert_close(target, torch.tensor([11.0, 22.0, 30.0]), what="the target", mistakes=named)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("td_loss")
-@pytest.mark.hint("The predictions are -1, 3 and 1; the targets 11, 22 and 30 are constants.")
+@promise(
+    "td_loss",
+    points=2,
+    hint="The predictions are -1, 3 and 1; the targets 11, 22 and 30 are constants.",
+)
 def test_example_loss(student: Student) -> None:
     """The loss is (12**2 + 19**2 + 29**2) / 3, and its gradient flows through net(states) only."""
     transitions = STATES, ACTIONS, REWARDS, LATER, DONES, 0.5
@@ -79,8 +81,10 @@ def test_example_loss(student: Student) -> None:
     assert_close(entry(report, "gradient"), slopes, what="the gradient", mistakes=through)
 
 
-@pytest.mark.place("soft_update")
-@pytest.mark.hint("0.75 * target + 0.25 * net, written into the parameter, under torch.no_grad().")
+@promise(
+    "soft_update",
+    hint="0.75 * target + 0.25 * net, written into the parameter, under torch.no_grad().",
+)
 def test_example_update(student: Student) -> None:
     """With tau = 0.25 a target of 4 and a net of 8 give 5, and the buffer is that of net."""
     values = torch.full((2, 3), 4.0)

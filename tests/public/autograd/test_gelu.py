@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, promise
 from grader.judge.student import Student
 
 X = [-3.0, -1.0, 0.0, 1.0, 2.0]
 
 
-@pytest.mark.place("GELUFunction.forward")
-@pytest.mark.hint("0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).")
+@promise(
+    "GELUFunction.forward",
+    hint="0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).",
+)
 def test_example_values(student: Student) -> None:
     """gelu of -3, -1, 0, 1, 2 is -0.0036374, -0.1588080, 0, 0.8411920, 1.9545977."""
     y = student.function("gelu")(torch.tensor(X, dtype=torch.float64))
@@ -31,9 +32,11 @@ def test_example_values(student: Student) -> None:
     )
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("GELUFunction.backward")
-@pytest.mark.hint("Product rule: one term for x and one for tanh(u), which needs the chain rule.")
+@promise(
+    "GELUFunction.backward",
+    points=4,
+    hint="Product rule: one term for x and one for tanh(u), which needs the chain rule.",
+)
 def test_example_gradients(student: Student) -> None:
     """Its derivative there is -0.0115842, -0.0829641, 0.5, 1.0829641, 1.0860993."""
     slopes = numbers(-0.011584166631, -0.082964083846, 0.5, 1.082964083846, 1.086099256624)
@@ -56,11 +59,11 @@ def test_example_gradients(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_example_gradients")
-@pytest.mark.place("GELUFunction")
-@pytest.mark.hint(
-    "Save x with ctx.save_for_backward, and use only tensor operations on it in backward."
+@promise(
+    "GELUFunction",
+    points=2,
+    hint="Save x with ctx.save_for_backward, and use only tensor operations on it in backward.",
+    after="test_example_gradients",
 )
 def test_example_saved(student: Student) -> None:
     """x itself is saved, backward can be differentiated, and x may be 0-d or empty."""
@@ -71,10 +74,10 @@ def test_example_saved(student: Student) -> None:
     laws.check_shapes(student, "gelu", [(), (2, 0, 3)], gradients=True, what="gelu")
 
 
-@pytest.mark.requires("test_example_gradients")
-@pytest.mark.place("gradient_error")
-@pytest.mark.hint(
-    "Take both gradients at a copy of x; the largest absolute difference is one number."
+@promise(
+    "gradient_error",
+    hint="Take both gradients at a copy of x; the largest absolute difference is one number.",
+    after="test_example_gradients",
 )
 def test_example_gradient_error(student: Student) -> None:
     """gradient_error is almost 0 for a right gradient, and 1.0860993 for one that is twice as large."""
@@ -101,10 +104,10 @@ def test_example_gradient_error(student: Student) -> None:
     assert_close(error, 0.0, what="gradient_error(x) of an empty x")
 
 
-@pytest.mark.requires("test_example_gradients")
-@pytest.mark.place("check_gradients")
-@pytest.mark.hint(
-    "Call gradcheck at a float64 copy of x, and let it return False instead of raising."
+@promise(
+    "check_gradients",
+    hint="Call gradcheck at a float64 copy of x, and let it return False instead of raising.",
+    after="test_example_gradients",
 )
 def test_example_check_gradients(student: Student) -> None:
     """check_gradients says True about a right gradient, and False about one that is twice as large."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal
+from grader.judge.checks import assert_close, assert_equal, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("graph_nodes")
-@pytest.mark.hint(
-    "Begin with output.grad_fn; then the nodes in its next_functions; then those in theirs."
+@promise(
+    "graph_nodes",
+    hint="Begin with output.grad_fn; then the nodes in its next_functions; then those in theirs.",
 )
 def test_example_nodes(student: Student) -> None:
     """The graph of (a.exp() * b + b).sum() has six nodes, two of them AccumulateGrad, one for each leaf."""
@@ -53,8 +52,7 @@ def test_example_nodes(student: Student) -> None:
     )
 
 
-@pytest.mark.place("graph_leaves")
-@pytest.mark.hint("node.variable of an AccumulateGrad node is the leaf itself.")
+@promise("graph_leaves", hint="node.variable of an AccumulateGrad node is the leaf itself.")
 def test_example_leaves(student: Student) -> None:
     """The leaves of (a.exp() * b + b).sum() are b and a, in this order."""
     assert_equal(
@@ -71,9 +69,9 @@ def test_example_leaves(student: Student) -> None:
     )
 
 
-@pytest.mark.place("separate_gradients")
-@pytest.mark.hint(
-    "One pass for each loss, which returns its gradients and leaves every .grad alone."
+@promise(
+    "separate_gradients",
+    hint="One pass for each loss, which returns its gradients and leaves every .grad alone.",
 )
 def test_example_gradients(student: Student) -> None:
     """For a = 2 and b = 3 the gradients of a * b are 3 and 2, those of a * a are 4 and 0."""

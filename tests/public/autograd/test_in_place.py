@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.checks import assert_close, assert_equal, entry, laws, promise
 from grader.judge.student import Student
 
 EXAMPLES = {
@@ -17,9 +16,9 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.place("in_place_outcome")
-@pytest.mark.hint(
-    "First ask whether x is a leaf that requires a gradient; then look at what forward saves."
+@promise(
+    "in_place_outcome",
+    hint="First ask whether x is a leaf that requires a gradient; then look at what forward saves.",
 )
 def test_example_outcomes(student: Student) -> None:
     """in_place_outcome of a leaf is "leaf", of a result and x * x "needed", of x + 1 "safe"."""
@@ -50,8 +49,7 @@ def test_example_outcomes(student: Student) -> None:
     )
 
 
-@pytest.mark.place("sgd_step")
-@pytest.mark.hint("with torch.no_grad(): p -= lr * p.grad")
+@promise("sgd_step", hint="with torch.no_grad(): p -= lr * p.grad")
 def test_example_step(student: Student) -> None:
     """A step with lr = 0.5 takes [1, 2, 4] with the gradient [2, 0, -2] to [0, 2, 5], in place."""
     parameters = student.made("parameters", numbers(1, 2, 4), numbers(2, 0, -2))
@@ -70,8 +68,10 @@ def test_example_step(student: Student) -> None:
     )
 
 
-@pytest.mark.place("exponential_average")
-@pytest.mark.hint("Begin with averages = [x[0]], and append a new tensor for each step.")
+@promise(
+    "exponential_average",
+    hint="Begin with averages = [x[0]], and append a new tensor for each step.",
+)
 def test_example_average(student: Student) -> None:
     """The average of [1, 2, 4] with momentum 0.75 is [1, 1.25, 1.9375]."""
     assert_close(

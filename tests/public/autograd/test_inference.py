@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.checks import assert_close, assert_equal, entry, laws, promise
 from grader.judge.student import Student
 
 BEFORE = {"model": True, "dropout": True, "linear": True, "frozen dropout": False, "grad": True}
@@ -13,9 +12,7 @@ OFF, ALL, GRAD = dict.fromkeys(BEFORE, False), dict.fromkeys(BEFORE, True), {"gr
 WHAT = "the dict of the modes of the model and its parts, and of grad mode,"
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("evaluating")
-@pytest.mark.hint("model.eval() for the modes, torch.no_grad() for the graph.")
+@promise("evaluating", points=2, hint="model.eval() for the modes, torch.no_grad() for the graph.")
 def test_example_inside(student: Student) -> None:
     """Inside the block the model and all of its parts are in evaluation mode, and grad mode is off."""
     report = student.run("block", student.made("model"))
@@ -35,10 +32,12 @@ def test_example_inside(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_example_inside")
-@pytest.mark.place("evaluating")
-@pytest.mark.hint("Remember the mode of each of model.modules(), and set each one back.")
+@promise(
+    "evaluating",
+    points=2,
+    hint="Remember the mode of each of model.modules(), and set each one back.",
+    after="test_example_inside",
+)
 def test_example_after(student: Student) -> None:
     """After the block everything is as it was, a part that was in evaluation mode, too."""
     report = student.run("block", student.made("model"))
@@ -56,9 +55,11 @@ def test_example_after(student: Student) -> None:
     )
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("predict")
-@pytest.mark.hint("[model(inputs) for inputs, _ in loader] inside the block, then torch.cat.")
+@promise(
+    "predict",
+    points=3,
+    hint="[model(inputs) for inputs, _ in loader] inside the block, then torch.cat.",
+)
 def test_example_predict(student: Student) -> None:
     """The predictions for the batches [[1, 2], [3, 4]] and [[5, 6]] are [[3], [7], [11]]."""
     loader = [(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0), (torch.tensor([[5.0, 6.0]]), 1)]
@@ -73,9 +74,11 @@ def test_example_predict(student: Student) -> None:
     assert_close(result, right, what="the result of predict", mistakes=named)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("ordinary")
-@pytest.mark.hint("A clone is an inference tensor if it is made in inference mode, else it is not.")
+@promise(
+    "ordinary",
+    points=2,
+    hint="A clone is an inference tensor if it is made in inference mode, else it is not.",
+)
 def test_example_ordinary(student: Student) -> None:
     """An inference tensor is copied to an ordinary one; an ordinary tensor comes back itself."""
     x = torch.tensor([[1.0], [2.0]])

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, promise
 from grader.judge.student import Student
 
 X = [[-3.0, -0.5, 0.0], [0.25, 2.0, -1.0]]
 
 
-@pytest.mark.place("ReLUFunction.forward")
-@pytest.mark.hint("clamp, maximum, where, or a product with a mask gives the larger of x and 0.")
+@promise(
+    "ReLUFunction.forward",
+    hint="clamp, maximum, where, or a product with a mask gives the larger of x and 0.",
+)
 def test_example_values(student: Student) -> None:
     """relu of [[-3, -0.5, 0], [0.25, 2, -1]] is [[0, 0, 0], [0.25, 2, 0]]."""
     x = numbers(X)
@@ -28,9 +29,11 @@ def test_example_values(student: Student) -> None:
     )
 
 
-@pytest.mark.requires("test_example_values")
-@pytest.mark.place("ReLUFunction.backward")
-@pytest.mark.hint("A mask of x counts as 1 and 0 in a product with grad_output.")
+@promise(
+    "ReLUFunction.backward",
+    hint="A mask of x counts as 1 and 0 in a product with grad_output.",
+    after="test_example_values",
+)
 def test_example_gradients(student: Student) -> None:
     """For the grad_output [[1, 2, 3], [4, 5, 6]] its gradient is [[0, 0, 3], [4, 5, 0]]."""
     x = numbers(X).requires_grad_()
@@ -67,9 +70,11 @@ def test_example_gradients(student: Student) -> None:
     )
 
 
-@pytest.mark.requires("test_example_gradients")
-@pytest.mark.place("differs_from_torch")
-@pytest.mark.hint("Where is your derivative 1 and PyTorch's 0?")
+@promise(
+    "differs_from_torch",
+    hint="Where is your derivative 1 and PyTorch's 0?",
+    after="test_example_gradients",
+)
 def test_example_differs_from_torch(student: Student) -> None:
     """differs_from_torch of [[-3, -0.5, 0], [0.25, 2, -1]] is True at the 0, and nowhere else."""
     x = numbers(X)

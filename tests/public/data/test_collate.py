@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, promise
 from grader.judge.student import Student
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
@@ -28,9 +27,11 @@ def steps_of(student: Student, options: dict[str, Any]) -> list[Any]:
     return found
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("Make a box full of padding_value, and copy each sequence to its row's start.")
+@promise(
+    "pad_collate",
+    points=6,
+    hint="Make a box full of padding_value, and copy each sequence to its row's start.",
+)
 def test_example_padding(student: Student) -> None:
     """[1, 2, 3] and [4] become the rows [1, 2, 3] and [4, 0, 0]."""
     result = student.function("pad_collate")([torch.tensor([1, 2, 3]), torch.tensor([4])])
@@ -54,9 +55,11 @@ def test_example_padding(student: Student) -> None:
     assert_equal(field(result, "labels"), None, what="labels (there are none in the batch)")
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("The mask asks whether a step's number is below the length of its sequence.")
+@promise(
+    "pad_collate",
+    points=6,
+    hint="The mask asks whether a step's number is below the length of its sequence.",
+)
 def test_example_mask(student: Student) -> None:
     """Of [0, 7, 8] and [5], padded with 0, only the last two steps of the second are padding."""
     result = student.function("pad_collate")([torch.tensor([0, 7, 8]), torch.tensor([5])])
@@ -81,9 +84,11 @@ def test_example_mask(student: Student) -> None:
     )
 
 
-@pytest.mark.points(110)
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("Row i holds item i: its steps first, where the mask is True, and then padding.")
+@promise(
+    "pad_collate",
+    points=110,
+    hint="Row i holds item i: its steps first, where the mask is True, and then padding.",
+)
 def test_example_mean(student: Student) -> None:
     """The sum of a row where the mask is True, divided by its length, is the mean of that item."""
     batch = [torch.randn(size) + 2 for size in [*torch.randint(1, 9, (5,)).tolist(), 9, 3, 1]]
@@ -102,8 +107,7 @@ def test_example_mean(student: Student) -> None:
     )
 
 
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("Separate sequences and labels first; then all is as without labels.")
+@promise("pad_collate", hint="Separate sequences and labels first; then all is as without labels.")
 def test_example_labels(student: Student) -> None:
     """The labels 2 and 5 of two pairs become the int64 tensor [2, 5]."""
     batch = [(torch.tensor([1.5, 2.5]), 2), (torch.tensor([3.5]), 5)]
@@ -119,9 +123,11 @@ def test_example_labels(student: Student) -> None:
     )
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint("torch.full((len(batch), T, *batch[0].shape[1:]), padding_value, dtype=...)")
+@promise(
+    "pad_collate",
+    points=3,
+    hint="torch.full((len(batch), T, *batch[0].shape[1:]), padding_value, dtype=...)",
+)
 def test_example_edges(student: Student) -> None:
     """Sequences may be one, short, or of several dimensions, and the batch stays as it was."""
     pad = student.function("pad_collate")
@@ -134,9 +140,9 @@ def test_example_edges(student: Student) -> None:
     laws.check_changes_nothing(student, "pad_collate", batch, only=("values", "version"))
 
 
-@pytest.mark.place("pad_collate")
-@pytest.mark.hint(
-    "The first sequence's dtype and shape[1:] are those of the batch; compare all with it."
+@promise(
+    "pad_collate",
+    hint="The first sequence's dtype and shape[1:] are those of the batch; compare all with it.",
 )
 def test_example_refused(student: Student) -> None:
     """An empty batch, other dtypes or dimensions, and pairs among bare tensors are a ValueError."""
@@ -145,9 +151,11 @@ def test_example_refused(student: Student) -> None:
     laws.check_errors(student, "pad_collate", {"batch": [(batch,) for batch in unlike]})
 
 
-@pytest.mark.points(8)
-@pytest.mark.place("make_loader")
-@pytest.mark.hint("Give DataLoader your pad_collate as collate_fn, and keep its last batch.")
+@promise(
+    "make_loader",
+    points=8,
+    hint="Give DataLoader your pad_collate as collate_fn, and keep its last batch.",
+)
 def test_example_loader(student: Student) -> None:
     """Five items [0], [1], ... with batch_size=2 come as [0, 1], [2, 3], [4]."""
     whole = steps_of(student, {})
@@ -171,9 +179,11 @@ def indices(batches: list[Any]) -> list[Any]:
     return [each for batch in batches for each in batch]
 
 
-@pytest.mark.points(16)
-@pytest.mark.place("make_loader")
-@pytest.mark.hint("A torch.Generator of its own, seeded once, decides a loader's order.")
+@promise(
+    "make_loader",
+    points=16,
+    hint="A torch.Generator of its own, seeded once, decides a loader's order.",
+)
 def test_example_seed(student: Student) -> None:
     """Two loaders with shuffle=True and the same seed give the same order, which the seed decides."""
     orders = []

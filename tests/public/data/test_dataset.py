@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
+from grader.judge.checks import (
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    entry,
+    laws,
+    must_raise,
+    promise,
+)
 from grader.judge.student import Student
 
 X = np.array([[float(i), 10.0 * i * i, 7.0] for i in range(12)])
 Y = np.arange(12)
 
 
-@pytest.mark.place("TabularDataset")
-@pytest.mark.hint("torch.from_numpy(X).to(torch.float32), and y the same way with torch.int64.")
+@promise(
+    "TabularDataset",
+    hint="torch.from_numpy(X).to(torch.float32), and y the same way with torch.int64.",
+)
 def test_example_dataset(student: Student) -> None:
     """The item 2 of a dataset is row 2 as float32 and class 2 as a 0-d int64 tensor."""
     row, target = torch.tensor([2.0, 40.0, 7.0]), torch.tensor(2)
@@ -26,18 +35,17 @@ def test_example_dataset(student: Student) -> None:
     assert_close(item, (row, target), what="dataset[2]", mistakes=mistakes)
 
 
-@pytest.mark.place("TabularDataset")
-@pytest.mark.hint("if len(X) != len(y): raise ValueError(...)")
+@promise("TabularDataset", hint="if len(X) != len(y): raise ValueError(...)")
 def test_example_lengths(student: Student) -> None:
     """12 rows and 11 classes are a ValueError that names y."""
     with must_raise(ValueError, mentions="y", call="TabularDataset of 12 rows and 11 classes"):
         student.run("item", X, Y[:11], 2)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("split_indices")
-@pytest.mark.hint(
-    "torch.randperm(n, generator=torch.Generator().manual_seed(seed)), cut into three."
+@promise(
+    "split_indices",
+    points=2,
+    hint="torch.randperm(n, generator=torch.Generator().manual_seed(seed)), cut into three.",
 )
 def test_example_split(student: Student) -> None:
     """12 rows are split into 7 to train on, 3 and 2, each of them in one part."""
@@ -48,10 +56,10 @@ def test_example_split(student: Student) -> None:
     assert_equal(indices, list(range(12)), what="the sorted list of all indices")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("standardize")
-@pytest.mark.hint(
-    "The mean of train's first column is 2, its std 1; the second column is constant."
+@promise(
+    "standardize",
+    points=2,
+    hint="The mean of train's first column is 2, its std 1; the second column is constant.",
 )
 def test_example_standardize(student: Student) -> None:
     """Rows [1, 5], [3, 5], twice, become [-1, 0], [1, 0]; with their statistics [4, 6] becomes [2, 1]."""
@@ -67,10 +75,10 @@ def test_example_standardize(student: Student) -> None:
     assert_close(result, (train, np.array([[2.0, 1]])), what="the result", mistakes=mistakes)
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("make_loaders")
-@pytest.mark.hint(
-    "Standardize by the training rows; shuffle=True and drop_last=True for them alone."
+@promise(
+    "make_loaders",
+    points=5,
+    hint="Standardize by the training rows; shuffle=True and drop_last=True for them alone.",
 )
 def test_example_loaders(student: Student) -> None:
     """7 training rows make 3 batches of 2, in another order each time; the others yield all rows."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 import torch.nn.functional as F
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("make_loaders")
-@pytest.mark.hint(
-    "In which order does a DataLoader go through its data, unless it is told otherwise?"
+@promise(
+    "make_loaders",
+    hint="In which order does a DataLoader go through its data, unless it is told otherwise?",
 )
 def test_example_order(student: Student) -> None:
     """A pass over sorted training data yields all of it, in another order."""
@@ -23,9 +22,9 @@ def test_example_order(student: Student) -> None:
     assert_equal(sorted(map(str, order)), sorted(map(str, range(20))), what="the sorted samples")
 
 
-@pytest.mark.place("make_optimizer")
-@pytest.mark.hint(
-    "How far does a step go, and which rates stand in the documentation of torch.optim?"
+@promise(
+    "make_optimizer",
+    hint="How far does a step go, and which rates stand in the documentation of torch.optim?",
 )
 def test_example_rate(student: Student) -> None:
     """The learning rate is from 1e-4 to 0.1."""
@@ -38,8 +37,7 @@ def test_example_rate(student: Student) -> None:
         )
 
 
-@pytest.mark.place("classification_loss")
-@pytest.mark.hint("What does F.cross_entropy do with its input first?")
+@promise("classification_loss", hint="What does F.cross_entropy do with its input first?")
 def test_example_loss(student: Student) -> None:
     """The loss of logits (2, 0), (0, 3) and (1, 1) for the target 0 is (0.127 + 3.049 + 0.693) / 3."""
     logits, targets = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]), torch.tensor([0, 0, 0])
@@ -49,8 +47,7 @@ def test_example_loss(student: Student) -> None:
     assert_close(loss, F.cross_entropy(logits, targets), what="the loss", mistakes=mistakes)
 
 
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("What is in .grad when the second backward pass begins?")
+@promise("train_epoch", hint="What is in .grad when the second backward pass begins?")
 def test_example_steps(student: Student) -> None:
     """Two steps of SGD with rate 0.5 take a weight from 1 to 0, and then to 3."""
     one = torch.ones(1)
@@ -62,8 +59,9 @@ def test_example_steps(student: Student) -> None:
     assert_close(weight, torch.tensor([[3.0]]), what="the weight", mistakes=mistakes)
 
 
-@pytest.mark.place("evaluate")
-@pytest.mark.hint("Dropout drops half of the numbers. When does it do so, and who tells it?")
+@promise(
+    "evaluate", hint="Dropout drops half of the numbers. When does it do so, and who tells it?"
+)
 def test_example_accuracy(student: Student) -> None:
     """A model that is always right has the accuracy 1, however much dropout there is in it."""
     evaluations = entry(student.run("evaluations", 400), kind=list, count=2)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("LossHistory.end_epoch")
-@pytest.mark.hint("(1 * 3 + 5 * 1) / (3 + 1): each loss counts by its size.")
+@promise(
+    "LossHistory.end_epoch",
+    points=2,
+    hint="(1 * 3 + 5 * 1) / (3 + 1): each loss counts by its size.",
+)
 def test_example_means(student: Student) -> None:
     """Losses of 1 (of 3 samples) and 5 (of 1) have the mean 2, and the next epoch begins anew."""
     report = student.run("means", [[(1.0, 3), (5.0, 1)], [(7.0, 1)]])
@@ -26,9 +27,7 @@ def test_example_means(student: Student) -> None:
     assert_close(entry(report, "epochs"), [2.0, 7.0], what=what, mistakes=mistakes)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("LossHistory.update")
-@pytest.mark.hint("loss.detach() is the same value without the graph.")
+@promise("LossHistory.update", points=2, hint="loss.detach() is the same value without the graph.")
 def test_example_graphs(student: Student) -> None:
     """After each of three updates no graph is alive: the caller has dropped the loss."""
     report = student.run("graphs", 3)
@@ -41,9 +40,11 @@ def test_example_graphs(student: Student) -> None:
     assert_equal(entry(report, "alive"), [0, 0, 0], what=what, mistakes=mistakes)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("zero_grad, loss, backward, step, history.update(loss, len(inputs)).")
+@promise(
+    "train_epoch",
+    points=2,
+    hint="zero_grad, loss, backward, step, history.update(loss, len(inputs)).",
+)
 def test_example_epoch(student: Student) -> None:
     """Two steps on batches of 3 rows and 1 row: the mean loss counts rows."""
     ones = torch.ones(3, 1)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 X = torch.tensor([[3.0, 1.0]])
 
 
-@pytest.mark.place("gradient_norms")
-@pytest.mark.hint(
-    "for name, parameter in model.named_parameters(), with the L2 norm of parameter.grad"
+@promise(
+    "gradient_norms",
+    hint="for name, parameter in model.named_parameters(), with the L2 norm of parameter.grad",
 )
 def test_example_norms(student: Student) -> None:
     """Gradients [[3, 1], [3, 1]], none, [[5, 5]] and [1] have the norms sqrt(20), None, sqrt(50), 1."""
@@ -30,10 +29,10 @@ def test_example_norms(student: Student) -> None:
     assert_close(report, norms, what="the dict", mistakes=wrong, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("first_non_finite")
-@pytest.mark.hint(
-    "Make each hook in a function that takes its name, and look at the output in the hook."
+@promise(
+    "first_non_finite",
+    points=2,
+    hint="Make each hook in a function that takes its name, and look at the output in the hook.",
 )
 def test_example_first(student: Student) -> None:
     """With a NaN in the last bias "2.0" is first, in the first one "0", and without one None."""
@@ -48,9 +47,11 @@ def test_example_first(student: Student) -> None:
         assert_equal(entry(report, "left"), 0, what="the number of hooks left afterwards")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("watch_gradients")
-@pytest.mark.hint("parameter.register_hook(hook), and raise in the hook; remove it in a finally.")
+@promise(
+    "watch_gradients",
+    points=2,
+    hint="parameter.register_hook(hook), and raise in the hook; remove it in a finally.",
+)
 def test_example_watch(student: Student) -> None:
     """A loss times NaN raises in the backward pass and names 2.0.weight or 2.0.bias; times 1 it does not."""
     report = student.run("watched", float("nan"), X)
@@ -64,10 +65,10 @@ def test_example_watch(student: Student) -> None:
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("backward_nan")
-@pytest.mark.hint(
-    "torch.autograd.set_detect_anomaly(True) as a context; the error's message has the name."
+@promise(
+    "backward_nan",
+    points=2,
+    hint="torch.autograd.set_detect_anomaly(True) as a context; the error's message has the name.",
 )
 def test_example_backward(student: Student) -> None:
     """For (x.sqrt() * 0).sum() at 0 it is SqrtBackward0, and anomaly detection is off afterwards."""

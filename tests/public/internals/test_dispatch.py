@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 A, B, C = (2, 3), (3, 5), (2, 5)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("OperatorLogger")
-@pytest.mark.hint("OperatorCall(str(func), the inputs' shapes, the outputs'); return the result.")
+@promise(
+    "OperatorLogger",
+    points=3,
+    hint="OperatorCall(str(func), the inputs' shapes, the outputs'); return the result.",
+)
 def test_example_logger(student: Student) -> None:
     """x @ y and relu(x) are aten.mm.default and aten.relu.default, with the shapes of their tensors."""
     right: Any = [("aten.mm.default", (A, B), (C,)), ("aten.relu.default", (A,), (A,))]
@@ -33,9 +34,11 @@ def test_example_logger(student: Student) -> None:
     assert_close(value, torch.ones(A), what="torch.relu(x) in the block")
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("OperatorLogger")
-@pytest.mark.hint("Look for tensors in lists and in kwargs, too, and before func runs.")
+@promise(
+    "OperatorLogger",
+    points=4,
+    hint="Look for tensors in lists and in kwargs, too, and before func runs.",
+)
 def test_example_shapes(student: Student) -> None:
     """torch.cat leaves all shapes of its list, torch.add that of its out, x.t_() that from before it."""
     for program, name, inputs, output, wrong, told in (
@@ -48,9 +51,9 @@ def test_example_shapes(student: Student) -> None:
         check_program(student, f"result = {program}", [right], {told: [known], **again})
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("log_operators")
-@pytest.mark.hint("with OperatorLogger() as logger: result = f(*args, **kwargs)")
+@promise(
+    "log_operators", points=2, hint="with OperatorLogger() as logger: result = f(*args, **kwargs)"
+)
 def test_example_log_operators(student: Student) -> None:
     """log_operators gives f's result and its one call, aten.mul.Tensor."""
     report = student.run("logged", torch.ones(2, 3))
@@ -61,8 +64,7 @@ def test_example_log_operators(student: Student) -> None:
     assert_equal(entry(report, "calls"), calls, what="the calls", mistakes={told: numbers})
 
 
-@pytest.mark.place("count_operators")
-@pytest.mark.hint("The most frequent name stands first.")
+@promise("count_operators", hint="The most frequent name stands first.")
 def test_example_counts(student: Student) -> None:
     """One mm and two t give {"aten.t.default": 2, "aten.mm.default": 1}."""
     rows = [["aten.mm.default", (A, B), (C,)], *[["aten.t.default", (A,), ((3, 2),)]] * 2]
@@ -73,9 +75,7 @@ def test_example_counts(student: Student) -> None:
     assert_equal(counts, right, what="the dict", mistakes=wrong)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("matmul_flops")
-@pytest.mark.hint("2 * m * k * n; in addmm the first tensor is the bias.")
+@promise("matmul_flops", points=2, hint="2 * m * k * n; in addmm the first tensor is the bias.")
 def test_example_flops(student: Student) -> None:
     """addmm of a bias (5,), (2, 3) and (3, 5) takes 60 operations, bmm of 4 such products 240."""
     for name, inputs, right in (("addmm", ((5,), A, B), 60), ("bmm", ((4, *A), (4, *B)), 240)):

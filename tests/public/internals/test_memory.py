@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 TWICE = "A storage that is saved twice is counted twice: note which ones you have counted."
 FREED = "Storages at the address of a freed one are not counted: keep the storages themselves."
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("saved_bytes")
-@pytest.mark.hint("with saved_tensors_hooks(pack, lambda tensor: tensor): f(*args)")
+@promise(
+    "saved_bytes", points=6, hint="with saved_tensors_hooks(pack, lambda tensor: tensor): f(*args)"
+)
 def test_example_saved(student: Student) -> None:
     """For x (3, 5) in float64, of 120 bytes, and an excluded weight (4, 5), of 160 bytes."""
     x, weight = torch.rand(3, 5).double(), torch.rand(4, 5).double()
@@ -39,9 +38,11 @@ def test_example_saved(student: Student) -> None:
         assert_equal(value, count, what=what, mistakes=mistakes)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("training_bytes")
-@pytest.mark.hint("numel() * element_size() of each tensor; see optimizer.state, too.")
+@promise(
+    "training_bytes",
+    points=2,
+    hint="numel() * element_size() of each tensor; see optimizer.state, too.",
+)
 def test_example_training(student: Student) -> None:
     """A frozen Linear(4, 3), BatchNorm1d(3) and Linear(3, 1) in float32, after a step of Adam."""
     right = {"parameters": 100, "buffers": 32, "gradients": 40, "optimizer_state": 96}
@@ -61,9 +62,11 @@ def test_example_training(student: Student) -> None:
     assert_equal(value, right, what=what, mistakes=mistakes, ordered=False)
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("checkpointed_forward")
-@pytest.mark.hint("for layer in layers: x = checkpoint(layer, x, use_reentrant=False)")
+@promise(
+    "checkpointed_forward",
+    points=5,
+    hint="for layer in layers: x = checkpoint(layer, x, use_reentrant=False)",
+)
 def test_example_checkpoint(student: Student) -> None:
     """Three layers that double x = 3: the last one runs again first; gradients are 8 and 12."""
     right, runs = torch.tensor([[24.0]]), ["first", "second", "third"]

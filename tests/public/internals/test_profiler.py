@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 # key, count, self_cpu_time_total, cpu_time_total
@@ -18,9 +17,11 @@ PARTS = {"forward": ["the loss"], "backward": ["its gradient"], "optimizer": []}
 LABELS = [x for label, part in PARTS.items() for x in (f"{label} begins", *part, f"{label} ends")]
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("top_operators")
-@pytest.mark.hint("sorted(entries, key=lambda entry: getattr(entry, sort_by), reverse=True)[:n]")
+@promise(
+    "top_operators",
+    points=3,
+    hint="sorted(entries, key=lambda entry: getattr(entry, sort_by), reverse=True)[:n]",
+)
 def test_example_top(student: Student) -> None:
     """Of add, a profiler's step, linear and mm, the two with the most self time are mm and add."""
     for sort_by, right in (
@@ -44,9 +45,11 @@ def test_example_top(student: Student) -> None:
         assert_equal(value, right, what=what, mistakes=mistakes)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("profile_operators")
-@pytest.mark.hint("Call f() in a with profile(...) as prof: block, then prof.key_averages().")
+@promise(
+    "profile_operators",
+    points=2,
+    hint="Call f() in a with profile(...) as prof: block, then prof.key_averages().",
+)
 def test_example_operators(student: Student) -> None:
     """torch.ones(size).sin().exp() for two sizes calls sin twice and exp twice."""
     right = {"aten::sin": 2, "aten::exp": 2}
@@ -56,9 +59,9 @@ def test_example_operators(student: Student) -> None:
     assert_equal(seen, right, what="the dict of calls", mistakes=named, ordered=False)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("profile_steps")
-@pytest.mark.hint("prof.step() after step(i); the averages in on_trace_ready.")
+@promise(
+    "profile_steps", points=3, hint="prof.step() after step(i); the averages in on_trace_ready."
+)
 def test_example_steps(student: Student) -> None:
     """Step i calls sin i * i times; of 8 steps 2 and 3 are recorded, 6 and 7, of 7 only 2 and 3."""
     for steps, right in ((8, [4 + 9, 36 + 49]), (7, [4 + 9]), (3, [])):
@@ -77,9 +80,11 @@ def test_example_steps(student: Student) -> None:
         assert_equal(student.run("stepped", steps), right, what=what, mistakes=named)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("train_step")
-@pytest.mark.hint('with record_function("forward"): loss = loss_fn(model(inputs), targets)')
+@promise(
+    "train_step",
+    points=3,
+    hint='with record_function("forward"): loss = loss_fn(model(inputs), targets)',
+)
 def test_example_training(student: Student) -> None:
     """Weight 1, x = 2 and y = 5 give the loss 9, and with lr 0.25 the weight 4; a label for each part."""
     report = student.run("trained")

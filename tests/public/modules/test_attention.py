@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.checks import assert_close, assert_equal, entry, laws, promise
 from grader.judge.student import Student
 
 # A query and keys of two features. With the values the scores are 0 and sqrt(2) * log(3) / sqrt(2) = log(3).
@@ -17,8 +16,7 @@ NO_PAIR = "forward does not return a pair: the output, and the cache for the nex
 NO_CACHE = "The cache is not a pair of keys and values."
 
 
-@pytest.mark.place("causal_mask")
-@pytest.mark.hint("Query i stands at position keys - queries + i, key j at position j.")
+@promise("causal_mask", hint="Query i stands at position keys - queries + i, key j at position j.")
 def test_example_causal(student: Student) -> None:
     """Of three positions the last two may look at two and at three keys."""
     mask = student.function("causal_mask")(2, 3)
@@ -37,8 +35,7 @@ def test_example_causal(student: Student) -> None:
     )
 
 
-@pytest.mark.place("padding_mask")
-@pytest.mark.hint("Position j is real where j < length; shape (batch, 1, 1, size).")
+@promise("padding_mask", hint="Position j is real where j < length; shape (batch, 1, 1, size).")
 def test_example_padding(student: Student) -> None:
     """Sequences of 3, 1 and 0 positions, in a batch padded to 3."""
     real = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
@@ -53,9 +50,11 @@ def test_example_padding(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("attention")
-@pytest.mark.hint("The scores are 0 and log(3) here, so that the weights are 1/4 and 3/4.")
+@promise(
+    "attention",
+    points=2,
+    hint="The scores are 0 and log(3) here, so that the weights are 1/4 and 3/4.",
+)
 def test_example_attention(student: Student) -> None:
     """With weights of 1/4 and 3/4 the values [0, 8] and [4, 0] give [3, 2]."""
     assert_close(
@@ -74,8 +73,7 @@ def test_example_attention(student: Student) -> None:
     )
 
 
-@pytest.mark.place("attention")
-@pytest.mark.hint("A hidden key has a weight of 0, and the others still add up to 1.")
+@promise("attention", hint="A hidden key has a weight of 0, and the others still add up to 1.")
 def test_example_mask(student: Student) -> None:
     """A query that may look at the first key alone gets the first value."""
     assert_close(
@@ -89,8 +87,9 @@ def test_example_mask(student: Student) -> None:
     )
 
 
-@pytest.mark.place("attention")
-@pytest.mark.hint("Fill with a large negative number before the softmax, and with 0 after it.")
+@promise(
+    "attention", hint="Fill with a large negative number before the softmax, and with 0 after it."
+)
 def test_example_hidden_row(student: Student) -> None:
     """A query that may look at no key gets zeros."""
     assert_close(
@@ -108,18 +107,21 @@ def test_example_hidden_row(student: Student) -> None:
     )
 
 
-@pytest.mark.place("MultiHeadAttention.__init__")
-@pytest.mark.hint("self.query = nn.Linear(d_model, d_model), and three more.")
+@promise(
+    "MultiHeadAttention.__init__", hint="self.query = nn.Linear(d_model, d_model), and three more."
+)
 def test_example_parameters(student: Student) -> None:
     """MultiHeadAttention(4, 2) has the four layers query, key, value and output."""
     layer = student.module("MultiHeadAttention", 4, 2)
     laws.check_parameters(layer, shapes(4), call="MultiHeadAttention(4, 2)")
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_example_parameters")
-@pytest.mark.place("MultiHeadAttention.forward")
-@pytest.mark.hint("Features 0 and 1 are the first head, 2 and 3 the second one.")
+@promise(
+    "MultiHeadAttention.forward",
+    points=2,
+    hint="Features 0 and 1 are the first head, 2 and 3 the second one.",
+    after="test_example_parameters",
+)
 def test_example_heads(student: Student) -> None:
     """Of two heads each attends within its own half of the features."""
     layer = identity(student)
@@ -136,10 +138,12 @@ def test_example_heads(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_example_parameters")
-@pytest.mark.place("MultiHeadAttention.forward")
-@pytest.mark.hint("torch.cat([old_keys, new_keys], dim=-2), and the same for the values.")
+@promise(
+    "MultiHeadAttention.forward",
+    points=2,
+    hint="torch.cat([old_keys, new_keys], dim=-2), and the same for the values.",
+    after="test_example_parameters",
+)
 def test_example_cache(student: Student) -> None:
     """The cache after two calls holds the keys of both, in order, for each head."""
     layer = identity(student)

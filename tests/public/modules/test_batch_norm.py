@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, laws, must_raise
+from grader.judge.checks import assert_close, laws, must_raise, promise
 from grader.judge.student import Student
 
 # Mean 2 and 10, biased variance 1 and 9, unbiased variance 4 / 3 and 12.
 X = torch.tensor([[1.0, 7.0], [3.0, 13.0], [1.0, 13.0], [3.0, 7.0]])
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("(x - mean) / sqrt(var + eps), mean and biased variance of each column.")
+@promise(
+    "BatchNorm1d.forward",
+    points=2,
+    hint="(x - mean) / sqrt(var + eps), mean and biased variance of each column.",
+)
 def test_example_training(student: Student) -> None:
     """In training mode the columns 1, 3, 1, 3 and 7, 13, 13, 7 become -1, 1, -1, 1 and -1, 1, 1, -1."""
     layer = student.module("BatchNorm1d", 2, eps=1e-9)
@@ -28,8 +29,10 @@ def test_example_training(student: Student) -> None:
     assert_close(layer(X), right, mistakes=mistakes)
 
 
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("A variance needs at least two values: check their number before you compute.")
+@promise(
+    "BatchNorm1d.forward",
+    hint="A variance needs at least two values: check their number before you compute.",
+)
 def test_example_one_row(student: Student) -> None:
     """In training mode a batch of one row is a ValueError."""
     layer = student.module("BatchNorm1d", 2)
@@ -37,9 +40,11 @@ def test_example_one_row(student: Student) -> None:
         layer(X[:1])
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("(1 - momentum) * running + momentum * batch's, with the unbiased variance.")
+@promise(
+    "BatchNorm1d.forward",
+    points=2,
+    hint="(1 - momentum) * running + momentum * batch's, with the unbiased variance.",
+)
 def test_example_running(student: Student) -> None:
     """One pass moves running_mean to a tenth of the mean, and running_var from 1 towards [4/3, 12]."""
     names = ("running_mean", "running_var", "num_batches_tracked")
@@ -54,9 +59,9 @@ def test_example_running(student: Student) -> None:
     assert_close(student.run("buffers", X), right, what="the dict of buffers", mistakes=mistakes)
 
 
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint(
-    "if self.training: the batch's statistics; else self.running_mean, self.running_var."
+@promise(
+    "BatchNorm1d.forward",
+    hint="if self.training: the batch's statistics; else self.running_mean, self.running_var.",
 )
 def test_example_evaluation(student: Student) -> None:
     """In evaluation mode a new layer with eps = 3, running mean 0 and variance 1, gives x / sqrt(4)."""
@@ -72,9 +77,11 @@ def test_example_evaluation(student: Student) -> None:
     assert_close(layer(X[:1]), X[:1] / 2, what="the output for one row in evaluation mode")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("batching_gap")
-@pytest.mark.hint("Run a deep copy on x and on each batch, in the mode in which the module is.")
+@promise(
+    "batching_gap",
+    points=2,
+    hint="Run a deep copy on x and on each batch, in the mode in which the module is.",
+)
 def test_example_gap(student: Student) -> None:
     """x = [0, 2, 4, 6] in batches of two gives a gap in training mode, and none in evaluation mode."""
     x = torch.tensor([[0.0], [2.0], [4.0], [6.0]])

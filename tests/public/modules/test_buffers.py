@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 # The mean of the first batch is [2, 0, 1], that of all three rows [4, 2, 3].
 BATCHES = [torch.tensor([[1.0, 0.0, 1.0], [3.0, 0.0, 1.0]]), torch.tensor([[8.0, 6.0, 7.0]])]
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("RunningCenter.__init__")
-@pytest.mark.hint("register_buffer for three tensors, with persistent=False for one of them.")
+@promise(
+    "RunningCenter.__init__",
+    points=3,
+    hint="register_buffer for three tensors, with persistent=False for one of them.",
+)
 def test_example_state(student: Student) -> None:
     """A layer has three buffers; scale, running_mean and num_samples are in its state dict."""
     report = student.run("after", [])
@@ -35,9 +36,11 @@ def test_example_state(student: Student) -> None:
     assert_equal(entry(report, "saved"), saved, what=what, mistakes=wrong)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("2 rows with the mean [2, 0, 1] and 1 row [8, 6, 7] have the mean [4, 2, 3].")
+@promise(
+    "RunningCenter.forward",
+    points=3,
+    hint="2 rows with the mean [2, 0, 1] and 1 row [8, 6, 7] have the mean [4, 2, 3].",
+)
 def test_example_forward(student: Student) -> None:
     """After two rows and one row running_mean is their mean, and it is subtracted."""
     report = student.run("after", BATCHES)
@@ -77,8 +80,7 @@ def test_example_forward(student: Student) -> None:
     assert_close(entry(report, "results"), results, what="the list of both results", mistakes=named)
 
 
-@pytest.mark.place("state_kinds")
-@pytest.mark.hint("named_parameters(), named_buffers(), state_dict().")
+@promise("state_kinds", hint="named_parameters(), named_buffers(), state_dict().")
 def test_example_kinds(student: Student) -> None:
     """The model has a parameter, a buffer and a non-persistent buffer."""
     right = {"1.weight": "parameter", "1.mean": "buffer", "1.scratch": "non-persistent buffer"}
@@ -89,8 +91,7 @@ def test_example_kinds(student: Student) -> None:
     assert_equal(answer, right, what="the answer of state_kinds", mistakes=wrong, ordered=False)
 
 
-@pytest.mark.place("forgotten_tensors")
-@pytest.mark.hint("vars(submodule) for each of named_modules().")
+@promise("forgotten_tensors", hint="vars(submodule) for each of named_modules().")
 def test_example_forgotten(student: Student) -> None:
     """Its mask is a plain attribute, which is neither saved nor moved."""
     answer = student.function("forgotten_tensors")(student.made("model"))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, laws, must_raise, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("MLP")
-@pytest.mark.hint(
-    "self.layers = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for [2, 3, 1]."
+@promise(
+    "MLP",
+    points=2,
+    hint="self.layers = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for [2, 3, 1].",
 )
 def test_example_mlp(student: Student) -> None:
     """MLP([2, 3, 1]) has the parameters of two Linears, and a ReLU only between them."""
@@ -46,8 +45,9 @@ def test_example_mlp(student: Student) -> None:
     assert_close(layer(x), torch.tensor([[3.0], [-1.0]]), mistakes=mistakes)
 
 
-@pytest.mark.place("MLP.__init__")
-@pytest.mark.hint("A Linear needs two widths: check their number before you create a layer.")
+@promise(
+    "MLP.__init__", hint="A Linear needs two widths: check their number before you create a layer."
+)
 def test_example_one_width(student: Student) -> None:
     """A single width is a ValueError that names widths, and two are fine."""
     laws.parameter_named(student.module("MLP", [4, 3]), "layers.0.weight")
@@ -55,9 +55,7 @@ def test_example_one_width(student: Student) -> None:
         student.module("MLP", [4])
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("ResidualStack.forward")
-@pytest.mark.hint("With x = 1: 1 + 2 * 1 = 3, then 3 + 10 * 3 = 33.")
+@promise("ResidualStack.forward", points=2, hint="With x = 1: 1 + 2 * 1 = 3, then 3 + 10 * 3 = 33.")
 def test_example_stack(student: Student) -> None:
     """Blocks that multiply by 2 and by 10 make 33 out of 1, and 3 if the second one is skipped."""
     stack, x = student.module("ResidualStack", student.made("times", 2.0, 10.0)), torch.ones(1)
@@ -81,8 +79,10 @@ def test_example_stack(student: Student) -> None:
     laws.check_changes_nothing(student, stack, x, call="forward")
 
 
-@pytest.mark.place("ResidualStack.forward")
-@pytest.mark.hint("Two blocks have the indices 0 and 1: check skip before you call a block.")
+@promise(
+    "ResidualStack.forward",
+    hint="Two blocks have the indices 0 and 1: check skip before you call a block.",
+)
 def test_example_unknown_block(student: Student) -> None:
     """An index in skip that no block has is a ValueError that names skip."""
     stack = student.module("ResidualStack", student.made("times", 2.0, 10.0))
@@ -90,9 +90,9 @@ def test_example_unknown_block(student: Student) -> None:
         stack(torch.ones(1), skip=[2])
 
 
-@pytest.mark.place("plain_containers")
-@pytest.mark.hint(
-    'The model has heads = {"left": nn.Linear}, its encoder has layers = [nn.Linear, ...].'
+@promise(
+    "plain_containers",
+    hint='The model has heads = {"left": nn.Linear}, its encoder has layers = [nn.Linear, ...].',
 )
 def test_example_plain(student: Student) -> None:
     """A dict "heads" of the model and a list "encoder.layers" are found, nothing else."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
-from grader.judge.checks import assert_equal, laws, must_raise
+from grader.judge.checks import assert_equal, laws, must_raise, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("count_parameters")
-@pytest.mark.hint(
-    "6 + 3 for encoder.0, 12 for encoder2, 4 + 4 for the norm, of which 4 are frozen."
+@promise(
+    "count_parameters",
+    hint="6 + 3 for encoder.0, 12 for encoder2, 4 + 4 for the norm, of which 4 are frozen.",
 )
 def test_example_count(student: Student) -> None:
     """The network has 29 elements in its parameters, of which 25 learn."""
@@ -27,9 +25,11 @@ def test_example_count(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("freeze")
-@pytest.mark.hint("encoder2.weight also begins with encoder, but not with encoder and a dot.")
+@promise(
+    "freeze",
+    points=2,
+    hint="encoder2.weight also begins with encoder, but not with encoder and a dot.",
+)
 def test_example_freeze(student: Student) -> None:
     """freeze(network, ["encoder"]) freezes encoder.0, and not encoder2."""
     seen = laws.observe(student, "freeze", student.made("network"), ["encoder"]).checked()
@@ -60,17 +60,18 @@ def test_example_freeze(student: Student) -> None:
     )
 
 
-@pytest.mark.place("freeze")
-@pytest.mark.hint("Look for the parameters that each name covers before you freeze one.")
+@promise("freeze", hint="Look for the parameters that each name covers before you freeze one.")
 def test_example_unknown_name(student: Student) -> None:
     """A name that covers no parameter is a ValueError that contains it."""
     with must_raise(ValueError, mentions="decoder", call='freeze(network, ["decoder"])'):
         student.function("freeze")(student.made("network"), ["decoder"])
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("parameter_groups")
-@pytest.mark.hint("parameter.dim() is 2 for both weights of the encoders, 1 for the rest.")
+@promise(
+    "parameter_groups",
+    points=2,
+    hint="parameter.dim() is 2 for both weights of the encoders, 1 for the rest.",
+)
 def test_example_groups(student: Student) -> None:
     """Matrices decay, biases and the weight of the norm do not, and frozen ones are left out."""
     matrices = ["encoder.0.weight", "encoder2.weight"]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise, promise
 from grader.judge.student import Student
 
 # Of one feature out of three: the first row makes the value, the second one the gate.
 WEIGHT = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]])
 
 
-@pytest.mark.place("GatedLinearUnit.__init__")
-@pytest.mark.hint("self.weight and self.bias are nn.Parameters with 2 * out_features rows.")
+@promise(
+    "GatedLinearUnit.__init__",
+    hint="self.weight and self.bias are nn.Parameters with 2 * out_features rows.",
+)
 def test_example_parameters(student: Student) -> None:
     """GatedLinearUnit(4, 3) has a weight of shape (6, 4) and a bias of shape (6,)."""
     layer = student.module("GatedLinearUnit", 4, 3)
@@ -38,8 +39,10 @@ def test_example_parameters(student: Student) -> None:
     )
 
 
-@pytest.mark.place("GatedLinearUnit.__init__")
-@pytest.mark.hint("out_features=None stands for in_features // 2, if there is such a half.")
+@promise(
+    "GatedLinearUnit.__init__",
+    hint="out_features=None stands for in_features // 2, if there is such a half.",
+)
 def test_example_halving(student: Student) -> None:
     """GatedLinearUnit(6) makes 3 features out of 6."""
     layer = student.module("GatedLinearUnit", 6)
@@ -48,8 +51,10 @@ def test_example_halving(student: Student) -> None:
     assert_tensor(named["weight"], shape=(6, 6), what="the weight of GatedLinearUnit(6)")
 
 
-@pytest.mark.place("GatedLinearUnit.__init__")
-@pytest.mark.hint("Half of an odd number of features does not exist: raise a ValueError.")
+@promise(
+    "GatedLinearUnit.__init__",
+    hint="Half of an odd number of features does not exist: raise a ValueError.",
+)
 def test_example_odd(student: Student) -> None:
     """GatedLinearUnit(5) is a ValueError, and GatedLinearUnit(5, 3) is fine."""
     with must_raise(ValueError, mentions="in_features", call="GatedLinearUnit(5)"):
@@ -57,9 +62,11 @@ def test_example_odd(student: Student) -> None:
     student.module("GatedLinearUnit", 5, 3)
 
 
-@pytest.mark.requires("test_example_parameters")
-@pytest.mark.place("GatedLinearUnit.__init__")
-@pytest.mark.hint("nn.init.uniform_(self.weight, -bound, bound), and zeros for the bias.")
+@promise(
+    "GatedLinearUnit.__init__",
+    hint="nn.init.uniform_(self.weight, -bound, bound), and zeros for the bias.",
+    after="test_example_parameters",
+)
 def test_example_start(student: Student) -> None:
     """A new weight is random and no larger than 1 / sqrt(in_features); the bias is filled."""
     laws.check_starts_random(student, "GatedLinearUnit", 16, 3)
@@ -69,9 +76,11 @@ def test_example_start(student: Student) -> None:
     laws.check_filled(student, "GatedLinearUnit", 16, 3, names=("weight", "bias"))
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("GatedLinearUnit.forward")
-@pytest.mark.hint("value = x[0] + 2 * x[2] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.")
+@promise(
+    "GatedLinearUnit.forward",
+    points=4,
+    hint="value = x[0] + 2 * x[2] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.",
+)
 def test_example_forward(student: Student) -> None:
     """The value is multiplied by the sigmoid of the gate."""
     layer = student.module("GatedLinearUnit", 3, 1)
@@ -96,9 +105,11 @@ def test_example_forward(student: Student) -> None:
     )
 
 
-@pytest.mark.requires("test_example_forward")
-@pytest.mark.place("GatedLinearUnit.forward")
-@pytest.mark.hint("Split along the last dimension, dim=-1, whatever comes before it.")
+@promise(
+    "GatedLinearUnit.forward",
+    hint="Split along the last dimension, dim=-1, whatever comes before it.",
+    after="test_example_forward",
+)
 def test_example_batches(student: Student) -> None:
     """Values and gates are found along the last dimension, for x of shape (4, 2, 3), too."""
     layer, x = student.module("GatedLinearUnit", 3, 2), torch.randn(4, 2, 3)
@@ -119,10 +130,12 @@ def test_example_batches(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_example_forward")
-@pytest.mark.place("GatedLinearUnit.forward")
-@pytest.mark.hint("d(value * sigmoid(gate)) / d value is sigmoid(gate).")
+@promise(
+    "GatedLinearUnit.forward",
+    points=2,
+    hint="d(value * sigmoid(gate)) / d value is sigmoid(gate).",
+    after="test_example_forward",
+)
 def test_example_gradients(student: Student) -> None:
     """Gradients reach x, weight and bias."""
     layer = student.module("GatedLinearUnit", 3, 1)
@@ -141,9 +154,11 @@ def test_example_gradients(student: Student) -> None:
     )
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("gradient_flow")
-@pytest.mark.hint("Clear every .grad to None, run, backward, and see which .grad is not None.")
+@promise(
+    "gradient_flow",
+    points=6,
+    hint="Clear every .grad to None, run, backward, and see which .grad is not None.",
+)
 def test_example_flow(student: Student) -> None:
     """A used parameter is True; one that is frozen or not used is False."""
     right = {
@@ -180,8 +195,9 @@ def test_example_flow(student: Student) -> None:
         )
 
 
-@pytest.mark.place("gradient_flow")
-@pytest.mark.hint("module(x.detach()).sum().backward(), if anything requires a gradient.")
+@promise(
+    "gradient_flow", hint="module(x.detach()).sum().backward(), if anything requires a gradient."
+)
 def test_example_flow_left(student: Student) -> None:
     """The gradients of the output's sum stay on the module, and x.grad is as before."""
     assert_equal(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry, must_raise
+from grader.judge.checks import assert_close, assert_equal, entry, must_raise, promise
 from grader.judge.student import Student
 
 X = torch.tensor([[3.0, 1.0]])
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("trace_shapes")
-@pytest.mark.hint("register_forward_hook on each module without children, then model(x).")
+@promise(
+    "trace_shapes",
+    points=3,
+    hint="register_forward_hook on each module without children, then model(x).",
+)
 def test_example_shapes(student: Student) -> None:
     """For x (5, 2), nn.Sequential(Linear(2, 3), ReLU, Linear(3, 1)) gives three names and shapes."""
     report = student.run("listed", student.made("model"), torch.ones(5, 2))
@@ -30,9 +31,7 @@ def test_example_shapes(student: Student) -> None:
     assert_equal(entry(report, "left"), 0, what="the number of hooks left afterwards")
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("capture_activations")
-@pytest.mark.hint("activations[name] = output.detach().clone()")
+@promise("capture_activations", points=3, hint="activations[name] = output.detach().clone()")
 def test_example_activations(student: Student) -> None:
     """For x = [3, 1] layer 0 returns [2, 6, -1], and the ReLU after it, which works in place, [2, 6, 0]."""
     model = student.made("model", in_place=True)
@@ -54,9 +53,11 @@ def test_example_activations(student: Student) -> None:
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("capture_gradients")
-@pytest.mark.hint("register_full_backward_hook calls hook(module, grad_input, grad_output).")
+@promise(
+    "capture_gradients",
+    points=3,
+    hint="register_full_backward_hook calls hook(module, grad_input, grad_output).",
+)
 def test_example_gradients(student: Student) -> None:
     """The gradient of the output's sum is [1, 1, 1] at the ReLU's output, and [1] at the output."""
     report = student.run("captured", "capture_gradients", student.made("model"), ["1", "2"], X)
@@ -73,29 +74,33 @@ def test_example_gradients(student: Student) -> None:
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
 
 
-@pytest.mark.place("capture_activations")
-@pytest.mark.hint("try: yield activations finally: handle.remove() for each handle")
+@promise(
+    "capture_activations", hint="try: yield activations finally: handle.remove() for each handle"
+)
 def test_example_activation_hooks(student: Student) -> None:
     """A block that raises leaves no hook behind, and the exception passes through."""
     check_interrupted(student, "capture_activations")
 
 
-@pytest.mark.place("capture_activations")
-@pytest.mark.hint("Look each name up in dict(model.named_modules()) before you register a hook.")
+@promise(
+    "capture_activations",
+    hint="Look each name up in dict(model.named_modules()) before you register a hook.",
+)
 def test_example_activation_names(student: Student) -> None:
     """A name that the model does not have is a ValueError that contains the name."""
     check_unknown(student, "capture_activations")
 
 
-@pytest.mark.place("capture_gradients")
-@pytest.mark.hint("try: yield gradients finally: handle.remove() for each handle")
+@promise("capture_gradients", hint="try: yield gradients finally: handle.remove() for each handle")
 def test_example_gradient_hooks(student: Student) -> None:
     """A block that raises leaves no hook behind, and the exception passes through."""
     check_interrupted(student, "capture_gradients")
 
 
-@pytest.mark.place("capture_gradients")
-@pytest.mark.hint("Look each name up in dict(model.named_modules()) before you register a hook.")
+@promise(
+    "capture_gradients",
+    hint="Look each name up in dict(model.named_modules()) before you register a hook.",
+)
 def test_example_gradient_names(student: Student) -> None:
     """A name that the model does not have is a ValueError that contains the name."""
     check_unknown(student, "capture_gradients")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("fans")
-@pytest.mark.hint(
-    "weight.shape is (out, in, 5, 5): the kernel has 25 places, which belong to both fans."
+@promise(
+    "fans",
+    hint="weight.shape is (out, in, 5, 5): the kernel has 25 places, which belong to both fans.",
 )
 def test_example_fans(student: Student) -> None:
     """A Linear's weight (7, 2) has the fans (2, 7), a convolution's (8, 3, 5, 5) has (75, 200)."""
@@ -28,8 +27,7 @@ def test_example_fans(student: Student) -> None:
     assert_equal(both, [(2, 7), (75, 200)], what="the list of the two pairs", mistakes=mistakes)
 
 
-@pytest.mark.place("fans")
-@pytest.mark.hint("Look at weight.dim() first.")
+@promise("fans", hint="Look at weight.dim() first.")
 def test_example_vector(student: Student) -> None:
     """A weight of one dimension is a ValueError that names weight, and one of two is fine."""
     pair = student.function("fans")(torch.zeros(3, 3))
@@ -37,9 +35,7 @@ def test_example_vector(student: Student) -> None:
     laws.check_errors(student, "fans", {"weight": [(torch.zeros(3),)]})
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("xavier_uniform_")
-@pytest.mark.hint("sqrt(6 / (200 + 400)) is 0.1.")
+@promise("xavier_uniform_", points=2, hint="sqrt(6 / (200 + 400)) is 0.1.")
 def test_example_xavier(student: Student) -> None:
     """A weight (400, 200) is filled in place within 0.1, and within 0.2 with gain=2."""
     for gain in (1.0, 2.0):
@@ -61,9 +57,7 @@ def test_example_xavier(student: Student) -> None:
         assert abs(largest / bound - 1) < 0.01, " ".join([*told[:1], line])
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("kaiming_normal_")
-@pytest.mark.hint("fan_in is 200 here, and sqrt(2 / 200) is 0.1.")
+@promise("kaiming_normal_", points=2, hint="fan_in is 200 here, and sqrt(2 / 200) is 0.1.")
 def test_example_kaiming(student: Student) -> None:
     """A weight (300, 200) is filled in place with the standard deviation 0.1."""
     seen = laws.observe(student, "kaiming_normal_", torch.zeros(300, 200)).checked()
@@ -80,8 +74,7 @@ def test_example_kaiming(student: Student) -> None:
     assert abs(std - 0.1) < 0.005, " ".join([*told[:1], line])
 
 
-@pytest.mark.place("init_weights")
-@pytest.mark.hint("Ask isinstance(module, nn.Linear), and whether module.bias is None.")
+@promise("init_weights", hint="Ask isinstance(module, nn.Linear), and whether module.bias is None.")
 def test_example_init_weights(student: Student) -> None:
     """The biases of a Linear and a LayerNorm become zero, the LayerNorm's weight one; bias=False is fine."""
     seen = laws.observe(student, "init_weights", student.made("linear", 6, 4)).checked()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal
+from grader.judge.checks import assert_close, assert_equal, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("CountingBackend")
-@pytest.mark.hint(
-    "Count the nodes of gm.graph.nodes whose op begins with call_, and return gm.forward."
+@promise(
+    "CountingBackend",
+    hint="Count the nodes of gm.graph.nodes whose op begins with call_, and return gm.forward.",
 )
 def test_example_backend(student: Student) -> None:
     """The graph of (x * 2).sum() has two call nodes, and computes 6 for [1, 2]."""
@@ -32,8 +31,7 @@ def test_example_backend(student: Student) -> None:
     assert_equal(student.run("backend"), [1, [2], six], what=what, mistakes=wrong)
 
 
-@pytest.mark.place("compilations")
-@pytest.mark.hint("The difference of backend.graphs before and after each call.")
+@promise("compilations", hint="The difference of backend.graphs before and after each call.")
 def test_example_compilations(student: Student) -> None:
     """A function with one graph break is compiled in two graphs, which serve for the same size again."""
     calls = [(torch.ones(3),), (torch.ones(3),)]
@@ -45,8 +43,7 @@ def test_example_compilations(student: Student) -> None:
     assert_equal(value, [2, 0], what="compilations for sizes 3 and 3", mistakes=wrong)
 
 
-@pytest.mark.place("graph_breaks")
-@pytest.mark.hint("Count the graphs of one call: how many pieces does one break make?")
+@promise("graph_breaks", hint="Count the graphs of one call: how many pieces does one break make?")
 def test_example_breaks(student: Student) -> None:
     """A function with one graph break has one."""
     value = student.function("graph_breaks")(student.made("broken"), torch.ones(3))
@@ -54,8 +51,7 @@ def test_example_breaks(student: Student) -> None:
     assert_equal(value, 1, what="graph_breaks of a function with one break", mistakes=wrong)
 
 
-@pytest.mark.place("clip_by_norm")
-@pytest.mark.hint("torch.where takes the condition as a tensor: no .item(), no if.")
+@promise("clip_by_norm", hint="torch.where takes the condition as a tensor: no .item(), no if.")
 def test_example_clip(student: Student) -> None:
     """[3, 4] has the norm 5: it becomes [1.5, 2] for max_norm 2.5, and stays for 10; zeros stay zeros."""
     x = torch.tensor([3.0, 4.0])
@@ -78,8 +74,10 @@ def test_example_clip(student: Student) -> None:
     )
 
 
-@pytest.mark.place("first_and_later")
-@pytest.mark.hint("Read the clock before the first call, after it, and after the last one.")
+@promise(
+    "first_and_later",
+    hint="Read the clock before the first call, after it, and after the last one.",
+)
 def test_example_times(student: Student) -> None:
     """Calls of 3, 0.5 and 1.5 seconds are 3 seconds for the first, and 1 for a later one."""
     wrong = {"The mean has the first call in it.": (3.0, 5 / 3)}

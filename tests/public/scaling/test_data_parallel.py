@@ -1,15 +1,12 @@
 """Public tests of data_parallel: small examples, with numbers that you can follow."""
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.points(0.5)
-@pytest.mark.place("shard")
-@pytest.mark.hint("Start with how many rows each rank gets: 3, 2 and 2.")
+@promise("shard", points=0.5, hint="Start with how many rows each rank gets: 3, 2 and 2.")
 def test_shard_of_seven_rows(student: Student) -> None:
     """Seven rows over three ranks are rows 0 to 2, rows 3 and 4, rows 5 and 6"""
     shard = student.function("shard")
@@ -45,9 +42,7 @@ def test_shard_of_seven_rows(student: Student) -> None:
     )
 
 
-@pytest.mark.points(0.5)
-@pytest.mark.place("shard")
-@pytest.mark.hint("Check world_size, rank and the number of rows before you cut.")
+@promise("shard", points=0.5, hint="Check world_size, rank and the number of rows before you cut.")
 def test_shard_refuses_what_does_not_fit(student: Student) -> None:
     """A world_size of 0, a rank of -1 or 3 among three, and seven rows for eight ranks are a ValueError"""
     batch = torch.arange(7)
@@ -55,8 +50,7 @@ def test_shard_refuses_what_does_not_fit(student: Student) -> None:
     laws.check_errors(student, "shard", {**table, "batch": [(batch, 0, 8)]})
 
 
-@pytest.mark.place("wrap")
-@pytest.mark.hint("torch.distributed.is_initialized() says whether there is a process group.")
+@promise("wrap", hint="torch.distributed.is_initialized() says whether there is a process group.")
 def test_wrap_alone_and_on_a_rank(student: Student) -> None:
     """Without a process group the wrapper is DataParallel, under launch DistributedDataParallel"""
     kinds = ["DataParallel", "DistributedDataParallel"]
@@ -66,8 +60,7 @@ def test_wrap_alone_and_on_a_rank(student: Student) -> None:
     assert_equal(student.run("wrapped"), kinds, what="the list of wrappers", mistakes=mistakes)
 
 
-@pytest.mark.place("train_step")
-@pytest.mark.hint("zero_grad, forward, loss, backward, step: in this order.")
+@promise("train_step", hint="zero_grad, forward, loss, backward, step: in this order.")
 def test_train_step_on_two_rows(student: Student) -> None:
     """Steps on the loss (w - 3)² move w from 1 to 2 and to 2.5, and return the number of rows"""
     # Both rows say: an input of 1 is to give 3. The gradient at w is 2 (w - 3): first -4, then -2.
@@ -92,8 +85,10 @@ def test_train_step_on_two_rows(student: Student) -> None:
     assert_equal(returned, [2, 2], what="the list of the returned numbers of rows", mistakes=told)
 
 
-@pytest.mark.place("throughput")
-@pytest.mark.hint("Sum up what the timed steps return, and divide by the seconds that they took.")
+@promise(
+    "throughput",
+    hint="Sum up what the timed steps return, and divide by the seconds that they took.",
+)
 def test_throughput_of_three_steps(student: Student) -> None:
     """After a slow warm-up step, 8 + 8 + 4 samples in 2 seconds are 10 samples per second"""
     result = student.run("throughput", [8, 8, 8, 4], [6.0, 0.5, 0.5, 1.0], warmup=1)
@@ -114,8 +109,7 @@ def test_throughput_of_three_steps(student: Student) -> None:
     )
 
 
-@pytest.mark.place("throughput")
-@pytest.mark.hint("Warm-up steps, synchronize, clock, timed steps, synchronize, clock.")
+@promise("throughput", hint="Warm-up steps, synchronize, clock, timed steps, synchronize, clock.")
 def test_throughput_reads_the_clock_twice(student: Student) -> None:
     """The clock is read before and after the timed steps, each time right after synchronize"""
     events = [str(event) for event in entry(student.run("events"), kind=list)]
@@ -131,16 +125,17 @@ def test_throughput_reads_the_clock_twice(student: Student) -> None:
     assert_equal(before, ["synchronize"] * 2, what="the list of what is called before each reading")
 
 
-@pytest.mark.place("throughput")
-@pytest.mark.hint("Compare the two readings before you divide by their difference.")
+@promise("throughput", hint="Compare the two readings before you divide by their difference.")
 def test_throughput_of_a_stopped_clock(student: Student) -> None:
     """A clock that stands still is a ValueError that names the clock"""
     with must_raise(ValueError, mentions="clock", call="throughput with a clock that stands still"):
         student.run("throughput", [8, 8], [0.0, 0.0], warmup=1)
 
 
-@pytest.mark.place("benchmark")
-@pytest.mark.hint("Each rank calls throughput(step, steps, warmup); the sum over the ranks counts.")
+@promise(
+    "benchmark",
+    hint="Each rank calls throughput(step, steps, warmup); the sum over the ranks counts.",
+)
 def test_benchmark_of_two_ranks(student: Student) -> None:
     """Where rank 0 measures 10 samples per second and rank 1 measures 20, the benchmark says 30"""
     assert_close(
@@ -151,8 +146,7 @@ def test_benchmark_of_two_ranks(student: Student) -> None:
     )
 
 
-@pytest.mark.place("average_gradients")
-@pytest.mark.hint("all_reduce sums over the ranks; divide by their number.")
+@promise("average_gradients", hint="all_reduce sums over the ranks; divide by their number.")
 def test_average_gradients_of_two_ranks(student: Student) -> None:
     """The mean of the gradients [1, 2] and [5, 6] is [3, 4], on both ranks"""
     own = [torch.tensor([[1.0, 2.0]]), torch.tensor([[5.0, 6.0]])]
@@ -180,16 +174,17 @@ def test_average_gradients_of_two_ranks(student: Student) -> None:
     )
 
 
-@pytest.mark.place("scaling_efficiency")
-@pytest.mark.hint("T_n / (n * T_1): 150 / (2 * 100) is 0.75.")
+@promise("scaling_efficiency", hint="T_n / (n * T_1): 150 / (2 * 100) is 0.75.")
 def test_efficiency_of_two_ranks(student: Student) -> None:
     """Where one rank makes 100 samples per second and two make 150, the efficiencies are 1 and 0.75"""
     efficiency = student.function("scaling_efficiency")({2: 150.0, 1: 100.0})
     assert_close(efficiency, {2: 0.75, 1: 1.0}, what="the efficiencies")
 
 
-@pytest.mark.place("scaling_efficiency")
-@pytest.mark.hint("Look for an entry of 1 first, then at every value: math.isfinite, and above 0.")
+@promise(
+    "scaling_efficiency",
+    hint="Look for an entry of 1 first, then at every value: math.isfinite, and above 0.",
+)
 def test_efficiency_refuses_what_cannot_be_compared(student: Student) -> None:
     """Throughputs without one of a single rank, an infinite one and one of 0 are a ValueError"""
     bad = [({2: 10.0},), ({1: 10.0, 2: float("inf")},), ({1: 10.0, 2: 0.0},)]
@@ -197,8 +192,7 @@ def test_efficiency_refuses_what_cannot_be_compared(student: Student) -> None:
     laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
 
 
-@pytest.mark.place("report")
-@pytest.mark.hint("Compare with the example in the docstring, line by line.")
+@promise("report", hint="Compare with the example in the docstring, line by line.")
 def test_report_of_the_docstring(student: Student) -> None:
     """The report is the one in its docstring"""
     throughputs = {2: 150.0, 1: 100.0}

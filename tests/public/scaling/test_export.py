@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal
+from grader.judge.checks import assert_close, assert_equal, promise
 from grader.judge.student import Student
 
 BATCHES = [torch.tensor([[3.0], [-1.0]]), torch.tensor([[-3.0], [1.0]]), torch.tensor([[2.0]])]
 ROUTED = [2 * BATCHES[0], -BATCHES[1], 2 * BATCHES[2]]
 
 
-@pytest.mark.place("BranchFreeRouter")
-@pytest.mark.hint("torch.where takes the decision as a tensor.")
+@promise("BranchFreeRouter", hint="torch.where takes the decision as a tensor.")
 def test_example_router(student: Student) -> None:
     """Batches with a mean above 0 are doubled, others negated, each as a whole."""
     rows = {"Each row is decided for itself: take the mean of the batch.": [
@@ -25,8 +23,7 @@ def test_example_router(student: Student) -> None:
     assert_close(value, ROUTED, what="BranchFreeRouter", mistakes=rows)
 
 
-@pytest.mark.place("to_torchscript")
-@pytest.mark.hint("A trace keeps the branch of its example: script the model.")
+@promise("to_torchscript", hint="A trace keeps the branch of its example: script the model.")
 def test_example_script(student: Student) -> None:
     """The scripted router keeps both branches."""
     lost = "The script takes one branch for every batch, as a trace does: script the model."
@@ -35,17 +32,16 @@ def test_example_script(student: Student) -> None:
     assert_close(value, ROUTED, what="the scripted router", mistakes=wrong)
 
 
-@pytest.mark.place("to_exported")
-@pytest.mark.hint("Eval mode, two rows, and dynamic_shapes for dimension 0.")
+@promise("to_exported", hint="Eval mode, two rows, and dynamic_shapes for dimension 0.")
 def test_example_exported(student: Student) -> None:
     """A dropout, exported from one row in train mode, gives batches of any size back."""
     value = student.run("outputs", "to_exported", BATCHES)
     assert_close(value, BATCHES, what="the exported nn.Dropout")
 
 
-@pytest.mark.place("largest_difference")
-@pytest.mark.hint(
-    "Compare shapes first; then the largest absolute difference, where NaN counts as inf."
+@promise(
+    "largest_difference",
+    hint="Compare shapes first; then the largest absolute difference, where NaN counts as inf.",
 )
 def test_example_difference(student: Student) -> None:
     """[1, 2] and [1.5, 0] differ by 2; shapes that differ and NaN are infinitely far away."""
@@ -66,8 +62,7 @@ def test_example_difference(student: Student) -> None:
     assert_close(student.run("difference", x, x * math.nan), math.inf, what=what, mistakes=nan)
 
 
-@pytest.mark.place("to_onnx")
-@pytest.mark.hint("input_names, output_names and dynamic_axes of torch.onnx.export.")
+@promise("to_onnx", hint="input_names, output_names and dynamic_axes of torch.onnx.export.")
 def test_example_onnx(student: Student) -> None:
     """The ONNX model has the input features, the output logits, and no fixed batch size."""
     wrong = {

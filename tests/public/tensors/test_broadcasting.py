@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, must_raise
+from grader.judge.checks import assert_close, assert_equal, must_raise, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("broadcast_shape")
-@pytest.mark.hint(
-    "Write one shape below the other, aligned at the right, and fill the gaps with 1."
+@promise(
+    "broadcast_shape",
+    hint="Write one shape below the other, aligned at the right, and fill the gaps with 1.",
 )
 def test_example_shapes(student: Student) -> None:
     """(10,) and (10, 1) give (10, 10); (1, 3) and (0, 1) give (0, 3)."""
@@ -26,8 +25,7 @@ def test_example_shapes(student: Student) -> None:
     assert_equal(function((1, 3), (0, 1)), (0, 3), what="the shape", mistakes=larger)
 
 
-@pytest.mark.place("broadcast_shape")
-@pytest.mark.hint("If two sizes differ, one of them has to be 1.")
+@promise("broadcast_shape", hint="If two sizes differ, one of them has to be 1.")
 def test_example_shapes_that_do_not_fit(student: Student) -> None:
     """(10, 5) and (5, 10) are a ValueError that names shape or other."""
     function = student.function("broadcast_shape")
@@ -37,8 +35,9 @@ def test_example_shapes_that_do_not_fit(student: Student) -> None:
         function((10, 5), (5, 10))
 
 
-@pytest.mark.place("sum_to_shape")
-@pytest.mark.hint("Sum over the dimensions that were added or stretched, with keepdim=True.")
+@promise(
+    "sum_to_shape", hint="Sum over the dimensions that were added or stretched, with keepdim=True."
+)
 def test_example_sum(student: Student) -> None:
     """A gradient of ones of shape (4, 2, 3) becomes eights for the shape (3,), twelves for (2, 1)."""
     ones = torch.ones(4, 2, 3)
@@ -58,8 +57,9 @@ def test_example_sum(student: Student) -> None:
         assert_close(total, torch.full(shape, count), what=what, mistakes=mistakes)
 
 
-@pytest.mark.place("mse_loss")
-@pytest.mark.hint("Square the differences; then take their mean, their sum, or all of them.")
+@promise(
+    "mse_loss", hint="Square the differences; then take their mean, their sum, or all of them."
+)
 def test_example_loss(student: Student) -> None:
     """The loss of [1, 2, 5] and [1, 4, 1] is 20 / 3."""
     prediction, target = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0])
@@ -78,8 +78,7 @@ def test_example_loss(student: Student) -> None:
     assert_close(errors, torch.tensor([0.0, 4.0, 16.0]), what="the errors")
 
 
-@pytest.mark.place("mse_loss")
-@pytest.mark.hint("Compare prediction.shape and target.shape before you subtract.")
+@promise("mse_loss", hint="Compare prediction.shape and target.shape before you subtract.")
 def test_example_loss_errors(student: Student) -> None:
     """Shapes (3, 1) and (3,) are a ValueError, and so is the reduction "average"."""
     prediction, target = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
-from grader.judge.checks import assert_equal
+from grader.judge.checks import assert_equal, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("to_device")
-@pytest.mark.hint(
-    "Call to_device again for each entry of a container, and build a container of the same kind."
+@promise(
+    "to_device",
+    hint="Call to_device again for each entry of a container, and build a container of the same kind.",
 )
 def test_example_batch(student: Student) -> None:
     """A dict of a NamedTuple, a list and a string keeps its structure on meta, and labels stay int64."""
@@ -28,8 +26,7 @@ def test_example_batch(student: Student) -> None:
     assert_equal(student.run("moved"), right, what="the batch", mistakes=mistakes)
 
 
-@pytest.mark.place("unregistered")
-@pytest.mark.hint("vars(submodule) holds the plain attributes of a module.")
+@promise("unregistered", hint="vars(submodule) holds the plain attributes of a module.")
 def test_example_unregistered(student: Student) -> None:
     """encoder.table is unregistered in a model with a Linear encoder, a buffer mean and that tensor."""
     names = student.run("names", "unregistered", "cpu")
@@ -41,9 +38,9 @@ def test_example_unregistered(student: Student) -> None:
     assert_equal(names, ["encoder.table"], what="the list of names", mistakes=mistakes)
 
 
-@pytest.mark.place("misplaced")
-@pytest.mark.hint(
-    "Go through parameters, buffers and plain attributes, and compare the device of each."
+@promise(
+    "misplaced",
+    hint="Go through parameters, buffers and plain attributes, and compare the device of each.",
 )
 def test_example_misplaced(student: Student) -> None:
     """After model.to("meta") encoder.table is still on cpu; and "cpu:0" is the same device as "cpu"."""

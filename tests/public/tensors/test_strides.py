@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_equal, assert_tensor, entry, must_raise
+from grader.judge.checks import assert_equal, assert_tensor, entry, must_raise, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("contiguous_strides")
-@pytest.mark.hint("Walk through the sizes from the last one to the first, and keep a product.")
+@promise(
+    "contiguous_strides",
+    hint="Walk through the sizes from the last one to the first, and keep a product.",
+)
 def test_example_strides(student: Student) -> None:
     """A row-major tensor of shape (2, 3, 4) has the strides (12, 4, 1)."""
     mistakes = {
@@ -24,8 +25,10 @@ def test_example_strides(student: Student) -> None:
     assert_equal(strides, (12, 4, 1), what="contiguous_strides((2, 3, 4))", mistakes=mistakes)
 
 
-@pytest.mark.place("storage_index")
-@pytest.mark.hint("x.storage_offset() says where x begins, x.stride() how far one step leads.")
+@promise(
+    "storage_index",
+    hint="x.storage_offset() says where x begins, x.stride() how far one step leads.",
+)
 def test_example_position(student: Student) -> None:
     """In the transpose of rows 1 and 2 of a (3, 4) matrix, the element [2, 1] is at position 10."""
     x = torch.arange(12.0).reshape(3, 4)[1:].t()  # (4, 2), strides (1, 4), offset 4
@@ -40,8 +43,9 @@ def test_example_position(student: Student) -> None:
     assert_equal(position, 10, what="the position of [2, 1]", mistakes=mistakes)
 
 
-@pytest.mark.place("storage_index")
-@pytest.mark.hint("Check each entry against the size of its dimension before you use it.")
+@promise(
+    "storage_index", hint="Check each entry against the size of its dimension before you use it."
+)
 def test_example_bad_index(student: Student) -> None:
     """An index that is out of range is a ValueError that names index."""
     x = torch.zeros(4, 2)
@@ -49,8 +53,7 @@ def test_example_bad_index(student: Student) -> None:
         student.function("storage_index")(x, (4, 0))
 
 
-@pytest.mark.place("shares_storage")
-@pytest.mark.hint("x.untyped_storage() is the storage itself.")
+@promise("shares_storage", hint="x.untyped_storage() is the storage itself.")
 def test_example_shares(student: Student) -> None:
     """Both halves of a tensor share its storage, and a copy does not."""
     pairs = ["x and x[3:]", "x[:3] and x[3:]", "x and x[:3]", "x and a copy"]
@@ -73,9 +76,9 @@ def test_example_shares(student: Student) -> None:
     assert_equal(student.run("pairs"), right, what="shares_storage", mistakes=mistakes)
 
 
-@pytest.mark.place("sliding_windows")
-@pytest.mark.hint(
-    "How far is it in the storage to the next window, and to the next element of a window?"
+@promise(
+    "sliding_windows",
+    hint="How far is it in the storage to the next window, and to the next element of a window?",
 )
 def test_example_windows(student: Student) -> None:
     """Windows of 3 elements, 2 apart, over 0..9 are [0, 1, 2], [2, 3, 4] to [6, 7, 8], as a view."""

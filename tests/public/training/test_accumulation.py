@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, entry, laws, must_raise
+from grader.judge.checks import assert_close, entry, laws, must_raise, promise
 from grader.judge.student import Student
 
 
@@ -22,9 +21,11 @@ def tensor(*numbers: float) -> Tensor:
     return torch.tensor([numbers])
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("Of 4 rows the first batch has 3: its loss counts 3/4, the other one's 1/4.")
+@promise(
+    "accumulate_gradients",
+    points=3,
+    hint="Of 4 rows the first batch has 3: its loss counts 3/4, the other one's 1/4.",
+)
 def test_example_gradients(student: Student) -> None:
     """Batches of 3 rows and 1 row, with losses 3 and 16, make the gradient (5.5, 4) and the loss 6.25."""
     model = student.made("model")
@@ -40,8 +41,10 @@ def test_example_gradients(student: Student) -> None:
     assert_close(seen.value, 6.25, what="the result", mistakes=mean)
 
 
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("if not batches: raise ValueError(...), whose message names batches.")
+@promise(
+    "accumulate_gradients",
+    hint="if not batches: raise ValueError(...), whose message names batches.",
+)
 def test_example_no_batches(student: Student) -> None:
     """No batch at all is a ValueError that names batches."""
     model, loss_fn = student.made("model"), student.made("loss")
@@ -50,10 +53,10 @@ def test_example_no_batches(student: Student) -> None:
         student.function("accumulate_gradients")(model, [], loss_fn)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint(
-    "Take accumulation_steps batches from iter(loader); what is left is a group, too."
+@promise(
+    "train_epoch",
+    points=3,
+    hint="Take accumulation_steps batches from iter(loader); what is left is a group, too.",
 )
 def test_example_epoch(student: Student) -> None:
     """An epoch over three batches with accumulation_steps=2 makes two steps, and returns two losses."""
@@ -70,8 +73,10 @@ def test_example_epoch(student: Student) -> None:
     assert_close(entry(report, "losses"), [6.25, 3.0625], what="the list of the losses")
 
 
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("nn.utils.clip_grad_norm_(model.parameters(), max_norm), right before the step.")
+@promise(
+    "train_epoch",
+    hint="nn.utils.clip_grad_norm_(model.parameters(), max_norm), right before the step.",
+)
 def test_example_clipping(student: Student) -> None:
     """With max_norm=1 the step's gradient (5.5, 4) is clipped to the length 1."""
     weight = entry(student.run("epoch", BATCHES, 2, 1.0), "weight")

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, laws
+from grader.judge.checks import assert_close, laws, promise
 from grader.judge.student import Student
 
 
@@ -20,9 +19,11 @@ OPTIONS = {"lr": 0.1, "betas": (0.5, 0.91), "eps": 1.0, "weight_decay": 0.5}
 DECOUPLED, L2 = pair(1.85, -3.725), pair(1.93333333333, -3.91666666667)
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("p.mul_(1 - lr * weight_decay), then the moments of p.grad alone, corrected.")
+@promise(
+    "AdamW.step",
+    points=5,
+    hint="p.mul_(1 - lr * weight_decay), then the moments of p.grad alone, corrected.",
+)
 def test_example_steps(student: Student) -> None:
     """From (2, -4), with lr=0.1, weight_decay=0.5 and eps=1, the first step leads to (1.85, -3.725)."""
     mistakes = {
@@ -51,9 +52,11 @@ def test_example_steps(student: Student) -> None:
     assert_close(history, [DECOUPLED, after], what=what, mistakes=named)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("gradient = p.grad + weight_decay * p, before the moments, if not decoupled.")
+@promise(
+    "AdamW.step",
+    points=2,
+    hint="gradient = p.grad + weight_decay * p, before the moments, if not decoupled.",
+)
 def test_example_l2(student: Student) -> None:
     """With decoupled_weight_decay=False the first step leads to (1.9333333, -3.9166667)."""
     options = {**OPTIONS, "decoupled_weight_decay": False}
@@ -62,9 +65,11 @@ def test_example_l2(student: Student) -> None:
     assert_close(history, [L2], what="the list of the values after a step", mistakes=named)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("Skip p.grad is None; the count and both moments stand in self.state[p].")
+@promise(
+    "AdamW.step",
+    points=2,
+    hint="Skip p.grad is None; the count and both moments stand in self.state[p].",
+)
 def test_example_state(student: Student) -> None:
     """A step without a gradient changes nothing, and a new AdamW goes on from a state dict."""
     history = student.run("values", START, [GRADS[0], None], OPTIONS)
@@ -80,8 +85,9 @@ def test_example_state(student: Student) -> None:
     assert_close(value, right, what="the value after saving and loading", mistakes=named_value)
 
 
-@pytest.mark.place("AdamW.__init__")
-@pytest.mark.hint("if lr < 0: raise ValueError(...), and so on, before super().__init__.")
+@promise(
+    "AdamW.__init__", hint="if lr < 0: raise ValueError(...), and so on, before super().__init__."
+)
 def test_example_errors(student: Student) -> None:
     """An lr below 0 and a beta of 1 are ValueErrors that name the argument."""
     bad: Any = {

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
 GENERATORS = ("Python's random", "NumPy", "torch")
 PLAIN = "is not plain data: torch.load refuses it with weights_only=True."
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("random_state")
-@pytest.mark.hint("random.getstate(), np.random.get_state(), torch.get_rng_state(): all of each.")
+@promise(
+    "random_state",
+    points=2,
+    hint="random.getstate(), np.random.get_state(), torch.get_rng_state(): all of each.",
+)
 def test_example_state(student: Student) -> None:
     """After set_random_state(random_state()) the three generators draw the same numbers again."""
     check_draws(student.run("drawn_twice"))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("set_random_state")
-@pytest.mark.hint("NumPy's array becomes a list or a tensor, and an array again when it is set.")
+@promise(
+    "set_random_state",
+    points=2,
+    hint="NumPy's array becomes a list or a tensor, and an array again when it is set.",
+)
 def test_example_state_in_a_file(student: Student) -> None:
     """They do so too after the state was written by torch.save and read with weights_only=True."""
     check_draws(student.run("drawn_twice", True))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("save_checkpoint")
-@pytest.mark.hint("Make the folders of path, and write the states of all three objects there.")
+@promise(
+    "save_checkpoint",
+    points=2,
+    hint="Make the folders of path, and write the states of all three objects there.",
+)
 def test_example_saves(student: Student) -> None:
     """A checkpoint brings back momentum and the rate of 0.01 to which the scheduler has come."""
     report = losses(student)
@@ -42,9 +46,11 @@ def test_example_saves(student: Student) -> None:
     assert_close(entry(report, "rate", kind=float), 0.01, what="the rate", mistakes=mistakes)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("load_checkpoint")
-@pytest.mark.hint("Load model, optimizer and scheduler, then set the random states: draw nothing.")
+@promise(
+    "load_checkpoint",
+    points=4,
+    hint="Load model, optimizer and scheduler, then set the random states: draw nothing.",
+)
 def test_example_resumes(student: Student) -> None:
     """A training that is resumed after epoch 2 has the losses of one that went on, to the last bit."""
     report = losses(student)

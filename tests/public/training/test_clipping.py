@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, entry
+from grader.judge.checks import assert_close, entry, promise
 from grader.judge.student import Student
 
 
@@ -20,8 +19,7 @@ def rows(*numbers: float) -> Tensor:
 GRADIENTS = [rows(3, 0, 0, 0, -4, 0), None, rows(0, 0, 0, -12, 0, 0)]
 
 
-@pytest.mark.place("total_norm")
-@pytest.mark.hint("Norms do not add up, their squares do: 5 ** 2 + 12 ** 2 is 13 ** 2.")
+@promise("total_norm", hint="Norms do not add up, their squares do: 5 ** 2 + 12 ** 2 is 13 ** 2.")
 def test_example_norm(student: Student) -> None:
     """Gradients with the norms 5 and 12 have the norm 13, the 1-norm 19 and the maximum norm 12."""
     sums = "The norms of the parameters are added: add their squares, and take the root."
@@ -45,8 +43,9 @@ def test_example_norm(student: Student) -> None:
         assert_close(value, torch.tensor(norm), what=f"the {p}-norm", mistakes=known, rtol=1e-5)
 
 
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("The factor is 6.5 / 13. Can you go through a generator a second time?")
+@promise(
+    "clip_grad_norm_", hint="The factor is 6.5 / 13. Can you go through a generator a second time?"
+)
 def test_example_clipping(student: Student) -> None:
     """Gradients of norm 13 are halved by max_norm=6.5, left alone by 20, and 13 is returned."""
     own = "Each parameter is clipped on its own: one factor for all, from the norm of all."
@@ -66,8 +65,7 @@ def scaled(factor: float) -> list[Tensor | None]:
     return [None if gradient is None else gradient * factor for gradient in GRADIENTS]
 
 
-@pytest.mark.place("clip_grad_value_")
-@pytest.mark.hint("clamp_ of each .grad, from -clip_value to clip_value.")
+@promise("clip_grad_value_", hint="clamp_ of each .grad, from -clip_value to clip_value.")
 def test_example_value(student: Student) -> None:
     """clip_value=3.5 leaves 3 as it is, and makes -3.5 of -4 and of -12."""
     report = student.run("clipped", "clip_grad_value_", GRADIENTS, 3.5)
@@ -78,8 +76,7 @@ def test_example_value(student: Student) -> None:
     assert_close(entry(report, "gradients"), right, what=what, mistakes=mistakes)
 
 
-@pytest.mark.place("train_step")
-@pytest.mark.hint("zero_grad, backward, clip, and step only if the norm is finite.")
+@promise("train_step", hint="zero_grad, backward, clip, and step only if the norm is finite.")
 def test_example_step(student: Student) -> None:
     """Gradients (3, 4), (inf, inf) and (0, 2), clipped to 1, move the weight by 1, nothing, 1."""
     inputs = [torch.tensor([row]) for row in ([3.0, 4.0], [math.inf, math.inf], [0.0, 2.0])]

@@ -2,10 +2,9 @@
 
 import math
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, laws, must_raise, promise
 from grader.judge.student import Student
 
 # -log p of the targets is 0.4076059 in the first row and 2.1698460 in the second.
@@ -14,9 +13,11 @@ TARGETS = torch.tensor([0, 1])
 WEIGHT = torch.tensor([1.0, 3.0, 2.0])
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("log p = logits - logits.logsumexp(dim=1, keepdim=True), at the target.")
+@promise(
+    "cross_entropy",
+    points=5,
+    hint="log p = logits - logits.logsumexp(dim=1, keepdim=True), at the target.",
+)
 def test_example_loss(student: Student) -> None:
     """Two rows cost 0.4076059 and 2.1698460: the loss is their mean, also 10000 higher up."""
     loss = student.function("cross_entropy")
@@ -33,9 +34,11 @@ def test_example_loss(student: Student) -> None:
     assert_close(high, torch.tensor(1.288726), what=what, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("Divide by the sum of weight[targets] over the rows that are kept.")
+@promise(
+    "cross_entropy",
+    points=3,
+    hint="Divide by the sum of weight[targets] over the rows that are kept.",
+)
 def test_example_options(student: Student) -> None:
     """With the weights 1, 3, 2 the loss is 1.7292860; rows may be ignored, and targets smoothed."""
     loss = student.function("cross_entropy")
@@ -63,17 +66,18 @@ def test_example_options(student: Student) -> None:
     check(value, 1.722118, "the loss with weight and label_smoothing=0.3", mistakes)
 
 
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("A negative target neither counts from the end nor is ignored.")
+@promise("cross_entropy", hint="A negative target neither counts from the end nor is ignored.")
 def test_example_target(student: Student) -> None:
     """A target of -1 is a ValueError."""
     with must_raise(ValueError, mentions="targets", call="cross_entropy for the targets [0, -1]"):
         student.function("cross_entropy")(LOGITS, torch.tensor([0, -1]))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("looks_like_probabilities")
-@pytest.mark.hint("No entry below 0, and every row sums to 1, to within 1e-4.")
+@promise(
+    "looks_like_probabilities",
+    points=2,
+    hint="No entry below 0, and every row sums to 1, to within 1e-4.",
+)
 def test_example_probabilities(student: Student) -> None:
     """Outputs of a softmax look like probabilities; logits and log-probabilities do not."""
     outputs = {"softmax": LOGITS.softmax(1), "log_softmax": LOGITS.log_softmax(1), "logits": LOGITS}
@@ -82,9 +86,7 @@ def test_example_probabilities(student: Student) -> None:
         assert_equal(answer, name == "softmax", what=f"the answer for {name}")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("double_softmax_floor")
-@pytest.mark.hint("The formula stands in the text; math.e is e.")
+@promise("double_softmax_floor", points=2, hint="The formula stands in the text; math.e is e.")
 def test_example_floor(student: Student) -> None:
     """For 10 classes the double softmax gets stuck at 1.4611502."""
     mistakes = {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, entry
+from grader.judge.checks import assert_close, entry, promise
 from grader.judge.student import Student
 
 
@@ -14,9 +13,11 @@ def batch(rows: list[float], targets: list[int]) -> tuple[Tensor, Tensor]:
     return torch.tensor(rows), torch.tensor(targets)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("For each batch: zero_grad(), loss = ..., loss.backward(), optimizer.step().")
+@promise(
+    "train_epoch",
+    points=2,
+    hint="For each batch: zero_grad(), loss = ..., loss.backward(), optimizer.step().",
+)
 def test_example_training(student: Student) -> None:
     """Three batches with the gradient -1 and lr=1 bring the weight from 0 to 3, with mean loss -1."""
     report = student.run("run", "train_epoch", [0.0], [batch([1.0, 2.0], [0, 0])] * 3)
@@ -29,9 +30,7 @@ def test_example_training(student: Student) -> None:
     assert_close(entry(report, "value"), -1.0, what="the mean loss", mistakes=summed)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("evaluate")
-@pytest.mark.hint("A batch of 3 rows counts three times as much as one of 1 row.")
+@promise("evaluate", points=2, hint="A batch of 3 rows counts three times as much as one of 1 row.")
 def test_example_evaluation(student: Student) -> None:
     """Batches with mean losses 1 (3 rows) and 3 (1 row) have the loss 1.5; 3 of 4 rows are right."""
     batches = [batch([0.0, 1.0, 2.0], [1, 1, 1]), batch([3.0], [0])]
@@ -52,10 +51,10 @@ def test_example_evaluation(student: Student) -> None:
     assert entry(report, "grad") is True, told
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("fit")
-@pytest.mark.hint(
-    "Count the epochs in a row that do not improve; copy the best epoch's state dict, and load it in the end."
+@promise(
+    "fit",
+    points=3,
+    hint="Count the epochs in a row that do not improve; copy the best epoch's state dict, and load it in the end.",
 )
 def test_example_fit(student: Student) -> None:
     """With losses 5, 3, 4, 4, 1 and patience=2 training stops after four epochs and goes back to two."""

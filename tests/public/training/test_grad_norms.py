@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise, promise
 from grader.judge.student import Student
 
 
@@ -20,8 +19,7 @@ def column(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)[:, None]
 
 
-@pytest.mark.place("gradient_norm")
-@pytest.mark.hint("The squares of all elements add up: 9 + 16, and then 144 more.")
+@promise("gradient_norm", hint="The squares of all elements add up: 9 + 16, and then 144 more.")
 def test_example_norm(student: Student) -> None:
     """Gradients 3 and 4 have the norm 5, and with a gradient of 12 the norm is 13."""
     three_four, twelve = torch.tensor([3.0, 4.0]), torch.tensor([[12.0]])
@@ -43,8 +41,7 @@ def test_example_norm(student: Student) -> None:
     assert_close(infinite, float("inf"), what="the norm of [3, inf]")
 
 
-@pytest.mark.place("initialize")
-@pytest.mark.hint("The second layer is nested: model.modules() finds it.")
+@promise("initialize", hint="The second layer is nested: model.modules() finds it.")
 def test_example_ones(student: Student) -> None:
     """The scheme ones fills weights with 1 and biases with 0 in all linear layers, and in no others."""
     right = {"0.weight": torch.ones(3, 2), "0.bias": torch.zeros(3)}
@@ -58,8 +55,9 @@ def test_example_ones(student: Student) -> None:
     assert_close(weight, torch.ones(50, 400), what="the weight of a model that is a linear layer")
 
 
-@pytest.mark.place("initialize")
-@pytest.mark.hint("torch.nn.init.xavier_uniform_ and kaiming_normal_, with their defaults.")
+@promise(
+    "initialize", hint="torch.nn.init.xavier_uniform_ and kaiming_normal_, with their defaults."
+)
 def test_example_schemes(student: Student) -> None:
     """A layer from 400 to 50 has weights to sqrt(6 / 450) by Xavier, and of spread 0.0707 by Kaiming."""
     xavier, kaiming = (
@@ -72,17 +70,20 @@ def test_example_schemes(student: Student) -> None:
     assert_close(measured, right, what=what, rtol=0.05, atol=0.0, mistakes=told)
 
 
-@pytest.mark.place("initialize")
-@pytest.mark.hint("if scheme not in SCHEMES: raise ValueError(...), before anything else.")
+@promise(
+    "initialize", hint="if scheme not in SCHEMES: raise ValueError(...), before anything else."
+)
 def test_example_unknown_scheme(student: Student) -> None:
     """The scheme orthogonal, which is not in SCHEMES, is a ValueError."""
     with must_raise(ValueError, mentions="scheme", call="initialize(model, 'orthogonal')"):
         student.run("initialize_layer", "orthogonal")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_with_monitor")
-@pytest.mark.hint("The loss is w ** 2, its gradient 2 * w, and a step takes 0.25 * 2 * w from w.")
+@promise(
+    "train_with_monitor",
+    points=2,
+    hint="The loss is w ** 2, its gradient 2 * w, and a step takes 0.25 * 2 * w from w.",
+)
 def test_example_training(student: Student) -> None:
     """With the loss w ** 2 and a rate of 0.25 the weight halves with every step, from 1."""
     found = student.run("train", weight=1.0, lr=0.25, epochs=3)
@@ -99,17 +100,20 @@ def test_example_training(student: Student) -> None:
     assert_close(fact(found, "weight"), column(0.125), what="the weight after three steps")
 
 
-@pytest.mark.place("train_with_monitor")
-@pytest.mark.hint("Begin with: if epochs < 1, raise a ValueError that names epochs.")
+@promise(
+    "train_with_monitor", hint="Begin with: if epochs < 1, raise a ValueError that names epochs."
+)
 def test_example_no_epochs(student: Student) -> None:
     """No epochs at all are a ValueError."""
     laws.check_errors(student, student.probe("train"), {"epochs": [(1.0, 0.25, 0)]})
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_example_training")
-@pytest.mark.place("train_with_monitor")
-@pytest.mark.hint("model.train(); for each batch: zero_grad, loss, backward, the norm, step.")
+@promise(
+    "train_with_monitor",
+    points=2,
+    hint="model.train(); for each batch: zero_grad, loss, backward, the norm, step.",
+    after="test_example_training",
+)
 def test_example_training_order(student: Student) -> None:
     """Each norm is that of its batch alone, before the step, in train mode, from the first batch on."""
     found = student.run("train", 1.0, 0.25, 2, clears=True, stale=5.0, rows=2)
@@ -131,8 +135,10 @@ def test_example_training_order(student: Student) -> None:
     )
 
 
-@pytest.mark.place("compare_initializations")
-@pytest.mark.hint("For each scheme: torch.manual_seed(seed), build, initialize, train, mean.")
+@promise(
+    "compare_initializations",
+    hint="For each scheme: torch.manual_seed(seed), build, initialize, train, mean.",
+)
 def test_example_comparison(student: Student) -> None:
     """By the scheme ones the norms 2, 1 and 0.5, 0.25 of two epochs have the means 1.5 and 0.375."""
     found = student.run("compare")
@@ -145,8 +151,7 @@ def test_example_comparison(student: Student) -> None:
     )
 
 
-@pytest.mark.place("diagnose")
-@pytest.mark.hint("Only the first five norms count; any large one, or all small ones.")
+@promise("diagnose", hint="Only the first five norms count; any large one, or all small ones.")
 def test_example_diagnoses(student: Student) -> None:
     """One norm of 2000 is exploding, norms of 1e-5 are vanishing, norms around 1 are healthy."""
     diagnose = student.function("diagnose")
@@ -164,8 +169,10 @@ def test_example_diagnoses(student: Student) -> None:
     )
 
 
-@pytest.mark.place("plot_gradient_norms")
-@pytest.mark.hint("ax.plot(range(1, n + 1), norms, label=name) for each, set_yscale, legend.")
+@promise(
+    "plot_gradient_norms",
+    hint="ax.plot(range(1, n + 1), norms, label=name) for each, set_yscale, legend.",
+)
 def test_example_figure(student: Student) -> None:
     """Two histories are two lines with their names as labels, on one logarithmic Axes."""
     histories = {"ones": torch.tensor([9.0, 4.0, 2.0]), "xavier_uniform": torch.tensor([1.0, 2.0])}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, laws, must_raise, promise
 from grader.judge.student import Student
 
 
@@ -23,9 +22,9 @@ def entry(reported: Any, name: str) -> Any:
     return reported[name]
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("exponential_lrs")
-@pytest.mark.hint("Space the exponents evenly: here they are -2, -1 and 0.")
+@promise(
+    "exponential_lrs", points=2, hint="Space the exponents evenly: here they are -2, -1 and 0."
+)
 def test_three_rates(student: Student) -> None:
     """Three rates from 0.01 to 1 are 0.01, 0.1 and 1."""
     assert_close(
@@ -41,18 +40,21 @@ def test_three_rates(student: Student) -> None:
     )
 
 
-@pytest.mark.place("exponential_lrs")
-@pytest.mark.hint("Check the arguments first: lr_min <= 0, lr_max <= lr_min, steps < 2.")
+@promise(
+    "exponential_lrs", hint="Check the arguments first: lr_min <= 0, lr_max <= lr_min, steps < 2."
+)
 def test_bad_rates(student: Student) -> None:
     """An lr_min of 0, an lr_max that is not above lr_min, or a single step is a ValueError."""
     table = {"lr_min": [(0.0, 1.0, 3)], "lr_max": [(1.0, 1.0, 3)], "steps": [(0.01, 1.0, 1)]}
     laws.check_errors(student, "exponential_lrs", table)
 
 
-@pytest.mark.points(44)
-@pytest.mark.requires("test_three_rates")
-@pytest.mark.place("lr_range_test")
-@pytest.mark.hint("Record the loss of each step before the step, and restore the model at the end.")
+@promise(
+    "lr_range_test",
+    points=44,
+    hint="Record the loss of each step before the step, and restore the model at the end.",
+    after="test_three_rates",
+)
 def test_one_weight(student: Student) -> None:
     """A model of one weight is tested as by hand, and left as it was."""
     # The weight w begins at 1, the loss is w * w, its gradient 2 * w, a step w - lr * 2 * w:
@@ -101,9 +103,11 @@ def test_one_weight(student: Student) -> None:
     )
 
 
-@pytest.mark.requires("test_three_rates")
-@pytest.mark.place("lr_range_test")
-@pytest.mark.hint("Record, then stop; keep the lowest loss so far; restore what was, in any case.")
+@promise(
+    "lr_range_test",
+    hint="Record, then stop; keep the lowest loss so far; restore what was, in any case.",
+    after="test_three_rates",
+)
 def test_five_batches(student: Student) -> None:
     """Of the losses 8, 4, 2, 1, 3, 5, 1 and of 3, NaN, 1 the test records 8, 4, 2, 1, 3, 5 and 3, NaN."""
     runs = [
@@ -141,9 +145,9 @@ def test_five_batches(student: Student) -> None:
         )
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("suggest_lr")
-@pytest.mark.hint("The lowest loss before is 1, so 3 is not yet divergence and 5 is.")
+@promise(
+    "suggest_lr", points=3, hint="The lowest loss before is 1, so 3 is not yet divergence and 5 is."
+)
 def test_four_losses(student: Student) -> None:
     """The losses 2, 1, 3, 5 diverge at the last one."""
     suggestion = student.run("suggestion", numbers(0.001, 0.02, 0.3, 1.0), numbers(2, 1, 3, 5))
@@ -174,17 +178,18 @@ def test_four_losses(student: Student) -> None:
     )
 
 
-@pytest.mark.place("suggest_lr")
-@pytest.mark.hint("If the loop ends without a divergence, raise ValueError.")
+@promise("suggest_lr", hint="If the loop ends without a divergence, raise ValueError.")
 def test_no_divergence(student: Student) -> None:
     """The losses 2, 1, 3, 3 never diverge: a ValueError."""
     with must_raise(ValueError, call="suggest_lr for 2, 1, 3, 3"):
         student.run("suggestion", numbers(0.001, 0.02, 0.3, 1.0), numbers(2, 1, 3, 3))
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("plot_lr_range_test")
-@pytest.mark.hint("One Axes, set_xscale('log'), the curve, and a vertical line at the suggestion.")
+@promise(
+    "plot_lr_range_test",
+    points=3,
+    hint="One Axes, set_xscale('log'), the curve, and a vertical line at the suggestion.",
+)
 def test_figure(student: Student) -> None:
     """The figure has one Axes with a logarithmic x axis, a curve and a line."""
     result = student.own("LRRangeTest", numbers(0.001, 0.01, 0.1, 1.0), numbers(2, 1, 3, 5))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
 import torch
 
-from grader.judge.checks import assert_close, entry
+from grader.judge.checks import assert_close, entry, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.place("underflow_fraction")
-@pytest.mark.hint("-1e-8 and 1e-9 become zero in float16; 1e-7 and 3e-6 only lose digits.")
+@promise(
+    "underflow_fraction",
+    hint="-1e-8 and 1e-9 become zero in float16; 1e-7 and 3e-6 only lose digits.",
+)
 def test_example_underflow(student: Student) -> None:
     """Of 1e-9, -1e-8, 1e-7, 3e-6, 1, 0 two fifths are lost, and none with the scale 1024."""
     values = torch.tensor([[1e-9, -1e-8, 1e-7], [3e-6, 1.0, 0.0]])
@@ -26,9 +27,11 @@ def test_example_underflow(student: Student) -> None:
         assert_close(value, right, what=f"the fraction for scale {scale:g}", mistakes=mistakes)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("GradScaler")
-@pytest.mark.hint("inf makes the second iteration bad; the count of good ones begins anew then.")
+@promise(
+    "GradScaler",
+    points=3,
+    hint="inf makes the second iteration bad; the count of good ones begins anew then.",
+)
 def test_example_scaler(student: Student) -> None:
     """A good, a bad and two good iterations: the scales are 8, 4, 4 and 8, and one step is left out."""
     gradients = [[8.0, -16.0], [1.0, math.inf], [4.0, 8.0], [4.0, 8.0]]
@@ -58,9 +61,11 @@ def test_example_scaler(student: Student) -> None:
         )
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_step")
-@pytest.mark.hint("With max_norm: scaler.unscale_(optimizer), then clip_grad_norm_, then the step.")
+@promise(
+    "train_step",
+    points=2,
+    hint="With max_norm: scaler.unscale_(optimizer), then clip_grad_norm_, then the step.",
+)
 def test_example_step(student: Student) -> None:
     """A gradient (3, 4) moves the weight (1, 2) by itself, or by (0.6, 0.8) with max_norm=1."""
     x = torch.tensor([[3.0, 4.0]])

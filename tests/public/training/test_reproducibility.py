@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import pytest
 import torch
 
-from grader.judge.checks import assert_equal, entry, laws
+from grader.judge.checks import assert_equal, entry, laws, promise
 from grader.judge.student import Student
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("set_seed")
-@pytest.mark.hint("random.seed, np.random.seed and torch.manual_seed seed the global generators.")
+@promise(
+    "set_seed",
+    points=2,
+    hint="random.seed, np.random.seed and torch.manual_seed seed the global generators.",
+)
 def test_example_seed(student: Student) -> None:
     """After set_seed(7) random, NumPy and torch draw what they draw after seeding with 7."""
     torch_draws = torch.randn(1, generator=torch.Generator().manual_seed(7)).item()
@@ -28,9 +29,11 @@ def test_example_seed(student: Student) -> None:
         assert_equal(entry(seeded, library), number, what=what, mistakes=mistakes)
 
 
-@pytest.mark.points(1)
-@pytest.mark.place("fork_rng")
-@pytest.mark.hint("Keep the whole states when the block is entered; put them back in a finally.")
+@promise(
+    "fork_rng",
+    points=1,
+    hint="Keep the whole states when the block is entered; put them back in a finally.",
+)
 def test_example_fork(student: Student) -> None:
     """A block of fork_rng(0) draws always the same; after it, all goes on as if it had not been."""
     for seed in (0, None):
@@ -48,9 +51,11 @@ def test_example_fork(student: Student) -> None:
                 assert laws.same(entry(after, library), number), told
 
 
-@pytest.mark.points(1)
-@pytest.mark.place("seed_worker")
-@pytest.mark.hint("torch.initial_seed() % 2**32: NumPy takes no larger one. No worker_id.")
+@promise(
+    "seed_worker",
+    points=1,
+    hint="torch.initial_seed() % 2**32: NumPy takes no larger one. No worker_id.",
+)
 def test_example_worker(student: Student) -> None:
     """Where torch's seed is 2**32 + 5, seed_worker(3) seeds random and NumPy with 5."""
     right, added, alone = (
@@ -63,9 +68,11 @@ def test_example_worker(student: Student) -> None:
     assert_equal(student.run("worker_seeded", 2**32 + 5, 3), right, what=what, mistakes=mistakes)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("seeded_loader")
-@pytest.mark.hint("Give the DataLoader a torch.Generator of its own, seeded with seed.")
+@promise(
+    "seeded_loader",
+    points=2,
+    hint="Give the DataLoader a torch.Generator of its own, seeded with seed.",
+)
 def test_example_loader(student: Student) -> None:
     """The seed alone decides the orders of the epochs, which differ; the global generator is left alone."""
     reports = [student.run("orders", seed, noise) for seed, noise in ((1, 3), (1, 4), (2, 3))]

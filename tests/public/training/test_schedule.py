@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
-from grader.judge.checks import assert_close, entry, laws
+from grader.judge.checks import assert_close, entry, laws, promise
 from grader.judge.student import Student
 
 # With total_steps=8, warmup_steps=4, min_factor=0.2, at the steps 0 to 9: the cosine begins at step 4.
 FACTORS = [0.25, 0.5, 0.75, 1.0, 1.0, 0.8828427, 0.6, 0.3171573, 0.2, 0.2]
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("warmup_cosine")
-@pytest.mark.hint("Four steps up, to 1; four steps down, from 1 to 0.2; then 0.2 forever.")
+@promise(
+    "warmup_cosine",
+    points=2,
+    hint="Four steps up, to 1; four steps down, from 1 to 0.2; then 0.2 forever.",
+)
 def test_example_factors(student: Student) -> None:
     """With total_steps=8, warmup_steps=4 and min_factor=0.2 the factors go from 1/4 to 1, then to 0.2."""
     factors = [student.function("warmup_cosine")(step, 8, 4, 0.2) for step in range(10)]
@@ -54,16 +54,17 @@ def test_example_factors(student: Student) -> None:
     assert_close(factors, FACTORS, what=what, mistakes=mistakes, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.place("warmup_cosine")
-@pytest.mark.hint("if not 0 <= warmup_steps <= total_steps: raise ValueError(...)")
+@promise("warmup_cosine", hint="if not 0 <= warmup_steps <= total_steps: raise ValueError(...)")
 def test_example_errors(student: Student) -> None:
     """A warm-up that is longer than the whole schedule is a ValueError that names warmup_steps."""
     laws.check_errors(student, "warmup_cosine", {"warmup_steps": [(0, 8, 9)]}, fine=(0, 8, 8))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("warmup_cosine_scheduler")
-@pytest.mark.hint("LambdaLR multiplies each group's base rate by what your function returns.")
+@promise(
+    "warmup_cosine_scheduler",
+    points=2,
+    hint="LambdaLR multiplies each group's base rate by what your function returns.",
+)
 def test_example_rates(student: Student) -> None:
     """Two groups with base rates 0.1 and 0.5 have these times the factor, from the first step on."""
     rates = student.run("rates", 9, 8, 4, 0.2)
@@ -95,9 +96,11 @@ def test_example_rates(student: Student) -> None:
     assert_close(rates, right, what=what, mistakes=mistakes, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_with_schedule")
-@pytest.mark.hint("Note the rate, then optimizer.step(), then scheduler.step(), for each batch.")
+@promise(
+    "train_with_schedule",
+    points=2,
+    hint="Note the rate, then optimizer.step(), then scheduler.step(), for each batch.",
+)
 def test_example_training(student: Student) -> None:
     """Two epochs of two batches use the rates 2, 1, 0.5 and 0, and the weight goes from 10 to 6.5."""
     report = student.run("training", 2)
