@@ -54,7 +54,7 @@ def test_example_evaluation(student: Student) -> None:
 @promise(
     "fit",
     points=3,
-    hint="Count the epochs in a row that do not improve; copy the best epoch's state dict, and load it in the end.",
+    hint="Count the epochs in a row that do not improve; copy the best epoch's state dict, load it at the end.",
 )
 def test_example_fit(student: Student) -> None:
     """With losses 5, 3, 4, 4, 1 and patience=2 training stops after four epochs and goes back to two."""
