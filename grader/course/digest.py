@@ -10,7 +10,7 @@ from grader.course.manifest import Course, Exercise, Help, probe_of
 
 
 def exercise_digest(course: Course, exercise: Exercise) -> str:
-    """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes.
+    """The digest of what judges one exercise: of its manifest entry, stub, given files, suites and probes.
 
     Packages that are needed and not installed are part of it, as tests are left out without them.
     What only helps the student is left out: a mended hint makes no verdict old. So is a key that has its
@@ -22,6 +22,9 @@ def exercise_digest(course: Course, exercise: Exercise) -> str:
     digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
     digest.update(exercise.file.encode() + b"\0")
     digest.update(hashlib.sha256(course.stub(exercise).source).digest())
+    for name, source in course.given(exercise).items():
+        digest.update(name.encode() + b"\0")
+        digest.update(hashlib.sha256(source).digest())
     suites = list(course.suites(exercise).values())
     for path in (*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())):
         digest.update(course.name_of(path).encode() + b"\0")

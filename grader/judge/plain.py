@@ -164,7 +164,9 @@ class _Suites:
         self._close_session()
         _warn_always()
         tests = tests_of(course, exercise, (_visibility_of(path),))
-        session = Session(self._source_of_sandboxes(), exercise, source)
+        session = Session(
+            self._source_of_sandboxes(), exercise, source, given=course.given(exercise)
+        )
         self._judged = path, SuiteRun(session, tests, self._seed)
         return self._judged[1]
 

@@ -81,7 +81,9 @@ def judge_exercise(
         own_sandboxes = forged(sandboxes, forge_of(options.forgery, source, tape))
         done = _then(tape.next_test, done)
     try:
-        session = Session(own_sandboxes, exercise, source, options.required_walls)
+        session = Session(
+            own_sandboxes, exercise, source, options.required_walls, given=course.given(exercise)
+        )
     except SyntaxError as error:
         # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
@@ -107,7 +109,13 @@ def judge_exercise(
                 stop_at_first_failure=options.stop_at_first_failure,
             )
         anew = functools.partial(
-            Session, own_sandboxes, exercise, source, options.required_walls, default_modes=True
+            Session,
+            own_sandboxes,
+            exercise,
+            source,
+            options.required_walls,
+            given=course.given(exercise),
+            default_modes=True,
         )
         passes = functools.partial(_passing, functions, run, anew)
         results = told_by_modes(session.modes, session.tree, exercise.file, results, passes)
@@ -149,7 +157,14 @@ def late_imports(
     if reference is None:
         return None
     tests = tests_of(course, exercise, visibilities)
-    session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
+    session = Session(
+        sandboxes,
+        exercise,
+        reference,
+        options.required_walls,
+        given=course.given(exercise),
+        watch_imports=True,
+    )
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
@@ -176,7 +191,13 @@ def _recorded(
     tape = Tape()
     if not visibilities:
         return tape
-    session = Session(taped(sandboxes, tape), exercise, source, options.required_walls)
+    session = Session(
+        taped(sandboxes, tape),
+        exercise,
+        source,
+        options.required_walls,
+        given=course.given(exercise),
+    )
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
@@ -217,7 +238,13 @@ def _observed(
     tests = [test for test in declared if (test.visibility, test.name) in keys]
     alone = [msgspec.structs.replace(test, requires=()) for test in tests]
     seen: dict[Key, str] = {}
-    session = Session(sandboxes, exercise, answer.source, options.required_walls)
+    session = Session(
+        sandboxes,
+        exercise,
+        answer.source,
+        options.required_walls,
+        given=course.given(exercise),
+    )
     try:
         session.begin()
         run = SuiteRun(session, alone, options.seed)
@@ -414,7 +441,13 @@ class _Reference:
     def _judged(self, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
         alone = msgspec.structs.replace(test, requires=())
         walls = self._options.required_walls
-        session = Session(self._sandboxes, self._exercise, self._source, walls)
+        session = Session(
+            self._sandboxes,
+            self._exercise,
+            self._source,
+            walls,
+            given=self._course.given(self._exercise),
+        )
         try:
             run = SuiteRun(session, [alone], self._options.seed)
             error = _error_of(run, alone, suite, function)

@@ -134,12 +134,13 @@ class Worker:
         sys.modules[request.name] = self._student
         become_program(self._student, request.file)
         tell_endings(request.source)
+        given = [self._load_given(file, source) for file, source in request.given.items()]
         before = observation.settings()
         forbidden = {
             f for watches in self._watches.values() for each in watches for f in each.files
         }
         self._trust = tell_of_events(
-            self._tell, self._student, (request.file, str(path)), forbidden
+            self._tell, self._student, (request.file, str(path)), forbidden, given
         )
         vars(self._student)["__builtins__"] = own_builtins(request.name)
         # What has been imported stays, and is found no more.
@@ -151,6 +152,19 @@ class Worker:
         if request.default_modes:
             self._settings = before
         return Loaded(changed)
+
+    def _load_given(self, file: str, source: bytes) -> dict[str, Any]:
+        """Run a module of the course that the student's imports; returns its globals."""
+        path = self._scratch / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source)
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
+        # Those of every library: our own are not for it to hand on.
+        vars(module)["__builtins__"] = vars(sys.modules["builtins"])
+        sys.modules[path.stem] = module
+        exec(compile(source, file, "exec"), vars(module))  # noqa: S102 (the course wrote it)
+        return vars(module)
 
     def _load_probe(self, request: LoadProbe) -> Reply:
         """Run a probe as a module."""
