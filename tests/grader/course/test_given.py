@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, load_course
 from grader.errors import CourseError
 from grader.grading import grade
+from grader.judge.assignment import Judgment
 from grader.results import ExerciseResult
 from grader.student.workspace import reset_exercise
 from grader.submissions.odd_code import odd_code, ordinary_in
@@ -84,7 +86,9 @@ def gives(root: Path, names: str) -> Course:
     return load_course(root)
 
 
-def judged(course: Course, folder: Path, answer: str = SOLUTION, words: str = "") -> ExerciseResult:
+def handed_in(
+    course: Course, folder: Path, answer: str = SOLUTION, words: str = ""
+) -> ExerciseResult:
     """The result of a submission with this answer, and maybe a file of the given one's name."""
     (folder / "text").mkdir(parents=True)
     (folder / "text" / "greeting.py").write_text(answer, "utf-8")
@@ -114,7 +118,7 @@ def test_a_name_that_cannot_be_is_refused(course: Course, names: str, complaint:
 
 
 def test_every_answer_imports_it(course: Course, tmp_path: Path) -> None:
-    result = judged(course, tmp_path / "ada")
+    result = handed_in(course, tmp_path / "ada")
     assert (result.score, result.note, result.held) == (2.5, "", ())
 
 
@@ -131,7 +135,7 @@ def test_an_answer_runs_by_itself(course: Course) -> None:
 
 @pytest.mark.parametrize("words", [WORDS.replace("Hello", "Bye"), 'hello = "Hello, {}!".format\n'])
 def test_a_changed_copy_is_told_and_not_used(course: Course, tmp_path: Path, words: str) -> None:
-    result = judged(course, tmp_path / "ada", words=words)
+    result = handed_in(course, tmp_path / "ada", words=words)
     assert result.score == 2.5
     assert result.note == "words.py is given: your changes in it are not used."
 
@@ -147,7 +151,7 @@ def test_a_changed_copy_in_an_archive_is_told(course: Course, tmp_path: Path) ->
 
 @pytest.mark.parametrize("words", [WORDS, WORDS.replace("\n", "\r\n"), f"{WORDS}# mine\n"])
 def test_a_copy_of_the_same_code_needs_no_word(course: Course, tmp_path: Path, words: str) -> None:
-    assert judged(course, tmp_path / "ada", words=words).note == ""
+    assert handed_in(course, tmp_path / "ada", words=words).note == ""
 
 
 def test_a_verdict_is_old_once_it_changes(course: Course) -> None:
@@ -164,12 +168,12 @@ def test_what_it_does_is_the_course_s(course: Course, tmp_path: Path) -> None:
     exercise = course.exercise("greeting")
     source = f"{SOLUTION}\nimport words\nwords.line_of_caller()\n"
     assert odd_code(source.encode(), ordinary_in(exercise, b"")) == ()
-    result = judged(course, tmp_path / "ada", source)
+    result = handed_in(course, tmp_path / "ada", source)
     assert (result.score, result.held) == (2.5, ())
 
 
 def test_what_it_is_made_to_do_is_the_student_s(course: Course, tmp_path: Path) -> None:
-    result = judged(course, tmp_path / "ada", SOLUTION + LEADS_OUT)
+    result = handed_in(course, tmp_path / "ada", SOLUTION + LEADS_OUT)
     assert "__globals__" in str(result.held)
 
 
@@ -202,3 +206,22 @@ def test_it_stays_as_long_as_an_assignment_needs_it(course: Course, tmp_path: Pa
         manifest.write_text(entry, "utf-8")
         release(load_course(course.root).assigned(assignment), tmp_path / "students", force=True)
         assert (tmp_path / "students" / "exercises" / "text" / "words.py").is_file()
+
+
+def test_a_probe_has_a_copy_that_no_answer_changes(
+    judged: Callable[..., Judgment], tmp_path: Path
+) -> None:
+    words = tmp_path / "exercises" / "one" / "words.py"
+    words.parent.mkdir(parents=True)
+    words.write_text(WORDS, "utf-8")
+    source = "import words\nwords.hello = str\n\n\ndef first():\n    return words.hello('Ada')\n"
+    suite = (
+        "def test_both(student):\n    'Both'\n"
+        "    assert_equal(student.run('both'), ['Ada', 'Hello, Ada!'])\n"
+    )
+    probe = "import words\n\n\ndef both(module):\n    return [module.first(), words.hello('Ada')]\n"
+    result = judged(source, suite, probe, extra='given = ["words.py"]\n').result
+    assert (result.score, result.message) == (10, "")
+    assert "puts something else in the place of words.hello" in str(
+        odd_code(source.encode(), {"words"})
+    )
