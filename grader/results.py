@@ -87,8 +87,8 @@ class TestResult(msgspec.Struct, frozen=True):
     was `refused` ended where the code used what is not allowed, before it came to what the title says.
     `named` is what the message of a hidden test says without any value: nothing in it came from a run. One that
     did not pass has its `subject`, the function or class that it is about, and which others that do not pass
-    this one `uses`; it `carries` the points of that many tests that hold and do not count yet. Tests in which one
-    known mistake does the same have the same `mistake`, which counts from 1.
+    this one `uses`; it `carries` the points of that many tests that hold and do not count yet. Tests in which
+    one known mistake does the same have the same `mistake`, which counts from 1.
     """
 
     # pytest collects classes by this prefix.

@@ -114,7 +114,13 @@ def release(
     contents |= _contents(course, suites, requirement, action, fail_under)
     listing_name = listing_of(course)
     before = _before(folder, listing_name, force=force)
-    ours = before.keys() | {n for path in _listings(folder) for n in _listed(path, folder)}
+    others = {
+        name
+        for path in _listings(folder)
+        if path.name != listing_name
+        for name in _listed(path, folder)
+    }
+    ours = before.keys() | others
     with _laid_out(contents) as released:
         if trial:
             try_out(released, course)
@@ -134,7 +140,9 @@ def release(
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        removed = sum(_remove(folder, name, before[name]) for name in before.keys() - contents)
+        # What another assignment is given, too, stays.
+        gone = before.keys() - contents.keys() - others
+        removed = sum(_remove(folder, name, before[name]) for name in gone)
     except OSError as error:
         raise not_written(error.filename or folder, error) from error
     return Released(tuple(sorted(contents)), removed)
@@ -223,7 +231,8 @@ def _contents(
     contents = {name: text.encode() for name, text in texts.items()}
     for exercise in course.exercises:
         stub = _handed_out(course, exercise)
-        contents |= {f"exercises/{exercise.file}": stub, f"tests/stubs/{exercise.file}": stub}
+        for name, file in {exercise.file: stub, **course.given(exercise)}.items():
+            contents |= {f"exercises/{name}": file, f"tests/stubs/{name}": file}
         suite = course.suites(exercise).get(Visibility.PUBLIC)
         if suite is None:
             path = course.suite(exercise, Visibility.PUBLIC)

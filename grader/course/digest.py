@@ -11,9 +11,9 @@ from grader.course.suite import is_compared
 
 
 def exercise_digest(course: Course, exercise: Exercise) -> str:
-    """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes, and of
-    its solution where a suite compares with it.
+    """The digest of what judges one exercise: its manifest entry, stub, given files, suites and probes.
 
+    The solution is part of it where a suite compares with it.
     Packages that are needed and not installed are part of it, as tests are left out without them.
     What only helps the student is left out: a mended hint makes no verdict old. So is a key that has its
     default, which a new one has in every exercise.
@@ -24,11 +24,15 @@ def exercise_digest(course: Course, exercise: Exercise) -> str:
     digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
     digest.update(exercise.file.encode() + b"\0")
     digest.update(hashlib.sha256(course.stub(exercise).source).digest())
+    for name, source in course.given(exercise).items():
+        digest.update(name.encode() + b"\0")
+        digest.update(hashlib.sha256(source).digest())
     suites = list(course.suites(exercise).values())
     for path in (*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())):
         digest.update(course.name_of(path).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     # What is compared with it hangs on it.
-    if is_compared(course, exercise) and (source := course.solution_source(exercise)) is not None:
-        digest.update(b"solution\0" + hashlib.sha256(source).digest())
+    solution = course.solution_source(exercise)
+    if solution is not None and is_compared(course, exercise):
+        digest.update(b"solution\0" + hashlib.sha256(solution).digest())
     return digest.hexdigest()

@@ -7,7 +7,9 @@ exercises/course.toml                          the manifest
 exercises/assignments.toml                     what is handed out together, and when (see `assignments`)
 exercises/assignments/<assignment>.toml        in a release, an assignment with the entries of its exercises
 exercises/<chapter>/<exercise>.py              the stub that students get, and write into
-tests/stubs/<chapter>/<exercise>.py            in a release, the stub as it was handed out (see `Course.stub`)
+exercises/<chapter>/<given>.py                 a file that is given beside it, and that it imports
+tests/stubs/<chapter>/<exercise>.py            in a release, the stub as it was handed out (see `Course.stub`),
+                                               and given files beside it
 solutions/<chapter>/<exercise>.py              the reference
 solutions/<chapter>/<exercise>.sealed          the same, in a release with all suites
 tests/public/<chapter>/test_<exercise>.py      the suite that students may see
@@ -28,7 +30,7 @@ import hashlib
 import importlib.util
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -43,7 +45,7 @@ from grader.course.assignments import (
     read_assignments,
     resolved,
 )
-from grader.course.names import why_no_exercise, why_no_folder
+from grader.course.names import why_no_exercise, why_no_folder, why_not_given
 from grader.course.stub import Stub, derived_stub
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
@@ -98,6 +100,9 @@ class PackageNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         )
 
 
+_ModuleFile = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*\.py$", max_length=64)]
+
+
 class Help(msgspec.Struct, frozen=True, kw_only=True):
     """Keys that only help the student; they are released, and a change makes no verdict old."""
 
@@ -113,7 +118,8 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     """Keys that judge, and that students may read.
 
     `shares` are the weights of the functions and classes that the student writes; without them the tests
-    divide the points. `seconds` is the time of the tests of each share, or of all tests.
+    divide the points. `seconds` is the time of the tests of each share, or of all tests. `given` are files
+    beside the stub that it imports: every submission is judged with the course's own.
     """
 
     id: Identifier
@@ -126,6 +132,7 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     needs: tuple[Literal["processes", "loopback"] | PackageNeed, ...] = ()
     preload: tuple[Text, ...] = ()
     forbidden: tuple[ForbiddenRule, ...] = ()
+    given: tuple[_ModuleFile, ...] = ()
 
 
 class Exercise(
@@ -152,6 +159,11 @@ class Exercise(
     def file(self) -> str:
         """The file that a student hands in, relative to the submission."""
         return f"{self.chapter}/{self.id}.py"
+
+    @property
+    def given_files(self) -> tuple[str, ...]:
+        """The files that are given, as `file` names that of the student."""
+        return tuple(f"{self.chapter}/{name}" for name in self.given)
 
     @property
     def unmet(self) -> list[PackageNeed]:
@@ -300,9 +312,24 @@ class Course(msgspec.Struct, frozen=True):
         working = self.folder / exercise.file
         return Stub(working.read_bytes(), working)
 
+    def given(self, exercise: Exercise) -> dict[str, bytes]:
+        """The files that are given with an exercise, by name below `exercises`.
+
+        Of a release they are the copies: a student may have written into those in `exercises`.
+        """
+        files = {}
+        for name in exercise.given_files:
+            kept = self.kept(name)
+            files[name] = (kept if kept.is_file() else self.folder / name).read_bytes()
+        return files
+
+    def kept(self, name: str) -> Path:
+        """Where a release keeps a file of `exercises` as it was handed out; elsewhere it may be missing."""
+        return self.root / "tests" / "stubs" / name
+
     def kept_stub(self, exercise: Exercise) -> Path:
         """Where a release keeps the stub as it was handed out; elsewhere it may be missing."""
-        return self.root / "tests" / "stubs" / exercise.file
+        return self.kept(exercise.file)
 
     def derived_stub(self, exercise: Exercise) -> bytes | None:
         """What the solution's markers make; None without solution or markers, CourseError if they are wrong."""
@@ -386,14 +413,15 @@ class Course(msgspec.Struct, frozen=True):
         files = self.judged_files()
         paths = [self.folder / ASSIGNMENTS]
         for exercise in self.exercises:
-            paths += [self.kept_stub(exercise), self.plot(exercise)]
+            paths += [self.kept_stub(exercise), *map(self.kept, exercise.given_files)]
+            paths += [self.plot(exercise)]
             paths += [self.mutants(exercise), self.caught(exercise)]
             paths += [*self.rights(exercise), *self.variants(exercise, "wrong")]
             paths += self.variants(exercise, "forged")
         return files | self._read(path for path in paths if path.is_file())
 
     def judged_files(self) -> dict[str, bytes]:
-        """All that judges, by name below the root: the manifest, the stubs, the suites and their probes.
+        """All that judges, by name below the root: the manifest, stubs, given files, suites and probes.
 
         A solution is there where a suite compares with it, sealed: no student's code ever runs where it is
         opened, and nobody reads it by accident.
@@ -403,11 +431,13 @@ class Course(msgspec.Struct, frozen=True):
         files = self._read((self.folder / MANIFEST, *self.parts))
         for exercise in self.exercises:
             files[self.name_of(self.folder / exercise.file)] = self.stub(exercise).source
+            for name, source in self.given(exercise).items():
+                files[self.name_of(self.folder / name)] = source
             for suite in self.suites(exercise).values():
                 files |= self._read(path for path in (suite, probe_of(suite)) if path.is_file())
-            source = self.solution_source(exercise)
-            if source is not None and is_compared(self, exercise):
-                files[self.name_of(self.sealed_solution(exercise))] = seal(source, exercise)
+            solution = self.solution_source(exercise)
+            if solution is not None and is_compared(self, exercise):
+                files[self.name_of(self.sealed_solution(exercise))] = seal(solution, exercise)
         return files
 
     def _read(self, paths: Iterable[Path]) -> dict[str, bytes]:
@@ -527,6 +557,12 @@ def _urgency(assignment: CourseAssignment | None, now: datetime.datetime) -> tup
 
 def _missing(course: Course) -> Iterator[str]:
     for exercise in course.exercises:
+        for name in exercise.given_files:
+            if not (course.folder / name).is_file() and not course.kept(name).is_file():
+                yield (
+                    f"the exercise {exercise.id!r} is given {name}, which is missing; "
+                    f"write it to {course.folder / name}."
+                )
         working, copy = course.folder / exercise.file, course.kept_stub(exercise)
         if working.is_file() or copy.is_file() or course.derived_stub(exercise) is not None:
             continue
@@ -568,3 +604,18 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
                     f"move or rename one of them. {nearest(prerequisite, ids.keys() - {exercise.id})}"
                 )
         seen.add(exercise.id)
+        yield from _complaints_of_given(exercise, ids)
+
+
+def _complaints_of_given(exercise: Exercise, ids: Collection[str]) -> Iterator[str]:
+    """What is wrong with the names of the files that are given with an exercise."""
+    for name, count in Counter(exercise.given).items():
+        stem = name.removesuffix(".py")
+        if count > 1:
+            yield f"{exercise.id!r} is given {name!r} {count} times."
+        if stem in ids:
+            yield (
+                f"{exercise.id!r} is given {name!r}, which is the file of an exercise; rename one of them."
+            )
+        elif why := why_not_given(stem):
+            yield f"{exercise.id!r} cannot be given {name!r}: {why}; choose another name."

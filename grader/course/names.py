@@ -1,4 +1,4 @@
-"""Names that no exercise, chapter or assignment may have: a system, Python or pytest has taken them."""
+"""Names that no exercise, given file, chapter or assignment may have: a system, Python or pytest has them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,10 @@ def why_no_exercise(name: str) -> str:
     if name in ("test", "tests"):
         return "Python has a package `test`, and `tests` is the folder of the suites"
     return why_no_folder(name)
+
+
+def why_not_given(name: str) -> str:
+    """Why no file that is given with an exercise may have this name, without its ending; empty if one may."""
+    if name.startswith(("test_", "probe_", "plot_")):
+        return "files that begin so are suites, probes and plots"
+    return why_no_exercise(name)

@@ -22,8 +22,7 @@ from grader.judge.checks.promise import body_of
 from grader.judge.outcomes import SubmissionFailure
 from grader.judge.pytest_report import add_scores, metadata_of
 from grader.judge.scoring import score_test
-from grader.judge.session import Session
-from grader.judge.solution import Solved, solution_of
+from grader.judge.solution import Solved, session_of, solution_of
 from grader.judge.student import Student
 from grader.judge.suite_run import NotYet, SuiteRun, fitting_hint
 from grader.results import Place, Visibility
@@ -168,10 +167,9 @@ class _Suites:
         self._close_session()
         _warn_always()
         tests = tests_of(course, exercise, (_visibility_of(path),))
-        sandboxes = self._source_of_sandboxes()
-        session = Session(sandboxes, exercise, source)
-        options = GradingOptions(seed=self._seed)
-        session.solution = solution_of(course, exercise, options, sandboxes, self._solved)
+        sandboxes, options = self._source_of_sandboxes(), GradingOptions(seed=self._seed)
+        solution = solution_of(course, exercise, options, sandboxes, self._solved)
+        session = session_of(course, exercise, source, options, sandboxes, solution)
         self._judged = path, SuiteRun(session, tests, self._seed)
         return self._judged[1]
 
@@ -194,8 +192,5 @@ class _Suites:
 
     def _close_session(self) -> None:
         if self._judged is not None:
-            session = self._judged[1].session
-            session.close()
-            if session.solution is not None:
-                session.solution.close()
+            self._judged[1].session.close()
             self._judged = None

@@ -37,7 +37,7 @@ from grader.judge.recognition import Key, KnownMistakes, observation
 from grader.judge.reports import reasons
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
 from grader.judge.session import TEST_PART, Session
-from grader.judge.solution import Solution, Solved, solution_of
+from grader.judge.solution import Solution, Solved, session_of, solution_of
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of, quiet
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
@@ -78,15 +78,14 @@ def judge_exercise(
         tape = _recorded(course, exercise, source, options, sandboxes, suites)
         own_sandboxes = forged(sandboxes, forge_of(options.forgery, source, tape))
         done = _then(tape.next_test, done)
+    solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     try:
-        session = Session(own_sandboxes, exercise, source, options.required_walls)
+        session = session_of(course, exercise, source, options, own_sandboxes, solution)
     except SyntaxError as error:
         # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
     session.stub = course.stub(exercise).source
-    solution = solution_of(course, exercise, options, sandboxes, suites.solved)
-    session.solution = solution
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
@@ -102,22 +101,22 @@ def judge_exercise(
                 done,
                 stop_at_first_failure=options.stop_at_first_failure,
             )
-
-        def anew() -> Session:
-            again = Session(
-                own_sandboxes, exercise, source, options.required_walls, default_modes=True
-            )
-            again.solution = solution
-            return again
-
+        anew = functools.partial(
+            session_of,
+            course,
+            exercise,
+            source,
+            options,
+            own_sandboxes,
+            solution,
+            default_modes=True,
+        )
         passes = functools.partial(_passing, functions, run, anew)
         results = told_by_modes(session.modes, session.tree, exercise.file, results, passes)
         results = without_unfounded(own_tests, results)
         results = _with_uses(session, own_tests, results)
     finally:
         session.close()
-        if solution is not None:
-            solution.close()
     seconds = time.monotonic() - begin
     if options.recognize and mistakes is not None and not message:
         observe = functools.partial(
@@ -151,9 +150,9 @@ def late_imports(
     if source is None:
         return None
     tests = tests_of(course, exercise, visibilities)
-    session = Session(sandboxes, exercise, source, options.required_walls, watch_imports=True)
     # Compared with itself, which is as good for what it imports.
-    session.solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    session = session_of(course, exercise, source, options, sandboxes, solution, watch_imports=True)
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
@@ -180,8 +179,8 @@ def _recorded(
     tape = Tape()
     if not visibilities:
         return tape
-    session = Session(taped(sandboxes, tape), exercise, source, options.required_walls)
-    session.solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    session = session_of(course, exercise, source, options, taped(sandboxes, tape), solution)
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
@@ -222,8 +221,8 @@ def _observed(
     tests = [test for test in declared if (test.visibility, test.name) in keys]
     alone = [msgspec.structs.replace(test, requires=()) for test in tests]
     seen: dict[Key, str] = {}
-    session = Session(sandboxes, exercise, answer.source, options.required_walls)
-    session.solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    session = session_of(course, exercise, answer.source, options, sandboxes, solution)
     try:
         session.begin()
         run = SuiteRun(session, alone, options.seed)

@@ -9,7 +9,7 @@ import hashlib
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -164,6 +164,7 @@ class Session:
         source: bytes,
         required_walls: tuple[str, ...] = (),
         *,
+        given: Mapping[str, bytes],
         watch_imports: bool = False,
         default_modes: bool = False,
     ) -> None:
@@ -182,6 +183,7 @@ class Session:
         self._sandboxes = sandboxes
         self._required_walls = required_walls
         self._source = source
+        self._given = given
         self._watch_imports = watch_imports
         self._default_modes = default_modes
         # The global modes that the module says its import changed.
@@ -251,6 +253,7 @@ class Session:
             self.exercise,
             source,
             self._required_walls,
+            given=self._given,
             watch_imports=self._watch_imports,
             default_modes=self._default_modes,
         )
@@ -268,7 +271,9 @@ class Session:
             self._imported_apart += apart.imports()
 
     def close(self) -> None:
-        """Let go of the sandbox, also of one that is still starting."""
+        """Let go of the sandbox, also of one that is still starting, and of that of the solution."""
+        if self.solution is not None:
+            self.solution.close()
         if self._starting is not None:
             with contextlib.suppress(SandboxError):
                 self._sandbox = self._starting()
@@ -328,6 +333,8 @@ class Session:
             loopback="loopback" in exercise.needs,
         )
         modules = dict.fromkeys([*exercise.preload, *late_modules(self._source, self.tree)])
+        for source in self._given.values():
+            modules |= dict.fromkeys(late_modules(source, parse(source)))
         self._starting = self._sandboxes.begin(tuple(modules), limits)
 
     def load(self) -> None:
@@ -378,6 +385,7 @@ class Session:
             self._traced,
             self._watch_imports,
             self._default_modes,
+            dict(self._given),
         )
         try:
             reply, _ = self._exchange(sandbox, load, Packing())
@@ -529,7 +537,7 @@ class Session:
         if (reply.in_probe or not reply.frames) and name in definitions(self.tree):
             reply = msgspec.structs.replace(reply, text=misfit, in_probe=False)
         frames = self._frames(reply.frames[-MAX_FRAMES:])
-        written = tuple(frame for frame in frames if frame.line not in self._given)
+        written = tuple(frame for frame in frames if frame.line not in self._given_lines)
         error = raised_error(reply, written or frames)
         line = error.frames[-1].line if error.frames else None
         error.unwritten = line is None or any(line in lines for lines in self._raises)
@@ -540,7 +548,7 @@ class Session:
         return functions_by_line(self.tree)
 
     @functools.cached_property
-    def _given(self) -> set[int]:
+    def _given_lines(self) -> set[int]:
         """The lines of functions that stand in the file as in the stub, without a part to be written."""
         if not self.stub:
             return set()

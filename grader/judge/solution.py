@@ -64,6 +64,34 @@ class Solved:
             self._bytes -= _size(oldest)
 
 
+def session_of(
+    course: Course,
+    exercise: Exercise,
+    source: bytes,
+    options: GradingOptions,
+    sandboxes: SandboxSource,
+    solution: Solution | None,
+    *,
+    watch_imports: bool = False,
+    default_modes: bool = False,
+) -> Session:
+    """A session with an answer, whose tests may compare with the solution.
+
+    Raises SyntaxError for a source that is not Python.
+    """
+    session = Session(
+        sandboxes,
+        exercise,
+        source,
+        options.required_walls,
+        given=course.given(exercise),
+        watch_imports=watch_imports,
+        default_modes=default_modes,
+    )
+    session.solution = solution
+    return session
+
+
 def solution_of(
     course: Course,
     exercise: Exercise,
@@ -152,8 +180,9 @@ class Solution:
         return f"{exercise_digest(self._course, self._given)} {of_solution}"
 
     def _new_session(self) -> Session:
-        walls = self._options.required_walls
-        session = Session(self._sandboxes, self._exercise, self._source, walls)
+        session = session_of(
+            self._course, self._exercise, self._source, self._options, self._sandboxes, None
+        )
         session.run_seed = self._options.seed
         return session
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -34,8 +34,11 @@ def keep_builtins(module: dict[str, Any]) -> None:
     OURS.append(module)
 
 
-def keep_imports(module: dict[str, Any]) -> None:
-    """Have what is defined in these globals import what was noted, whatever stands in `sys.modules` by then."""
+def keep_imports(module: dict[str, Any], own: Mapping[str, ModuleType]) -> None:
+    """Have what is defined in these globals import what was noted, whatever stands in `sys.modules` by then.
+
+    Modules in `own` come first: no other code has them.
+    """
     bring: Callable[..., Any] = _BUILTINS["__import__"]
 
     def brought(
@@ -45,6 +48,8 @@ def keep_imports(module: dict[str, Any]) -> None:
         parts: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
+        if name in own and not level:
+            return own[name]
         found = LOADED.get(name if parts else name.partition(".")[0])
         if level or name not in LOADED or found is None:
             return bring(name, names, local, parts, level)

@@ -75,15 +75,19 @@ def _read(course: Course, allow_empty: bool = False) -> Submission:
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """A reset: `file` is the stub (`written` anew), `backup` what stood there before."""
+    """A reset: `file` is as it was handed out (`written` anew), `backup` what stood there before.
+
+    `given` are the files beside a stub that were put back with it.
+    """
 
     file: Path
     backup: Path | None = None
     written: bool = True
+    given: tuple[Reset, ...] = ()
 
 
 def reset_exercise(course: Course, exercise: Exercise) -> Reset:
-    """Put the stub back, and keep what stood there in `.grade/backups`.
+    """Put the stub and the files given beside it back, and keep what stood there in `.grade/backups`.
 
     Raises GraderError where there is no stub to put back, or no place to write.
     """
@@ -94,13 +98,22 @@ def reset_exercise(course: Course, exercise: Exercise) -> Reset:
             f"There is no copy of the stub of {exercise.id} in this course "
             f"(tests/stubs/{exercise.file}); `git restore {file}` brings back the one of git."
         )
-    content = stub.source
+    done = _put_back(course, file, stub.source)
+    given = [
+        _put_back(course, course.folder / name, source)
+        for name, source in course.given(exercise).items()
+    ]
+    return msgspec.structs.replace(done, given=tuple(reset for reset in given if reset.written))
+
+
+def _put_back(course: Course, file: Path, content: bytes) -> Reset:
+    """Write a file as it was handed out, unless it is still that."""
     if file.is_file() and not file.is_symlink() and file.read_bytes() == content:
         return Reset(file, written=False)
     backup = None
     try:
         if os.path.lexists(file):
-            backup = unused(course.root / FOLDER / "backups" / f"{exercise.id}.{stamp()}.py")
+            backup = unused(course.root / FOLDER / "backups" / f"{file.stem}.{stamp()}.py")
             make_folder(course.root / FOLDER)
             backup.parent.mkdir(exist_ok=True)
             # Moved, whatever it is: a link or a folder of this name is kept as that.

@@ -5,6 +5,8 @@ whose name is an exercise's, or nearly so, is a candidate for it, wherever it li
 somebody wrote in is judged; of an untouched stub beside it nothing counts. Where two are equally likely and
 differ, neither is guessed.
 
+Files that the course gives beside a stub are never taken from an attempt; one that was changed is told.
+
 Whatever else seems to hold work is named to the student and to a person: code under another name, by the
 words of that name or by what it defines, and archives that are not opened. Files are read for that only where
 an exercise has no work, or where the name of one beside it speaks of the exercise.
@@ -143,7 +145,7 @@ def beside(
         gathering = _Gathering(Path(), course, opened)
         for piece in pieces:
             gathering.add(piece)
-        return gathering.told(exercise, own)
+        return gathering.with_given(exercise, gathering.told(exercise, own))
 
 
 class _Piece:
@@ -209,6 +211,9 @@ class _Gathering:
         self._path, self._course, self._opened = path, course, opened
         self._named: list[_Piece] = []
         self._extras: list[_Piece] = []
+        # Under the names of files that the course gives with an exercise.
+        self._given: list[_Piece] = []
+        self._given_names = {name for exercise in course.exercises for name in exercise.given}
         self._kept = Extras(self._is_kin)
         self._packed: list[AttemptFile] = []
         self._asked: list[Candidate] = []
@@ -236,6 +241,8 @@ class _Gathering:
             self._asked.append(candidate)
         elif is_named_after(self._course, name):
             self._named.append(_Piece(candidate, self._path_of(piece), self._course))
+        elif name in self._given_names:
+            self._given.append(_Piece(candidate, self._path_of(piece), self._course))
         elif looks_packed(name):
             self._packed.append(piece)
         elif self._kept.keep(piece.path):
@@ -258,8 +265,11 @@ class _Gathering:
                 self._problems.append((str(problem), place))
             else:
                 self._asked += filter(self._asks, listing.candidates)
-                work = (file for file in listing.candidates if not self._asks(file))
-                self._named += (_Piece(each, place, self._course) for each in work)
+                for each in listing.candidates:
+                    if not self._asks(each):
+                        found = _Piece(each, place, self._course)
+                        is_given = found.name in self._given_names
+                        (self._given if is_given else self._named).append(found)
                 self._extras += (_Piece(each, place, self._course) for each in listing.extras)
 
     # --- the file of an exercise ------------------------------------------------------------------
@@ -273,7 +283,7 @@ class _Gathering:
             first = next((name for name in idle if files[name].source is not None), idle[0])
             is_idle = len(idle) == len(files)
             files[first] = self._with_leftovers(files[first], is_idle=is_idle)
-        return files
+        return {e.id: self.with_given(e, files[e.id]) for e in self._course.exercises}
 
     def _handed(self, exercise: Exercise) -> ExerciseFile:
         """The file of one exercise, or why there is none."""
@@ -347,6 +357,23 @@ class _Gathering:
             problem += f" Only {name} is judged: put the code there."
         return own.with_note(problem)
 
+    def with_given(self, exercise: Exercise, own: ExerciseFile) -> ExerciseFile:
+        """A file that is there, with a sentence on each given file beside it that was changed."""
+        if not self._given or own.source is None:
+            return own
+        chapters = {e.chapter for e in self._course.exercises if e.chapter != exercise.chapter}
+        changed = {
+            piece.name
+            for file, source in self._course.given(exercise).items()
+            for piece in self._given[:_MOST_READ]
+            if piece.name == Path(file).name
+            and piece.path.rpartition("/")[0].rpartition("/")[2] not in chapters
+            and not is_untouched(piece.file.source or b"", source)
+        }
+        return own.with_note(
+            *(f"{name} is given: your changes in it are not used." for name in sorted(changed))
+        )
+
     def _missing(self, exercise: Exercise) -> ExerciseFile:
         """Why there is no file of an exercise: what was handed in instead, or what could not be read."""
         problem = f"{exercise.file} is missing: hand it in under this name."
@@ -359,7 +386,8 @@ class _Gathering:
         if self._problems:
             problem += f" And {self._problems[0][0]}"
         elif not self._named:
-            by_name = sorted(self._extras, key=lambda piece: (piece not in near, piece.shown))
+            others = (*self._extras, *self._given)
+            by_name = sorted(others, key=lambda piece: (piece not in near, piece.shown))
             names = _listed(by_name[:_NAMES_SHOWN])
             problem += f" What was handed in is {names}." if names else " Nothing was handed in."
             if any(looks_packed(piece.name) for piece in self._extras):
@@ -522,7 +550,9 @@ class _Gathering:
 
     def _is_listed(self, name: str) -> bool:
         """Whether a file of this name in an archive is an exercise's, or a request."""
-        return is_named_after(self._course, name) or requested(self._course, name) is not None
+        if is_named_after(self._course, name) or name in self._given_names:
+            return True
+        return requested(self._course, name) is not None
 
     def _is_kin(self, name: str) -> bool:
         return bool(spoken_of(self._course, name))

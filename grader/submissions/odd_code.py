@@ -145,11 +145,12 @@ def odd_names(source: bytes) -> frozenset[str]:
 
 
 def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
-    """What is not odd in an answer: what the stub holds, and what the course names.
+    """What is not odd in an answer: what the stub holds, and what the course names or gives.
 
     Where nothing is forbidden, functions of a library may be looked up by computed names.
     """
-    names = odd_names(stub) | frozenset(exercise.ordinary)
+    given = {name.removesuffix(".py") for name in exercise.given}
+    names = odd_names(stub) | frozenset(exercise.ordinary) | given
     return names if any(rule.names for rule in exercise.forbidden) else names | {"getattr"}
 
 

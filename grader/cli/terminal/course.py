@@ -210,6 +210,8 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
     yield Text(exercise.title, "bold")
     yield from hang(console, "", f"{about}, {standing_words(standing, course)}", "dim")
     yield Text(shown_path(file_of(course.folder, exercise)), "cyan")
+    if exercise.given:
+        yield from hang(console, "", f"given beside it: {', '.join(exercise.given)}", "dim")
     yield Text()
     yield from hang(console, "", exercise.teaches)
     for need in exercise.unmet:

@@ -122,6 +122,8 @@ _HANDS = pattern(
 )
 # A file that is no library's, as one that a student wrote and imports.
 _STRANGE = pattern(r"<[^>]+\.pyc?>")
+# Where a module begins that the course gives with an exercise.
+_GIVEN = "given:"
 # Where ours begin, and those functions of ours that read frames, or run texts, themselves.
 _OURS = ("grader/", PROBE_FILE)
 _OUR_OWN = pattern(
@@ -190,22 +192,29 @@ def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
 
 
 def tell_of_events(
-    tell: Tell, module: ModuleType, files: Collection[str], forbidden: Collection[str] = ()
+    tell: Tell,
+    module: ModuleType,
+    files: Collection[str],
+    forbidden: Collection[str] = (),
+    given: Collection[dict[str, Any]] = (),
 ) -> Callable[[dict[str, Any]], None]:
     """Have what leads out of the student's module told from now on; `files` are its names in stacks.
 
-    Told is also who reads the files of what is `forbidden`, or has them imported once more. What comes back
-    takes the globals of a probe, whose code is ours from then on.
+    What is `given` are the globals of modules of the course: what these do is not told. Told is also who
+    reads the files of what is `forbidden`, or has them imported once more. What comes back takes the globals of
+    a probe, whose code is ours from then on.
     """
     # Taken before any of them stands behind a property.
     get_frame, get_back = sys._getframe, FrameType.f_back.__get__
     get_globals, get_code = FunctionType.__globals__.__get__, FrameType.f_code.__get__
     get_names = FrameType.f_globals.__get__
     variables, file_place, is_forbidden = vars(module), _places(), is_one_of(forbidden)
-    # Ours is what has our globals: any code may name our files.
-    ours = set(map(id, OURS))
+    # Ours is what has our globals, as the course's has its own: any code may name our files.
+    ours, givens = set(map(id, OURS)), set(map(id, given))
 
     def place_of(names: dict[str, Any], file: str) -> str:
+        if id(names) in givens:
+            return f"{_GIVEN}{file}"
         place = file_place(file)
         return place if id(names) in ours or not place.startswith(_OURS) else f"<{place}>"
 
@@ -265,7 +274,10 @@ def tell_of_events(
             return
         if what == "exec" and path and path[0].startswith("<frozen importlib"):
             path.append(file_place(arguments[0].co_filename))
-        is_innocent = _is_innocent(what, arguments, path, leader, first)
+        if first is not None and id(get_names(first)) in givens:
+            is_innocent = _is_called(what, first) and _does_itself(what, first)
+        else:
+            is_innocent = _is_innocent(what, arguments, path, leader, first)
         if is_innocent and what.startswith("__") and type(arguments[0]) is FunctionType:
             is_innocent = place_of_function(arguments[0]) != PROBE_FILE or (
                 first is not None and _is_written(what, get_code(first), first.f_lasti)
@@ -392,6 +404,7 @@ def _is_for_errors(path: list[str]) -> bool:
 _READS = frozenset(
     opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap
 )
+_STORES = opcode.opmap["STORE_ATTR"]
 _MORE, _CONSTANT = opcode.opmap["EXTENDED_ARG"], opcode.opmap["LOAD_CONST"]
 # Since 3.12 the lowest bit says whether a method is called.
 _SHIFT = 1 if sys.version_info >= (3, 12) else 0
@@ -418,6 +431,15 @@ def _is_written(name: str, code: CodeType, at: int) -> bool:
         and code.co_consts[instructions[before + 1]] == name
         for before in range(max(at - _NEAR, 0), at, 2)
     )
+
+
+def _does_itself(what: str, frame: FrameType) -> bool:
+    """Whether a frame names the attribute that it reads or sets; what is no attribute it does itself."""
+    if what not in _READ and what not in _SET:
+        return True
+    code, at = frame.f_code, frame.f_lasti
+    is_set = at >= 0 and code.co_code[at] == _STORES and code.co_names[code.co_code[at + 1]] == what
+    return is_set or _is_written(what, code, at)
 
 
 def _places() -> Callable[[str], str]:

@@ -64,6 +64,8 @@ class Worker:
         self._file = ""
         self._student = ModuleType("student")
         self._probes: dict[str, ModuleType] = {}
+        # Of what the course gives, the probes' own copies.
+        self._given: dict[str, ModuleType] = {}
         self._built: list[Any] = []
         self._built_by: list[str] = []
         self._graphs: list[Graph] = []
@@ -134,12 +136,13 @@ class Worker:
         sys.modules[request.name] = self._student
         become_program(self._student, request.file)
         tell_endings(request.source)
+        given = [vars(each) for pair in request.given.items() for each in self._load_given(*pair)]
         before = observation.settings()
         forbidden = {
             f for watches in self._watches.values() for each in watches for f in each.files
         }
         self._trust = tell_of_events(
-            self._tell, self._student, (request.file, str(path)), forbidden
+            self._tell, self._student, (request.file, str(path)), forbidden, given
         )
         vars(self._student)["__builtins__"] = own_builtins(request.name)
         # What has been imported stays, and is found no more.
@@ -152,12 +155,28 @@ class Worker:
             self._settings = before
         return Loaded(changed)
 
+    def _load_given(self, file: str, source: bytes) -> tuple[ModuleType, ModuleType]:
+        """Run a module of the course for the student's to import, and once more for probes alone."""
+        path = self._scratch / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source)
+        code = compile(source, file, "exec")
+        theirs, own = ModuleType(path.stem), ModuleType(path.stem)
+        sys.modules[path.stem], self._given[path.stem] = theirs, own
+        # Builtins as every library has them: ours are not for it to hand on.
+        vars(theirs)["__builtins__"] = vars(sys.modules["builtins"])
+        keep_builtins(vars(own))
+        for module in (theirs, own):
+            module.__file__ = str(path)
+            exec(code, vars(module))  # noqa: S102 (the course wrote it)
+        return theirs, own
+
     def _load_probe(self, request: LoadProbe) -> Reply:
         """Run a probe as a module."""
         module = ModuleType(request.name)
         module.__file__ = PROBE_FILE
         keep_builtins(vars(module))
-        keep_imports(vars(module))
+        keep_imports(vars(module), self._given)
         self._trust(vars(module))
         # Under its name, as every module, but not the one that runs: what pickles an object looks there for
         # what the probe defines, and who writes into it changes nothing.

@@ -26,6 +26,8 @@ class Guard(msgspec.Struct, frozen=True):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Run the student's file as the module `name`; `file` is what its tracebacks show.
 
+    `given` are the course's own modules that it imports, by file.
+
     With `traced` guarded calls are looked at for torch's references of operators, too. With
     `watch_imports` what is imported from here on is noted, for `ListImports`. With `default_modes` the
     global modes that it changes are put back for the tests.
@@ -38,6 +40,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     traced: bool = False
     watch_imports: bool = False
     default_modes: bool = False
+    given: dict[str, bytes] = {}
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):

@@ -110,10 +110,11 @@ def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
     plot = _loaded(file)
     try:
         with contextlib.ExitStack() as stack:
-            run = stack.enter_context(_runs(sandboxes, exercise, request.source, file))
+            given = course.given(exercise)
+            run = stack.enter_context(_runs(sandboxes, exercise, request.source, given, file))
             measures = {"your code": lambda: _experiment(run, plot)}
             if (source := request.reference) is not None:
-                reference = stack.enter_context(_runs(sandboxes, exercise, source, file))
+                reference = stack.enter_context(_runs(sandboxes, exercise, source, given, file))
                 measures["the reference"] = lambda: _reference(reference, plot, file)
             parts = runs_in_turn(measures, getattr(plot, "RUNS", 1), exercise.seconds)
             own, note = _own_figure(run, plot, parts["your code"][0])
@@ -142,9 +143,15 @@ def _loaded(file: Path) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _runs(sandboxes: SandboxSource, exercise: Exercise, source: bytes, file: Path) -> Iterator[Run]:
+def _runs(
+    sandboxes: SandboxSource,
+    exercise: Exercise,
+    source: bytes,
+    given: Mapping[str, bytes],
+    file: Path,
+) -> Iterator[Run]:
     """A function that runs one of the experiment's file beside a source, each with the time of a test."""
-    session = Session(sandboxes, exercise, source)
+    session = Session(sandboxes, exercise, source, given=given)
     student = Student(session, file)
 
     def run(function: str, *arguments: Any) -> Any:

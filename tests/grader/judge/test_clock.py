@@ -159,7 +159,7 @@ def test_a_call_that_timed_out_has_used_all_that_it_was_given(
                 sandbox, _ = opened.enter_context(connected(os.open(counted, os.O_RDONLY)))
                 return lambda: sandbox
 
-        session = Session(Silent(), exercise, b"")
+        session = Session(Silent(), exercise, b"", given={})
         for seed in range(4):
             session.begin_test(BegunTest(seed))
             with pytest.raises(TimedOut) as late:

@@ -171,6 +171,23 @@ def test_a_function_that_lives_off_another_ones_variables_is_told_so(
     assert "word is used in " in text
 
 
+def test_a_given_file_is_imported_here_and_where_the_cell_is_judged(tmp_path: Path) -> None:
+    shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
+    manifest = tmp_path / "exercises" / "course.toml"
+    name = 'id = "greeting"\n'
+    given = manifest.read_text("utf-8").replace(name, f'{name}given = ["words.py"]\n')
+    manifest.write_text(given, "utf-8")
+    words = "def hello(name):\n    return f'Hello, {name}!'\n"
+    (tmp_path / "exercises" / "text" / "words.py").write_text(words, "utf-8")
+    cells = {
+        "imports": "from grader.notebook import check\nfrom words import hello",
+        "greeting": "def greeting(name):\n    return hello(name)",
+        "check": 'check("greeting", greeting)',
+    }
+    text, _ = shown(execute(cells, tmp_path / "exercises" / "text")["check"])
+    assert text.startswith("A greeting [of a kind]: passed, 2.5 of 2.5 points")
+
+
 def test_an_unwritten_cell_is_to_do(outputs: dict[str, Any]) -> None:
     text, _ = shown(outputs["check unwritten"])
     assert "to do, 0 of 2.5 points" in text

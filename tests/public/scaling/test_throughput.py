@@ -1,0 +1,83 @@
+"""Public tests of throughput: small examples, with numbers that you can follow."""
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise, promise
+from grader.judge.student import Student
+
+
+@promise(
+    "throughput",
+    hint="Sum up what the timed steps return, and divide by the seconds that they took.",
+)
+def test_throughput_of_three_steps(student: Student) -> None:
+    """After a slow warm-up step, 8 + 8 + 4 samples in 2 seconds are 10 samples per second"""
+    result = student.run("throughput", [8, 8, 8, 4], [6.0, 0.5, 0.5, 1.0], warmup=1)
+    assert_close(
+        result,
+        10.0,
+        what="the throughput",
+        mistakes=lambda: {
+            "The warm-up step is timed and counted.": 28 / 8.0,
+            "The warm-up step is timed.": 20 / 8.0,
+            "The warm-up step's samples are counted.": 28 / 2.0,
+            "Only the last step's samples are counted: sum up what all return.": 2.0,
+            "The first step's samples stand for all steps': sum up what each returns.": 12.0,
+            "The last step's samples stand for all steps': sum up what each returns.": 6.0,
+            "It is steps per second, not samples per second.": 1.5,
+            "It is seconds per sample, not samples per second.": 0.1,
+        },
+    )
+
+
+@promise("throughput", hint="Warm-up steps, synchronize, clock, timed steps, synchronize, clock.")
+def test_throughput_reads_the_clock_twice(student: Student) -> None:
+    """The clock is read before and after the timed steps, each time right after synchronize"""
+    events = [str(event) for event in entry(student.run("events"), kind=list)]
+    assert_equal(
+        [event for event in events if event != "synchronize"],
+        ["step", "clock", "step", "step", "clock"],
+        what="the list of what throughput calls for one step of warm-up and two timed ones",
+        mistakes={
+            "The clock is read around every step.": ["step"] + ["clock", "step", "clock"] * 2
+        },
+    )
+    before = [events[i - 1] for i, event in enumerate(events) if event == "clock"]
+    assert_equal(before, ["synchronize"] * 2, what="the list of what is called before each reading")
+
+
+@promise("throughput", hint="Compare the two readings before you divide by their difference.")
+def test_throughput_of_a_stopped_clock(student: Student) -> None:
+    """A clock that stands still is a ValueError that names the clock"""
+    with must_raise(ValueError, mentions="clock", call="throughput with a clock that stands still"):
+        student.run("throughput", [8, 8], [0.0, 0.0], warmup=1)
+
+
+@promise(
+    "benchmark",
+    hint="Each rank calls throughput(step, steps, warmup); the sum over the ranks counts.",
+)
+def test_benchmark_of_two_ranks(student: Student) -> None:
+    """Where rank 0 measures 10 samples per second and rank 1 measures 20, the benchmark says 30"""
+    assert_close(
+        student.run("benchmarked"),
+        {2: 30.0, 1: 10.0},
+        what="the throughputs by world size",
+        mistakes={"This is the ranks' mean: their throughputs add up.": {2: 15.0, 1: 10.0}},
+    )
+
+
+@promise("scaling_efficiency", hint="T_n / (n * T_1): 150 / (2 * 100) is 0.75.")
+def test_efficiency_of_two_ranks(student: Student) -> None:
+    """Where one rank makes 100 samples per second and two make 150, the efficiencies are 1 and 0.75"""
+    efficiency = student.function("scaling_efficiency")({2: 150.0, 1: 100.0})
+    assert_close(efficiency, {2: 0.75, 1: 1.0}, what="the efficiencies")
+
+
+@promise(
+    "scaling_efficiency",
+    hint="Look for an entry of 1 first, then at every value: math.isfinite, and above 0.",
+)
+def test_efficiency_refuses_what_cannot_be_compared(student: Student) -> None:
+    """Throughputs without one of a single rank, an infinite one and one of 0 are a ValueError"""
+    bad = [({2: 10.0},), ({1: 10.0, 2: float("inf")},), ({1: 10.0, 2: 0.0},)]
+    slow = ({1: 0.5, 2: 0.75},)
+    laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
