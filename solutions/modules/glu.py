@@ -38,8 +38,7 @@ class GatedLinearUnit(nn.Module):
     Parameters, both learnable `nn.Parameter`s, under exactly these names:
 
     - `weight` of shape (2 * out_features, in_features). Rows `[:out_features]` make the value, rows
-      `[out_features:]` the gate. It starts random, with no entry larger in magnitude than
-      `1 / sqrt(in_features)`.
+      `[out_features:]` the gate. It starts with any finite random numbers.
     - `bias` of shape (2 * out_features,), in the same order. It starts with any finite numbers.
 
     Nothing else appears in the layer's `state_dict()`. A new layer is float32; `layer.double()` turns
