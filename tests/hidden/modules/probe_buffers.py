@@ -103,26 +103,36 @@ def copied(module: Any, batches: list[Tensor]) -> dict[str, Any]:
     return both_go_on(first, copy.deepcopy(first), batches[-1])
 
 
-def both_go_on(first: nn.Module, second: nn.Module, x: Tensor) -> dict[str, Any]:
-    """What each layer holds after this batch, which the second one gets first, and the other around that."""
+def both_go_on(first: nn.Module, second: nn.Module, x: Tensor) -> dict[str, dict[str, bool]]:
+    """Whether the second layer, with this batch, holds what the first one then does, which stays meanwhile."""
     before = values_of(first)
     second(x)
     meanwhile = values_of(first)
     first(x)
+    wanted, own = values_of(first), values_of(second)
     return {
-        "second": values_of(second),
-        "first": values_of(first),
-        "first before": before,
-        "first meanwhile": meanwhile,
+        name: {
+            "goes on": name in own and bool(torch.allclose(own[name], wanted[name], 1e-5, 1e-5)),
+            "stays": bool(meanwhile[name].equal(before[name])),
+        }
+        for name in wanted
     }
 
 
-def doubled(module: Any, x: Tensor, scale: Tensor) -> dict[str, Tensor]:
-    """A layer's tensors after double(), with this scale, and a batch in float64."""
+def evaluated(module: Any, state: dict[str, Tensor], x: Tensor) -> Tensor:
+    """The result of a layer with these values, in evaluation mode."""
+    layer = module.RunningCenter(x.shape[-1]).eval()
+    fill(layer, state)
+    result: Tensor = layer(x).detach()
+    return result
+
+
+def doubled(module: Any, x: Tensor, scale: Tensor) -> dict[str, Any]:
+    """Where a layer's tensors are after double() and a batch in float64, and its scale, set before that."""
     layer = module.RunningCenter(x.shape[-1]).double()
     fill(layer, {"scale": scale})
     layer(x.double())
-    return values_of(layer)
+    return {"places": places_of(layer), "scale": layer.scale.detach()}
 
 
 def moved(module: Any, x: Tensor) -> dict[str, dict[str, Any]]:

@@ -50,7 +50,7 @@ def class_of(value: Any) -> str:
 def layers_of(module: Any, widths: list[int]) -> dict[str, Any]:
     """The class of an MLP's layers, and those of what they hold."""
     layers = module.MLP(widths).layers
-    return {"class": class_of(layers), "items": [class_of(layer) for layer in layers]}
+    return {"class": class_of(layers), "items": ", ".join(map(class_of, layers))}
 
 
 def blocks_of(module: Any, blocks: Any) -> dict[str, Any]:

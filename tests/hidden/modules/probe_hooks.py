@@ -13,7 +13,6 @@ from torch import Tensor, nn
 # PyTorch says so of a full backward hook where x requires no gradient, which the stub allows.
 warnings.filterwarnings("ignore", "Full backward hook is firing")
 
-State = dict[str, Tensor]
 # The names of the modules that run between body and head, in order, and whether each has a skip connection.
 Plan = Sequence[tuple[str, bool]]
 # What a Parts was called on; a list of this module, so that a deep copy of a model writes into it, too.
@@ -124,12 +123,13 @@ def layer(module: Any, in_features: int, out_features: int) -> nn.Linear:
 
 
 def network(
-    module: Any, state: State, plan: Plan, *, in_place: bool = False, frozen: Sequence[str] = ()
+    module: Any, seed: int, plan: Plan, *, in_place: bool = False, frozen: Sequence[str] = ()
 ) -> Network:
-    """A Network with this state, whose parameters have gradients, and some of them are frozen."""
+    """A Network with drawn parameters that have gradients, some of them frozen."""
     made = Network(in_place, plan).double()
-    made.load_state_dict(state)
+    generator = torch.Generator().manual_seed(seed)
     for name, parameter in made.named_parameters():
+        parameter.data.normal_(generator=generator)
         parameter.requires_grad_(name not in frozen)
         parameter.grad = torch.ones_like(parameter)
     return made
@@ -216,10 +216,11 @@ def two_backward_passes(
 
 def pass_after_the_block(
     module: Any, model: nn.Module, names: Sequence[str], x: Tensor, weight: Tensor
-) -> dict[str, Any]:
-    """The gradients at the end of a block and after one more backward pass through its graph.
+) -> list[str]:
+    """The names whose gradients one more backward pass through a block's graph changes after its end.
 
-    And the names of the modules whose outputs still have a hook then.
+    PyTorch's own module hooks stay in a graph that was made while they were there: only outputs that have
+    hooks of their own are asked.
     """
     outputs: dict[str, Tensor] = {}
 
@@ -233,8 +234,9 @@ def pass_after_the_block(
         total.backward(retain_graph=True)
     end = {name: gradient.clone() for name, gradient in gradients.items()}
     (2 * total).backward()
-    hooked = [name for name, output in outputs.items() if output._backward_hooks]
-    return {"end": end, "after": dict(gradients), "hooked": hooked}
+    if not any(output._backward_hooks for output in outputs.values()):
+        return []
+    return sorted(name for name, kept in end.items() if not kept.equal(gradients[name]))
 
 
 def under_no_grad(module: Any, model: nn.Module, names: Sequence[str], x: Tensor) -> Any:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import math
-import random
-from collections.abc import Mapping
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import (
+    Cases,
+    Draw,
+    assert_tensor,
+    entry,
+    exactly,
+    laws,
+    promise,
+    raises,
+    within,
+)
 from grader.judge.student import Student
 
+XAVIER, KAIMING = "xavier_uniform_", "kaiming_normal_"
 # What stands in the parameters and buffers of the probe's modules.
 MARK = 7.0
-EMBEDDING_STD = 0.02
-# A kernel, and how many numbers it has.
-KERNEL, KERNEL_SIZE = (4, 5), 20
-# Of at least 20,000 draws the mean and the deviation are known to much less than this, as parts of the right
-# deviation, and the largest one of a uniform distribution is nearer still to the bound.
-SPREAD: Any = {"rtol": 0.0, "atol": 0.05}
-LARGEST: Any = {"rtol": 0.0, "atol": 0.01}
+KERNEL = (4, 5)
+# Of at least 20,000 draws the mean and the deviation are known to much less than this.
+SPREAD = 0.05
+# The largest draw of a uniform distribution is at 1.73 deviations, that of a normal one far beyond the last.
+FAR, FAR_DIGITS = 2.5, 0.02
 BANNED = [f"torch.nn.init.{name}" for name in ("xavier_", "kaiming_", "_calculate_")]
 BY_HAND = "work out the fans and the scale yourself"
 
@@ -30,228 +35,221 @@ BY_HAND = "work out the fans and the scale yourself"
 # --- fans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("fans")
-@pytest.mark.hint("fan_in = in * k and fan_out = out * k, with k = math.prod(weight.shape[2:]).")
-def test_fans(student: Student) -> None:
+@promise(
+    "fans",
+    points=6,
+    hint="fan_in = in * k and fan_out = out * k, with k = math.prod(weight.shape[2:]).",
+)
+def test_fans(code: Student, draw: Draw) -> Cases:
     """fans gives (in * k, out * k) as ints, k the product of the kernel's sizes."""
     for kernel in ((), (3,), (5, 2)):
-        inputs, outputs = random.sample(range(2, 99), 2)
-        weight, k = torch.randn(outputs, inputs, *kernel), math.prod(kernel)
-        pair = laws.check_changes_nothing(student, "fans", weight)
-        what = f"the fans of a weight {tuple(weight.shape)}"
-        assert_equal(pair, (inputs * k, outputs * k), what=what)
+        weight = draw.normal(draw.size(2, 50), draw.size(50, 99), *kernel)
+        yield f"the fans of a weight {tuple(weight.shape)}", exactly(code.function("fans")(weight))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("fans")
-@pytest.mark.word("the sandbox says that it raised")
-@pytest.mark.hint("if weight.dim() < 2: raise ValueError(f'weight ...')")
-def test_fans_errors(student: Student) -> None:
+@promise(
+    "fans",
+    points=2,
+    hint="if weight.dim() < 2: raise ValueError(f'weight ...')",
+    word="the sandbox says that it raised",
+)
+def test_fans_errors(code: Student, draw: Draw) -> Cases:
     """Fewer than two dimensions are a ValueError that names weight."""
-    calls = [(torch.ones(()),), (torch.ones(5),)]
-    laws.check_errors(student, "fans", {"weight": calls}, fine=(torch.ones(1, 1),))
+    for shape in ((), (5,)):
+        weight = draw.normal(*shape)
+        refusal = raises(ValueError, "weight", code.function("fans"), weight)
+        yield f"fans of a weight of shape {shape}", refusal
+    code.function("fans")(torch.ones(1, 1))  # is fine
 
 
 # --- xavier_uniform_ and kaiming_normal_ ---------------------------------------------------------
 
 
-@pytest.mark.points(7)
-@pytest.mark.place("xavier_uniform_")
-@pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out)); uniform_(-bound, bound)")
-def test_xavier(student: Student) -> None:
+@promise(
+    "xavier_uniform_",
+    points=7,
+    hint="bound = gain * math.sqrt(6 / (fan_in + fan_out)); uniform_(-bound, bound)",
+)
+def test_xavier(code: Student, draw: Draw) -> Cases:
     """xavier_uniform_ draws from U(-a, a), a = sqrt(6 / (fan_in + fan_out))."""
-    outputs, inputs = new_sizes()
-    values = filled(student, "xavier_uniform_", torch.zeros(outputs, inputs))
-    check_uniform(values, math.sqrt(6 / (inputs + outputs)))
+    yield from distribution(filled(code, XAVIER, *sizes(draw)))
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("xavier_uniform_")
-@pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out))")
-def test_xavier_gain(student: Student) -> None:
+@promise("xavier_uniform_", points=3, hint="bound = gain * math.sqrt(6 / (fan_in + fan_out))")
+def test_xavier_gain(code: Student, draw: Draw) -> Cases:
     """A gain multiplies the bound."""
-    outputs, inputs = new_sizes()
-    gain = random.uniform(1.5, 2.0)
-    values = filled(student, "xavier_uniform_", torch.zeros(outputs, inputs), gain)
-    check_uniform(values, gain * math.sqrt(6 / (inputs + outputs)))
+    shape, gain = sizes(draw), draw.number(1.5, 2.0)
+    change = ratio(filled(code, XAVIER, *shape, gain=gain), filled(code, XAVIER, *shape, gain=1.0))
+    yield "the deviation with a gain, divided by that with a gain of 1,", change
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("xavier_uniform_")
-@pytest.mark.hint("Take fan_in and fan_out from fans, which know of the kernel.")
-def test_xavier_kernels(student: Student) -> None:
+@promise(
+    "xavier_uniform_", points=2, hint="Take fan_in and fan_out from fans, which know of the kernel."
+)
+def test_xavier_kernels(code: Student, draw: Draw) -> Cases:
     """For the weight of a convolution the bound follows from fans with the kernel in them."""
-    outputs, inputs = near(25), near(60)
-    values = filled(student, "xavier_uniform_", torch.zeros(outputs, inputs, *KERNEL))
-    check_uniform(values, math.sqrt(6 / (inputs * KERNEL_SIZE + outputs * KERNEL_SIZE)))
+    weight = filled(code, XAVIER, draw.size(25, 28), draw.size(60, 68), *KERNEL)
+    yield DEVIATION, within(deviation(weight), rtol=SPREAD)
 
 
-@pytest.mark.points(8)
-@pytest.mark.place("kaiming_normal_")
-@pytest.mark.hint("weight.normal_(0, math.sqrt(2 / fan_in)): normal_ takes the standard deviation.")
-def test_kaiming(student: Student) -> None:
+@promise(
+    "kaiming_normal_",
+    points=8,
+    hint="weight.normal_(0, math.sqrt(2 / fan_in)): normal_ takes the standard deviation.",
+)
+def test_kaiming(code: Student, draw: Draw) -> Cases:
     """kaiming_normal_ draws from N(0, std^2), std = sqrt(2 / fan_in)."""
-    outputs, inputs = new_sizes()
-    values = filled(student, "kaiming_normal_", torch.zeros(outputs, inputs))
-    check_normal(values, math.sqrt(2 / inputs))
+    yield from distribution(filled(code, KAIMING, *sizes(draw)))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("kaiming_normal_")
-@pytest.mark.hint("Take fan_in from fans, which know of the kernel.")
-def test_kaiming_kernels(student: Student) -> None:
+@promise("kaiming_normal_", points=2, hint="Take fan_in from fans, which know of the kernel.")
+def test_kaiming_kernels(code: Student, draw: Draw) -> Cases:
     """For the weight of a convolution the deviation follows from fan_in with the kernel in it."""
-    outputs, inputs = near(25), near(60)
-    values = filled(student, "kaiming_normal_", torch.zeros(outputs, inputs, *KERNEL))
-    check_normal(values, math.sqrt(2 / (inputs * KERNEL_SIZE)))
+    weight = filled(code, KAIMING, draw.size(25, 28), draw.size(60, 68), *KERNEL)
+    yield DEVIATION, within(deviation(weight), rtol=SPREAD)
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("xavier_uniform_")
-@pytest.mark.hint("with torch.no_grad(): return weight.uniform_(-bound, bound)")
+@promise(
+    "xavier_uniform_",
+    points=5,
+    hint="with torch.no_grad(): return weight.uniform_(-bound, bound)",
+)
 def test_xavier_in_place(student: Student) -> None:
     """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
-    check_in_place(student, "xavier_uniform_")
-    check_generator(student, "xavier_uniform_")
-    laws.check_errors(student, "xavier_uniform_", {"weight": [(torch.ones(4),)]})
+    check_in_place(student, XAVIER)
+    check_generator(student, XAVIER)
+    laws.check_errors(student, XAVIER, {"weight": [(torch.ones(4),)]})
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("kaiming_normal_")
-@pytest.mark.hint("with torch.no_grad(): return weight.normal_(0, std)")
+@promise("kaiming_normal_", points=5, hint="with torch.no_grad(): return weight.normal_(0, std)")
 def test_kaiming_in_place(student: Student) -> None:
     """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
-    check_in_place(student, "kaiming_normal_")
-    check_generator(student, "kaiming_normal_")
-    laws.check_errors(student, "kaiming_normal_", {"weight": [(torch.ones(4),)]})
+    check_in_place(student, KAIMING)
+    check_generator(student, KAIMING)
+    laws.check_errors(student, KAIMING, {"weight": [(torch.ones(4),)]})
 
 
 # --- init_weights --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("init_weights")
-@pytest.mark.hint("isinstance(module, nn.Linear): xavier_uniform_(module.weight), bias zero.")
-def test_init_linear(student: Student) -> None:
+@promise(
+    "init_weights",
+    points=4,
+    hint="isinstance(module, nn.Linear): xavier_uniform_(module.weight), bias zero.",
+)
+def test_init_linear(code: Student, draw: Draw) -> Cases:
     """Linear: Xavier for the weight, zero for the bias; subclasses too."""
     for kind, bias in (("Linear", True), ("Linear", False), ("Adapter", True)):
-        inputs, outputs = near(300), near(80)
-        after = initialized(student, kind, inputs, outputs, bias=bias)
-        check_spread_by(student, "xavier_uniform_", entry(after, "weight"), (outputs, inputs))
-        if bias:
-            check_constant(after, "bias", 0.0, outputs)
+        inputs, outputs = draw.size(300, 340), draw.size(80, 90)
+        after = initialized(code, kind, inputs, outputs, bias=bias)
+        yield from drawn_by(code, XAVIER, entry(after, "weight"), outputs, inputs)
+        yield f"the bias of {kind}", after.get("bias")
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("init_weights")
-@pytest.mark.hint("isinstance(module, (nn.Conv1d, nn.Conv2d)): kaiming_normal_(module.weight).")
-def test_init_convolutions(student: Student) -> None:
+@promise(
+    "init_weights",
+    points=4,
+    hint="isinstance(module, (nn.Conv1d, nn.Conv2d)): kaiming_normal_(module.weight).",
+)
+def test_init_convolutions(code: Student, draw: Draw) -> Cases:
     """Conv1d and Conv2d: Kaiming for the weight, zero for the bias; subclasses too."""
-    inputs = near(60)
-    after = initialized(student, "Conv1d", inputs, 45, 8)
-    check_spread_by(student, "kaiming_normal_", entry(after, "weight"), (45, inputs, 8))
-    check_constant(after, "bias", 0.0, 45)
-    after = initialized(student, "Picture", inputs, 25, KERNEL)
-    check_spread_by(student, "kaiming_normal_", entry(after, "weight"), (25, inputs, *KERNEL))
-    check_constant(after, "bias", 0.0, 25)
+    inputs = draw.size(60, 68)
+    for kind, kernel in (("Conv1d", (20,)), ("Picture", KERNEL)):
+        after = initialized(code, kind, inputs, 25, kernel)
+        yield from drawn_by(code, KAIMING, entry(after, "weight"), 25, inputs, *kernel)
+        yield f"the bias of {kind}", after.get("bias")
     # With five groups an output sums up a fifth of the inputs.
-    after = initialized(student, "Conv2d", 5 * inputs, 25, KERNEL, groups=5, bias=False)
-    check_spread_by(student, "kaiming_normal_", entry(after, "weight"), (25, inputs, *KERNEL))
+    after = initialized(code, "Conv2d", 5 * inputs, 25, KERNEL, groups=5, bias=False)
+    yield from drawn_by(code, KAIMING, entry(after, "weight"), 25, inputs, *KERNEL)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("init_weights")
-@pytest.mark.hint("padding_idx may be 0, so ask whether it is None; fill first, then zero its row.")
-def test_init_embedding(student: Student) -> None:
+@promise(
+    "init_weights",
+    points=4,
+    hint="padding_idx may be 0, so ask whether it is None; fill first, then zero its row.",
+)
+def test_init_embedding(code: Student, draw: Draw) -> Cases:
     """Embedding: N(0, 0.02^2), and the row of padding_idx, if there is one, is zero."""
     for kind, padding_idx in (("Embedding", None), ("Table", 5), ("Embedding", 0)):
-        rows = near(700)
-        after = initialized(student, kind, rows, 40, padding_idx=padding_idx)
+        rows = draw.size(700, 790)
+        after = initialized(code, kind, rows, 40, padding_idx=padding_idx)
         what = "the Embedding's weight"
         weight = assert_tensor(entry(after, "weight"), shape=(rows, 40), what=what)
         drawn = weight.any(dim=1)
         zeros = (~drawn).nonzero().flatten().tolist()
-        right = [] if padding_idx is None else [padding_idx]
-        what = f"the list of the rows of zeros for padding_idx={padding_idx}"
-        assert_equal(zeros, right, what=what)
-        check_normal(weight[drawn], EMBEDDING_STD)
+        yield f"the list of the rows of zeros for padding_idx={padding_idx}", zeros
+        yield from distribution(weight[drawn])
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("init_weights")
-@pytest.mark.hint("With affine=False weight and bias are None: look before you fill them.")
-def test_init_norms(student: Student) -> None:
+@promise(
+    "init_weights",
+    points=3,
+    hint="With affine=False weight and bias are None: look before you fill them.",
+)
+def test_init_norms(code: Student, draw: Draw) -> Cases:
     """LayerNorm, BatchNorm1d, BatchNorm2d: weight one, bias zero, where there are any."""
     for kind in ("LayerNorm", "BatchNorm1d", "BatchNorm2d", "Norm"):
-        features = random.randint(2, 99)
-        after = initialized(student, kind, features)
-        check_constant(after, "weight", 1.0, features)
-        check_constant(after, "bias", 0.0, features)
+        after = initialized(code, kind, draw.size(2, 99))
+        for name in ("weight", "bias"):
+            yield f"the {name} of {kind}", after.get(name)
     # Without parameters there is nothing to fill, and no error.
-    initialized(student, "BatchNorm2d", 3, affine=False)
+    initialized(code, "BatchNorm2d", 3, affine=False)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_init_linear")
-@pytest.mark.place("init_weights")
-@pytest.mark.hint("Look only at the module itself: apply visits its children, too.")
-def test_init_others(student: Student) -> None:
+@promise(
+    "init_weights",
+    points=3,
+    hint="Look only at the module itself: apply visits its children, too.",
+    after="test_init_linear",
+)
+def test_init_others(code: Student, draw: Draw) -> Cases:
     """Children, and modules of all other classes, are left alone."""
-    for kind, sizes in (("Adapter", (3, 4)), ("Picture", (2, 3, 2))):
-        after = initialized(student, kind, *sizes)
-        children = {name: entry(after, name) for name in ("inner.weight", "inner.bias")}
-        right = {"inner.weight": torch.full((3, 2), MARK), "inner.bias": torch.full((3,), MARK)}
-        assert_equal(children, right, what=f"the dict of the parameters of a child of {kind}")
-    linear, gru = student.made("layer", "Linear", 3, 2), student.made("layer", "GRU", 2, 2)
-    chain = student.made("chain", linear, gru)
-    for module in (student.made("layer", "Own"), gru, chain):
-        laws.check_changes_nothing(student, "init_weights", module)
+    for kind, shape in (("Adapter", (3, 4)), ("Picture", (2, 3, 2))):
+        after = initialized(code, kind, *shape)
+        children = {name: after.get(name) for name in ("inner.weight", "inner.bias")}
+        yield f"the parameters of a child of {kind}", children
+    linear, gru = code.made("layer", "Linear", 3, 2), code.made("layer", "GRU", 2, 2)
+    for module in (code.made("layer", "Own"), gru, code.made("chain", linear, gru)):
+        laws.check_changes_nothing(code, "init_weights", module)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("init_weights")
-@pytest.mark.hint("nn.init.zeros_(module.bias) fills it; an assignment puts another one there.")
+@promise(
+    "init_weights",
+    points=3,
+    hint="nn.init.zeros_(module.bias) fills it; an assignment puts another one there.",
+)
 def test_init_keeps(student: Student) -> None:
     """The Parameter objects, requires_grad, .grad and buffers stay; frozen parameters are set, too."""
-    for kind, sizes in (
-        ("Linear", (4, 3)),
-        ("Conv2d", (2, 3, 2)),
-        ("Embedding", (5, 3, 1)),
-        ("BatchNorm1d", (3,)),
-    ):
-        frozen = student.made("layer", kind, *sizes, frozen=True)
-        allow = ("0.values", "random")
+    layers = {"Linear": (4, 3), "Conv2d": (2, 3, 2), "Embedding": (5, 3, 1), "BatchNorm1d": (3,)}
+    for kind, shape in layers.items():
+        frozen, allow = student.made("layer", kind, *shape, frozen=True), ("0.values", "random")
         laws.check_changes_nothing(student, "init_weights", frozen, allow=allow)
         seen = laws.observe(student, "init_weights", frozen)
         assert not seen.was_seeded(), "init_weights sets a seed: leave it alone."
-        for name, values in parameters_after(seen).items():
+        for values in parameters_after(seen).values():
             skipped = isinstance(values, Tensor) and bool((values == MARK).all())
-            assert not skipped, f"The {name} of a frozen {kind} is skipped: set it, too."
+            assert not skipped, "A frozen parameter is skipped: set it, too."
 
 
-@pytest.mark.requires("test_xavier_in_place")
-@pytest.mark.place("xavier_uniform_")
+@promise("xavier_uniform_", after="test_xavier_in_place")
 def test_not_used(student: Student) -> None:
     """The Xavier, Kaiming and fan functions of torch.nn.init are not used, however reached."""
-    for name in ("fans", "xavier_uniform_", "kaiming_normal_"):
+    for name in ("fans", XAVIER, KAIMING):
         laws.check_not_used(student, name, torch.zeros(4, 3), functions=BANNED, why=BY_HAND)
-    for kind, sizes in (("Linear", (4, 3)), ("Conv2d", (2, 3, 2))):
-        made = student.made("layer", kind, *sizes)
+    for kind, shape in (("Linear", (4, 3)), ("Conv2d", (2, 3, 2))):
+        made = student.made("layer", kind, *shape)
         laws.check_not_used(student, "init_weights", made, functions=BANNED, why=BY_HAND)
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def near(size: int) -> int:
-    """At random, this size or up to an eighth more."""
-    return size + random.randint(0, size // 8)
+DEVIATION = "the standard deviation of the weight"
 
 
-def new_sizes() -> tuple[int, int]:
+def sizes(draw: Draw) -> tuple[int, int]:
     """How many outputs and inputs a matrix has: so different that all formulas can be told apart."""
-    return near(120), near(300)
+    return draw.size(120, 135), draw.size(300, 340)
 
 
 def parameters_after(seen: laws.Observation) -> dict[str, Any]:
@@ -260,60 +258,49 @@ def parameters_after(seen: laws.Observation) -> dict[str, Any]:
     return {name: entry(fact, "values") for name, fact in facts.items()}
 
 
-def filled(student: Student, name: str, weight: Tensor, *gain: float) -> Tensor:
-    """What a call leaves in a weight."""
-    values = laws.observe(student, name, weight, *gain).checked().after(0, "values")
-    return assert_tensor(values, shape=weight.shape, dtype=weight.dtype, what="the weight")
-
-
-def initialized(student: Student, kind: str, *sizes: Any, **options: Any) -> dict[str, Any]:
+def initialized(code: Student, kind: str, *shape: Any, **options: Any) -> dict[str, Any]:
     """The parameters of a module after init_weights."""
-    made = student.made("layer", kind, *sizes, **options)
-    return parameters_after(laws.observe(student, "init_weights", made))
+    made = code.made("layer", kind, *shape, **options)
+    return parameters_after(laws.observe(code, "init_weights", made))
 
 
-def check_uniform(values: Tensor, bound: float) -> None:
-    """The values are uniform between -bound and bound."""
-    largest = values.abs().max().item() / bound
-    assert_close(round(largest, 2), 1.0, what="the largest value, divided by a,", **LARGEST)
-    check_spread(values, bound / 3**0.5)
-
-
-def check_normal(values: Tensor, std: float) -> None:
-    """The values are normal with this standard deviation."""
-    check_spread(values, std)
-    assert values.abs().max().item() > 2.5 * std, (
-        "No value is beyond 2.5 standard deviations: draw from a normal distribution."
+def filled(code: Student, name: str, *shape: int, **options: float) -> Tensor:
+    """What a call leaves in a weight of zeros."""
+    seen = laws.observe(code, name, torch.zeros(shape), **options).checked()
+    return assert_tensor(
+        seen.after(0, "values"), shape=shape, dtype=torch.float32, what="the weight"
     )
 
 
-def check_spread(values: Tensor, std: float) -> None:
-    """The values have mean zero and this standard deviation.
-
-    They are rounded, so that the same mistake looks the same, whatever is drawn.
-    """
-    spread, mean = values.std().item() / std, values.mean().item() / std
-    what = "the standard deviation of the weight, divided by the right one,"
-    assert_close(round(spread, 2), 1.0, what=what, **SPREAD)
-    what = "the mean of the weight, divided by the standard deviation,"
-    assert_close(round(mean, 2), 0.0, what=what, **SPREAD)
+def deviation(weight: Tensor) -> float:
+    """The standard deviation of a weight, never quite 0."""
+    return weight.std().item() + 1e-12
 
 
-def check_spread_by(student: Student, name: str, values: Any, shape: tuple[int, ...]) -> None:
-    """The values are spread as by the student's own function, whose formula has its own test."""
-    tensor = assert_tensor(values, shape=shape, what="the weight after init_weights")
-    own = filled(student, name, torch.zeros(shape))
-    assert own.any(), (
-        f"{name} leaves the weight as it is: fill the weight itself, not a copy of it."
-    )
+def distribution(weight: Tensor) -> Cases:
+    """What tells how a weight was drawn: spread, mean, and how far the farthest draw is."""
+    spread = deviation(weight)
+    yield DEVIATION, within(spread, rtol=SPREAD)
+    mean = round(weight.mean().item() / spread, 2)
+    yield "the mean of the weight, in standard deviations,", within(mean, atol=SPREAD)
+    farthest = min(round(weight.abs().max().item() / spread, 2), FAR)
+    what = f"the distance of the farthest draw, up to {FAR} standard deviations,"
+    yield what, within(farthest, rtol=FAR_DIGITS)
+
+
+def ratio(one: Tensor, other: Tensor) -> Any:
+    """The quotient of two standard deviations, rounded, so that the same mistake looks the same."""
+    return within(round(deviation(one) / deviation(other), 2), rtol=SPREAD)
+
+
+def drawn_by(code: Student, name: str, values: Any, *shape: int) -> Cases:
+    """How a weight is spread, compared with the code's own function, whose formula has its own test."""
+    weight = assert_tensor(values, shape=shape, what="the weight after init_weights")
+    own = filled(code, name, *shape)
+    told = "The weight is left as it is: fill the weight itself, not a copy of it."
+    assert own.any(), told
     what = f"the standard deviation of a weight {shape}, divided by that after {name},"
-    ratio = tensor.std().item() / own.std().item()
-    assert_close(round(ratio, 2), 1.0, what=what, **SPREAD)
-
-
-def check_constant(after: Mapping[str, Any], name: str, value: float, size: int) -> None:
-    """A parameter is this number everywhere."""
-    assert_close(entry(after, name), torch.full((size,), value), what=f"the {name}")
+    yield what, ratio(weight, own)
 
 
 def check_in_place(student: Student, name: str) -> None:
@@ -322,11 +309,11 @@ def check_in_place(student: Student, name: str) -> None:
         weight = student.made("parameter", [8, 30], requires_grad=requires_grad)
         laws.check_changes_nothing(student, name, weight, allow=("0.values", "random"))
     report = student.run("view_filled", name, 80, 300)
-    values = assert_tensor(entry(report, "values"), shape=(80, 300), what="a view after the call")
-    assert values.any(), "A view is still zero: fill the weight itself, not a copy of it."
-    beside = entry(report, "beside")
-    assert_equal(beside, torch.zeros(300, 80).double(), what="the memory beside a view")
-    assert entry(report, "same") is True, f"{name} has to return the weight itself."
+    assert entry(report, "filled") is True, (
+        "A view is still zero: fill the weight itself, not a copy of it."
+    )
+    assert entry(report, "beside") is False, "The memory beside a view changed: fill the view."
+    assert entry(report, "same") is True, "Return the weight itself: the function has to return it."
 
 
 def check_generator(student: Student, name: str) -> None:
@@ -338,4 +325,4 @@ def check_generator(student: Student, name: str) -> None:
     told = "The same torch.manual_seed gives other values: draw from PyTorch's global generator."
     assert torch.equal(first, again), told
     seeded = laws.observe(student, name, torch.zeros(6, 5)).checked().was_seeded()
-    assert not seeded, f"{name} sets the seed of the global generator: leave it alone."
+    assert not seeded, "It sets the seed of the global generator: leave it alone."
