@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
-from grader.judge.outcomes import CheckFailed, StudentError
+from grader.judge.checks import Cases, Draw, any_dtype, any_gradients, laws, promise
 from grader.judge.student import Student
 
+SHAPES = [(), (2, 0, 3), (7,), (2, 3, 2, 2)]
 # Magnitudes, of both signs; -0.0 counts as 0.
 SIZES = [0.0, 1e-30, 1e-12, 1e10, 1e30]
 
@@ -17,33 +16,37 @@ SIZES = [0.0, 1e-30, 1e-12, 1e10, 1e30]
 # --- the value -----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(16)
-@pytest.mark.place("ReLUFunction.forward")
-@pytest.mark.hint("clamp, maximum, where, or a product with a mask gives the larger of x and 0.")
-def test_forward(student: Student) -> None:
+@promise(
+    "ReLUFunction.forward",
+    points=16,
+    hint="clamp, maximum, where, or a product with a mask gives the larger of x and 0.",
+)
+def test_forward(code: Student, draw: Draw) -> Cases:
     """relu(x) is x where x is positive, and 0 elsewhere."""
-    x = points()
-    assert_close(value_at(student, x), x.clamp(min=0), what="relu(x)")
+    yield "relu(x)", any_dtype(any_gradients(code.function("relu")(points(draw))))
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction")
-@pytest.mark.hint("Elementwise operations with Python numbers keep any shape, strides and dtype.")
-def test_any_x(student: Student) -> None:
+@promise(
+    "ReLUFunction",
+    points=3,
+    hint="Elementwise operations with Python numbers keep any shape, strides and dtype.",
+    after="test_forward",
+)
+def test_any_x(code: Student, draw: Draw) -> Cases:
     """x may be float32 or float64, of any shape, 0-d and empty included, and lie in memory in any way."""
-    laws.check_dtypes(student, "relu", torch.randn(3, 4), what="relu(x)")
-    x = torch.rand(4, 5, dtype=torch.float64)
-    laws.check_float64(student.function("relu")(x), x, what="relu(x)")
-    shapes = [(), (2, 0, 3), (7,), (2, 3, 2, 2)]
-    laws.check_shapes(student, "relu", shapes, gradients=True, what="relu(x)")
-    laws.check_layouts(student, "relu", points().reshape(2, 5, 4), what="relu(x)")
+    laws.check_dtypes(code, "relu", draw.normal(3, 4), what="relu(x)")
+    x = draw.uniform(4, 5, dtype=torch.float64)
+    yield "relu(x)", any_gradients(code.function("relu")(x))
+    laws.check_shapes(code, "relu", SHAPES, gradients=True, what="relu(x)")
+    laws.check_layouts(code, "relu", points(draw).reshape(2, 5, 4), what="relu(x)")
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction.forward")
-@pytest.mark.hint("x.clamp(min=0) is a copy; x itself, x.clamp_(min=0) and x.relu_() are not.")
+@promise(
+    "ReLUFunction.forward",
+    points=2,
+    hint="x.clamp(min=0) is a copy; x itself, x.clamp_(min=0) and x.relu_() are not.",
+    after="test_forward",
+)
 def test_shares_no_memory(student: Student) -> None:
     """The result shares no memory with x, also where nothing is negative."""
     laws.check_shares_no_memory(student, "relu", torch.rand(3, 4) + 1)
@@ -52,25 +55,27 @@ def test_shares_no_memory(student: Student) -> None:
 # --- through ReLUFunction ------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("relu")
-@pytest.mark.hint("return ReLUFunction.apply(x)")
+@promise("relu", points=3, hint="return ReLUFunction.apply(x)")
 def test_uses_function(student: Student) -> None:
     """relu goes through ReLUFunction.apply, so that your backward is the one that runs."""
     laws.check_applied(student, "relu", "ReLUFunction")
 
 
-@pytest.mark.requires("test_uses_function")
-@pytest.mark.place("relu")
-@pytest.mark.hint("Return what ReLUFunction.apply(x) returns, and compute nothing after it.")
+@promise(
+    "relu",
+    hint="Return what ReLUFunction.apply(x) returns, and compute nothing after it.",
+    after="test_uses_function",
+)
 def test_grad_fn(student: Student) -> None:
     """The result's grad_fn is the backward node of ReLUFunction."""
     laws.check_grad_fn(student, "relu", "ReLUFunction")
 
 
-@pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction")
-@pytest.mark.hint("@staticmethod above both def forward and def backward.")
+@promise(
+    "ReLUFunction",
+    hint="@staticmethod above both def forward and def backward.",
+    after="test_forward",
+)
 def test_declaration(student: Student) -> None:
     """ReLUFunction is a torch.autograd.Function with static methods forward and backward."""
     laws.check_declared(student, "relu", "ReLUFunction")
@@ -79,144 +84,120 @@ def test_declaration(student: Student) -> None:
 # --- the gradient --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(16)
-@pytest.mark.place("ReLUFunction.backward")
-@pytest.mark.hint("Pass grad_output on where the x that came in is at least 0.")
-def test_gradient(student: Student) -> None:
+@promise(
+    "ReLUFunction.backward",
+    points=16,
+    hint="Pass grad_output on where the x that came in is at least 0.",
+)
+def test_gradient(code: Student, draw: Draw) -> Cases:
     """The gradient is grad_output where x >= 0, and 0 where x < 0."""
-    x, g = points(), torch.randn(5, 8)
-    gradient = gradient_at(student, x, g)
-    what = "the gradient of relu(x) for a random grad_output"
-    assert_close(gradient, g * derivative(x), what=what)
+    gradient = gradient_at(code, points(draw), draw.normal(5, 8))
+    yield "the gradient of relu(x) for a random grad_output", gradient
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_gradient")
-@pytest.mark.place("ReLUFunction")
-@pytest.mark.hint("Compare and choose: powers, roots and exponentials lose large or small numbers.")
-def test_extremes(student: Student) -> None:
+@promise(
+    "ReLUFunction",
+    points=2,
+    hint="Compare and choose: powers, roots and exponentials lose large or small numbers.",
+    after="test_gradient",
+)
+def test_extremes(code: Student, draw: Draw) -> Cases:
     """Value and gradient are right for |x| up to 1e30, for tiny x, and for -0.0."""
     sizes = torch.tensor(SIZES)
     x = torch.cat([sizes, -sizes])
-    assert_close(value_at(student, x), x.clamp(min=0), what="relu(x) for tiny and huge |x|")
-    gradient = gradient_at(student, x, torch.ones_like(x))
-    assert_close(gradient, derivative(x), what="the gradient for tiny and huge |x|")
+    value = code.function("relu")(x)
+    yield "relu(x) for tiny and huge |x|", any_dtype(any_gradients(value))
+    yield "the gradient for tiny and huge |x|", gradient_at(code, x, torch.ones_like(x))
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_gradient")
-@pytest.mark.place("ReLUFunction.backward")
-@pytest.mark.hint("Multiply by grad_output, or choose between it and 0, into a new tensor.")
-def test_grad_output(student: Student) -> None:
+@promise(
+    "ReLUFunction.backward",
+    points=3,
+    hint="Multiply by grad_output, or choose between it and 0, into a new tensor.",
+    after="test_gradient",
+)
+def test_grad_output(code: Student, draw: Draw) -> Cases:
     """grad_output may lie in memory in any way, expanded included, and be float64."""
-    x = points().double()
-    for layout, g in laws.layouts_of(torch.randn(5, 8, dtype=torch.float64)).items():
-        gradient = laws.shipped(student, "both_passes")("relu", x, g)
-        what = f"the gradient for a grad_output {layout} in memory"
-        laws.check_float64(gradient, g * derivative(x), what=what)
+    x, gradient = points(draw).double(), laws.shipped(code, "both_passes")
+    for layout, g in laws.layouts_of(draw.normal(5, 8, dtype=torch.float64)).items():
+        yield f"the gradient for a grad_output {layout} in memory", gradient("relu", x, g)
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_forward")
-@pytest.mark.place("ReLUFunction")
-@pytest.mark.hint(
-    "x[x < 0] = 0, += and clamp_ change x itself: compute a new tensor, or take a clone() first."
+@promise(
+    "ReLUFunction",
+    points=4,
+    hint="x[x < 0] = 0, += and clamp_ change x itself: compute a new tensor, or take a clone() first.",
+    after="test_forward",
 )
 def test_leaves_arguments(student: Student) -> None:
     """Neither pass changes x, grad_output or the global random state."""
-    laws.check_changes_nothing(student, "relu", points(), grad_output=torch.randn(5, 8))
+    x, g = torch.randn(5, 8), torch.randn(5, 8)
+    laws.check_changes_nothing(student, "relu", x, grad_output=g)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_uses_function", "test_gradient")
-@pytest.mark.place("ReLUFunction.backward")
-@pytest.mark.hint("Compute from grad_output itself, without detach, .data, no_grad or NumPy.")
-def test_again_differentiable(student: Student) -> None:
+@promise(
+    "ReLUFunction.backward",
+    points=3,
+    hint="Compute from grad_output itself, without detach, .data, no_grad or NumPy.",
+    after=("test_uses_function", "test_gradient"),
+)
+def test_again_differentiable(code: Student, draw: Draw) -> Cases:
     """The backward pass can itself be differentiated, with respect to grad_output."""
-    x = points().double()
-    laws.check_again_differentiable(student.function("relu"), x, derivative, torch.zeros_like)
+    x, g, incoming = points(draw), draw.normal(5, 8), draw.normal(5, 8)
+    _, again = laws.gradients_again(code.function("relu"), x, g, incoming)
+    yield "the gradient of the gradient with respect to grad_output", again
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_uses_function", "test_gradient")
-@pytest.mark.place("ReLUFunction.forward")
-@pytest.mark.hint("ctx.save_for_backward(x) in forward, (x,) = ctx.saved_tensors in backward.")
+@promise(
+    "ReLUFunction.forward",
+    points=3,
+    hint="ctx.save_for_backward(x) in forward, (x,) = ctx.saved_tensors in backward.",
+    after=("test_uses_function", "test_gradient"),
+)
 def test_changed_between(student: Student) -> None:
     """If x is changed in place before backward, autograd raises, or the gradient is that at the old x."""
     x = torch.randn(4, 3).double()
     # Opposite signs: each gradient tells which x it belongs to.
-    laws.check_saved(student, "relu", x, derivative, changed=-x, itself=False)
+    laws.check_saved(student, "relu", x, changed=-x, itself=False)
 
 
 # --- differs_from_torch --------------------------------------------------------------------------
 
 
-@pytest.mark.points(14)
-@pytest.mark.place("differs_from_torch")
-@pytest.mark.hint(
-    "Take both gradients with torch.autograd.grad, and compare them element by element."
+@promise(
+    "differs_from_torch",
+    points=14,
+    hint="Take both gradients with torch.autograd.grad, and compare them element by element.",
 )
-def test_differs(student: Student) -> None:
+def test_differs(code: Student, draw: Draw) -> Cases:
     """differs_from_torch is True where the two gradients differ, and False elsewhere."""
-    x = points()
-    answer = student.function("differs_from_torch")(x)
-    assert_equal(answer, difference(student, x), what="differs_from_torch(x)")
+    yield "differs_from_torch(x)", code.run("differs", points(draw))
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_differs")
-@pytest.mark.place("differs_from_torch")
-@pytest.mark.hint("Work on x.detach().clone().requires_grad_(), and with torch.autograd.grad.")
-def test_differs_leaves_x(student: Student) -> None:
+@promise(
+    "differs_from_torch",
+    points=3,
+    hint="Work on x.detach().clone().requires_grad_(), and with torch.autograd.grad.",
+    after="test_differs",
+)
+def test_differs_leaves_x(code: Student, draw: Draw) -> Cases:
     """x may be data, a leaf or a result; neither x nor any .grad changes, and an old .grad does not matter."""
-    for x in laws.kinds_of(points()):
-        answer = laws.check_changes_nothing(student, "differs_from_torch", x)
-        what = "differs_from_torch(x) for an x that is data, a leaf, or a result"
-        assert_equal(answer, difference(student, x.detach()), what=what)
+    differs = code.probe("differs")
+    for x in laws.kinds_of(points(draw)):
+        answer = laws.check_changes_nothing(code, differs, x, call="differs_from_torch")
+        yield "differs_from_torch(x) for an x that is data, a leaf, or a result", answer
 
 
-# --- the right answers -----------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def points() -> Tensor:
+def points(draw: Draw) -> Tensor:
     """Numbers of both signs (5, 8), and zeros among them."""
-    x = 10 * torch.randn(40)
-    x[torch.randperm(40)[:6]] = torch.tensor([0, 0, 0, 0, 1e-10, -1e-10])
+    x = draw.normal(40, scale=10)
+    x[draw.permutation(40)[:6]] = torch.tensor([0, 0, 0, 0, 1e-10, -1e-10])
     return x.reshape(5, 8)
 
 
-def derivative(x: Tensor) -> Tensor:
-    return (x >= 0).to(x.dtype)
-
-
-def difference(student: Student, x: Tensor) -> Tensor:
-    """Where the gradient of the student's relu differs from that of torch's, which is 0 at 0.
-
-    A wrong backward has tests of its own, and costs nothing here; where there is none, it is a right one.
-    """
-    return own_gradient(student, x) != (x > 0)
-
-
-def own_gradient(student: Student, x: Tensor) -> Tensor:
-    leaf = x.clone().requires_grad_()
-    try:
-        y = assert_tensor(student.function("relu")(leaf), shape=x.shape)
-        if y.requires_grad and y.is_floating_point():
-            (gradient,) = torch.autograd.grad(y.sum(), leaf, allow_unused=True)
-            return assert_tensor(gradient, shape=x.shape, dtype=x.dtype)
-    except (StudentError, CheckFailed):
-        pass
-    return derivative(x)
-
-
-# --- the student's ---------------------------------------------------------------------------------
-
-
-def value_at(student: Student, x: Tensor) -> Tensor:
-    """The student's relu of x; dtypes have a test of their own."""
-    y = assert_tensor(student.function("relu")(x), shape=x.shape, what="relu(x)")
-    return y.detach().to(x.dtype)
-
-
-def gradient_at(student: Student, x: Tensor, grad_output: Tensor) -> Tensor:
-    return laws.gradient_at(student.function("relu"), x, grad_output, what="relu(x)")
+def gradient_at(code: Student, x: Tensor, grad_output: Tensor) -> Tensor:
+    """The gradient of relu at x, for this grad_output."""
+    return laws.gradient_at(code.function("relu"), x, grad_output, what="relu(x)")

@@ -18,13 +18,14 @@ def positions(module: Any, x: Tensor, indices: list[Any]) -> list[Any]:
     return [module.storage_index(x, index) for index in indices]
 
 
-def pairs(module: Any, questions: list[tuple[str, str, bool]]) -> list[Any]:
-    """What shares_storage says of pairs, an expression of x and one of y, which is x itself or a copy."""
-    answers = []
-    for left, right, is_x in questions:
-        x = torch.randn(4, 6)
-        names = {"torch": torch, "nn": nn, "x": x, "y": x if is_x else x.clone()}
-        answers.append(module.shares_storage(eval(left, names), eval(right, names)))
+def pairs(module: Any, x: Tensor, questions: list[tuple[str, str, str]]) -> dict[str, Any]:
+    """What shares_storage says of pairs, an expression of x and one of y, which is "x" itself or a "copy"."""
+    answers = {}
+    for left, right, y in questions:
+        x = x.clone()
+        names = {"torch": torch, "nn": nn, "x": x, "y": x if y == "x" else x.clone()}
+        answer = module.shares_storage(eval(left, names), eval(right, names))
+        answers[f"{left}, {right}, where y is {y}"] = answer
     return answers
 
 

@@ -54,6 +54,7 @@ from grader.judge.checks.laws.numerics import (
     check_large_inputs,
     check_saved,
     gradient_at,
+    gradients_again,
 )
 from grader.judge.checks.laws.observation import Observation, kinds_of, observe, same, shipped
 
@@ -93,6 +94,7 @@ __all__ = [
     "epochs_of",
     "figure_of",
     "gradient_at",
+    "gradients_again",
     "kinds_of",
     "layouts_of",
     "lines_of",

@@ -190,7 +190,6 @@ def check_saved(
     student: Student,
     name: str,
     x: Tensor,
-    derivative: Callable[[Tensor], Tensor],
     *,
     changed: Tensor | None = None,
     itself: bool = True,
@@ -199,10 +198,16 @@ def check_saved(
 
     `changed` is what x becomes, random numbers unless given. With `itself=False` it need not be x that is
     saved: the gradient at the old x is right, too. Neither may a second call at `changed` overwrite it.
+    Which x a gradient belongs to is told by the answer's own gradients at both.
     """
     import torch
 
     changed = torch.randn_like(x) if changed is None else changed
+
+    def derivative(at: Tensor) -> Tensor:
+        gradient = shipped(student, "both_passes")(name, at.clone(), torch.ones_like(at))
+        return assert_tensor(gradient, shape=at.shape, what="the gradient").double()
+
     gradient = shipped(student, "first_of_two")(name, x, changed)
     if isinstance(gradient, torch.Tensor) and gradient.shape == x.shape:
         off = [(gradient.double() - derivative(at)).abs().max() for at in (x, changed)]
@@ -245,37 +250,42 @@ def check_again_differentiable(
     """
     import torch
 
-    x, g, v = x.detach().requires_grad_(), torch.randn_like(x).requires_grad_(), torch.randn_like(x)
+    g, v = torch.randn_like(x), torch.randn_like(x)
+    by_x, by_g = gradients_again(f, x, g, v)
+    wanted, what = v * g * second(x), "the gradient of the gradient with respect to"
+    if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
+        constant = {_CONSTANT: torch.zeros_like(by_x)}
+        assert_close(by_x, wanted, what=f"{what} x, the second derivative,", mistakes=constant)
+    assert_close(by_g, v * first(x), what=f"{what} grad_output", atol=loose or None)
+
+
+def gradients_again(
+    f: Callable[[Tensor], Any], x: Tensor, grad_output: Tensor, incoming: Tensor
+) -> list[Tensor]:
+    """The gradients of f's own gradient at x, elementwise: with respect to x and to grad_output, in float64.
+
+    `incoming` is the gradient that comes in from behind. That of x is zeros where nothing leads back to x.
+    """
+    import torch
+
+    leaves = [x, g] = [leaf.detach().clone().requires_grad_() for leaf in (x, grad_output)]
     y = assert_tensor(f(x), shape=x.shape)
-    gradient = _differentiable_gradient((y * g.to(y.dtype)).sum(), x)
-    by_x, by_g = torch.autograd.grad((gradient * v).sum(), [x, g], allow_unused=True)
+    check_attached(y)
+    total = (y * g.to(y.dtype)).sum()
+    (gradient,) = torch.autograd.grad(total, x, create_graph=True, allow_unused=True)
+    gradient = assert_tensor(gradient, shape=x.shape, what="the gradient")
+    if not gradient.requires_grad:
+        raise failed([_NOT_AGAIN])
+    by_x, by_g = torch.autograd.grad((gradient * incoming).sum(), leaves, allow_unused=True)
     if by_x is None and by_g is None:
         raise failed([_NOT_AGAIN])
     if by_g is None:
         line = "The gradient cannot be differentiated with respect to grad_output: is grad_output"
         raise failed([f"{line} forgotten in backward, or detached (detach(), .data, no_grad())?"])
-    x, g = x.detach(), g.detach()
-    wanted, what = v * g * second(x), "the gradient of the gradient with respect to"
-    if by_x is None and wanted.any():
-        raise failed([_CONSTANT])
     by_x = torch.zeros_like(x) if by_x is None else by_x
-    by_x = assert_tensor(by_x, shape=x.shape, what=f"{what} x").double()
-    if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
-        constant = {_CONSTANT: torch.zeros_like(x)}
-        assert_close(by_x, wanted, what=f"{what} x, the second derivative,", mistakes=constant)
-    by_g = assert_tensor(by_g, shape=x.shape, what=f"{what} grad_output").double()
-    assert_close(by_g, v * first(x), what=f"{what} grad_output", atol=loose or None)
-
-
-def _differentiable_gradient(total: Tensor, x: Tensor) -> Tensor:
-    """The gradient of `total` at x, which autograd has to be able to follow."""
-    import torch
-
-    (gradient,) = torch.autograd.grad(total, x, create_graph=True, allow_unused=True)
-    gradient = assert_tensor(gradient, shape=x.shape, what="the gradient")
-    if not gradient.requires_grad:
-        raise failed([_NOT_AGAIN])
-    return gradient
+    what = "the gradient of the gradient with respect to"
+    by_x = assert_tensor(by_x, shape=x.shape, what=f"{what} x")
+    return [by_x.double(), assert_tensor(by_g, shape=x.shape, what=f"{what} grad_output").double()]
 
 
 _NOT_AGAIN = (
