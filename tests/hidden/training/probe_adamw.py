@@ -1,29 +1,18 @@
-"""Run the student's AdamW on parameters with given gradients, and report what it made of them."""
+"""Run AdamW on parameters with given gradients, and report what it made of them."""
+
+from __future__ import annotations
 
 import functools
 import io
+import operator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 Grads = list[list[Tensor | None]]  # a row for each step
-
-
-def parameters_of(values: list[Tensor]) -> list[nn.Parameter]:
-    return [nn.Parameter(value.clone()) for value in values]
-
-
-def make_step(optimizer: Any, parameters: list[nn.Parameter], grads: list[Tensor | None]) -> Tensor:
-    """The values of all parameters, in a row, after a step with these gradients."""
-    for parameter, grad in zip(parameters, grads, strict=True):
-        parameter.grad = None if grad is None else grad.clone()
-    optimizer.step()
-    return vector(parameters)
-
-
-def vector(parameters: list[nn.Parameter]) -> Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in parameters])
+Options = dict[str, Any]
+NAMES = ["betas", "decoupled_weight_decay", "eps", "lr", "weight_decay"]
 
 
 def bases(module: Any) -> list[str]:
@@ -36,31 +25,27 @@ def add_training_function(module: Any) -> None:
     module.steps_of_AdamW = functools.partial(trained, module)
 
 
-def trained(
-    module: Any, values: list[Tensor], grads: Grads, options: dict[str, Any]
-) -> list[Tensor]:
-    """The values after each step."""
+def trained(module: Any, values: list[Tensor], grads: Grads, options: Options) -> Tensor:
+    """The values after each step, a row for each."""
     parameters = parameters_of(values)
-    optimizer = module.AdamW(parameters, **options)
-    return [make_step(optimizer, parameters, row) for row in grads]
+    return steps(module.AdamW(parameters, **options), parameters, grads)
 
 
 def trained_from_a_generator(
-    module: Any, values: list[Tensor], grads: Grads, options: dict[str, Any]
-) -> list[Tensor]:
+    module: Any, values: list[Tensor], grads: Grads, options: Options
+) -> Tensor:
     """The values after each step, where the parameters came as those of `model.parameters()` do."""
     parameters = parameters_of(values)
-    optimizer = module.AdamW((parameter for parameter in parameters), **options)
-    return [make_step(optimizer, parameters, row) for row in grads]
+    return steps(module.AdamW((p for p in parameters), **options), parameters, grads)
 
 
 def trained_in_groups(
     module: Any,
     values: list[Tensor],
     grads: Grads,
-    options: dict[str, Any],
-    own: list[dict[str, Any]],
-    changes: list[dict[int, dict[str, Any]]],
+    options: Options,
+    own: list[Options],
+    changes: list[dict[int, Options]],
 ) -> dict[str, Any]:
     """The values after each step, each parameter a group with options of its own.
 
@@ -69,23 +54,22 @@ def trained_in_groups(
     parameters = parameters_of(values)
     groups = [{"params": [p], **more} for p, more in zip(parameters, own, strict=True)]
     optimizer = module.AdamW(groups, **options)
-    keys = [sorted(group) for group in optimizer.param_groups]
+    keys = [{name: name in group for name in NAMES} for group in optimizer.param_groups]
     history = []
     for row, before_step in zip(grads, changes, strict=True):
         for index, changed in before_step.items():
             optimizer.param_groups[index].update(changed)
-        history.append(make_step(optimizer, parameters, row))
-    return {"history": history, "keys": keys}
+        history.append(steps(optimizer, parameters, [row]))
+    return {"options in the groups": keys, "values after each step": torch.cat(history)}
 
 
 def resumed(
-    module: Any, values: list[Tensor], before: Grads, after: Grads, options: dict[str, Any]
+    module: Any, values: list[Tensor], before: Grads, after: Grads, options: Options
 ) -> dict[str, Any]:
-    """The last steps of a training, and of one that was saved and loaded into a new AdamW before them."""
+    """How the last steps changed the values, and how they do once state and values were saved and loaded."""
     parameters = parameters_of(values)
     optimizer = module.AdamW(parameters, **options)
-    for row in before:
-        make_step(optimizer, parameters, row)
+    steps(optimizer, parameters, before)
     file = io.BytesIO()
     torch.save(optimizer.state_dict(), file)
     file.seek(0)
@@ -99,61 +83,75 @@ def resumed(
     other.load_state_dict(state)
     return {
         "refused": None,
-        "start": start,
-        "went on": [make_step(optimizer, parameters, row) for row in after],
-        "loaded": [make_step(other, copies, row) for row in after],
+        "went on": steps(optimizer, parameters, after) - start,
+        "loaded": steps(other, copies, after) - start,
     }
 
 
 def closed(
-    module: Any, options: dict[str, Any], values: Tensor, old: Tensor, grad: Tensor, result: Any
+    module: Any, options: Options, values: Tensor, grad: Tensor, result: Any
 ) -> dict[str, Any]:
-    """A step with a closure that replaces the old gradient and returns `result`, and one without."""
+    """A step with a closure that replaces an old gradient and returns `result`, and one without."""
     (parameter,) = parameters_of([values])
-    parameter.grad = old
+    parameter.grad = -grad
     # Another group, of a parameter without a gradient: the closure is not called for each group.
     groups = [{"params": [parameter]}, {"params": parameters_of([values])}]
     optimizer = module.AdamW(groups, **options)
-    calls: list[dict[str, Any]] = []
+    seen: list[Any] = []
 
     def closure() -> Any:
-        before = parameter.detach().clone()
-        calls.append({"autograd": torch.is_grad_enabled(), "values": before})
+        seen.append([torch.is_grad_enabled(), parameter.detach().clone()])
         parameter.grad = grad
         return result
 
     returned = optimizer.step(closure)
-    after = parameter.detach().clone()
-    enabled = torch.is_grad_enabled()
-    without = optimizer.step()
     return {
-        "calls": calls,
-        "returned": returned,
-        "values": after,
-        "autograd": enabled,
-        "returned without a closure": without,
+        "autograd and values in each call of the closure": seen,
+        "result of step(closure)": returned,
+        "values afterwards": parameter.detach().clone(),
+        "autograd afterwards": torch.is_grad_enabled(),
+        "result of step()": optimizer.step(),
     }
 
 
 def left(
-    module: Any, values: list[Tensor], grads: list[Tensor], options: dict[str, Any]
+    module: Any, values: list[Tensor], grads: list[Tensor], options: Options
 ) -> dict[str, Any]:
     """How a step leaves gradients and parameters."""
     parameters = parameters_of(values)
     optimizer = module.AdamW(parameters, **options)
-    for parameter, grad in zip(parameters, grads, strict=True):
-        parameter.grad = grad.clone()
-    own = [parameter.grad for parameter in parameters]
+    own = [grad.clone() for grad in grads]
+    for parameter, grad in zip(parameters, own, strict=True):
+        parameter.grad = grad
     optimizer.step()
+    left_there = [parameter.grad for parameter in parameters]
     held = optimizer.param_groups[0]["params"]
     return {
-        "gradients": [parameter.grad for parameter in parameters],
-        "same gradients": [p.grad is grad for p, grad in zip(parameters, own, strict=True)],
-        "parameters": {
-            "keep their requires_grad": all(p.requires_grad for p in parameters),
-            "are leaves": all(p.is_leaf for p in parameters),
-            "are those that were given": all(
-                a is b for a, b in zip(held, parameters, strict=False)
-            ),
-        },
+        "gradients": left_there,
+        "the gradients are the same tensors": [*map(operator.is_, left_there, own)],
+        "the parameters require a gradient": [p.requires_grad for p in parameters],
+        "the parameters are leaves": [p.is_leaf for p in parameters],
+        "the groups hold the parameters": [*map(operator.is_, held, parameters)],
     }
+
+
+# --- what they share -----------------------------------------------------------------------------
+
+
+def parameters_of(values: list[Tensor]) -> list[nn.Parameter]:
+    return [nn.Parameter(value.clone()) for value in values]
+
+
+def steps(optimizer: Any, parameters: list[nn.Parameter], grads: Grads) -> Tensor:
+    """The values of all parameters, in a row, after each step with a row of gradients."""
+    history = []
+    for row in grads:
+        for parameter, grad in zip(parameters, row, strict=True):
+            parameter.grad = None if grad is None else grad.clone()
+        optimizer.step()
+        history.append(vector(parameters))
+    return torch.stack(history)
+
+
+def vector(parameters: list[nn.Parameter]) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in parameters])

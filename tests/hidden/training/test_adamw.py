@@ -1,29 +1,29 @@
 """Tests of AdamW."""
 
+from __future__ import annotations
+
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import Cases, Draw, entry, laws, promise, within
 from grader.judge.student import Student
 
 Grads = list[list[Tensor | None]]  # a row for each step
 Options = dict[str, Any]
 Changes = dict[int, Options]  # of groups, by their places
 
-DEFAULTS: Options = {
-    "lr": 1e-3,
-    "betas": (0.9, 0.999),
-    "eps": 1e-8,
-    "weight_decay": 1e-2,
+# It acts as 0, which test_errors alone asks for: a constructor that refuses zeros costs that test.
+NOTHING = 1e-30
+# With such an eps it does not show where it stands: that has a test of its own.
+PLAIN: Options = {
+    "lr": 0.1,
+    "betas": (0.7, 0.9),
+    "eps": 1e-12,
+    "weight_decay": 0.6,
     "decoupled_weight_decay": True,
 }
-# It acts as 0, which test_errors alone asks for: a constructor that refuses zeros costs that test.
-NOTHING = 1e-300
-# With such an eps it does not show where it stands: that has a test of its own.
-PLAIN: Options = {**DEFAULTS, "lr": 0.1, "betas": (0.7, 0.9), "eps": 1e-12, "weight_decay": 0.6}
 NO_DECAY: Options = {**PLAIN, "weight_decay": NOTHING}
 # Without memory m_hat is the gradient: moments and their correction have a test of their own.
 NO_MEMORY: Options = {**PLAIN, "betas": (NOTHING, NOTHING)}
@@ -33,19 +33,23 @@ ONLY_DECAY: Options = {**PLAIN, "lr": 1e-6, "weight_decay": 2e5}
 # With such betas the correction is 1 after MANY steps.
 SHORT_MEMORY: Options = {**NO_DECAY, "betas": (0.5, 0.5)}
 MANY = 30
+# Values so large that what float32 rounds off shows.
+LARGE: Options = {**NO_MEMORY, "eps": 1.0, "lr": 1e3, "weight_decay": 6e-4}
 
 SHAPES = ((3, 2), (4,))
 STEPS = 6
-# That of float32: test_float64 judges the precision of float64.
-LOOSE: Any = {"rtol": 1e-4, "atol": 1e-5}
+TOLERANCE: Any = {"rtol": 1e-4, "atol": 1e-5}
+HISTORY = "the matrix of the values, a row for each step,"
 PYTORCHS_OWN = ("torch.optim.adam.", "torch.optim.adamw.")
 FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_adam", "aten::_fused_adamw")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("AdamW")
-@pytest.mark.word("the sandbox says what ran")
-@pytest.mark.hint("class AdamW(torch.optim.Optimizer), with a step of your own.")
+@promise(
+    "AdamW",
+    points=2,
+    hint="class AdamW(torch.optim.Optimizer), with a step of your own.",
+    word="the sandbox says what ran",
+)
 def test_own_work(student: Student) -> None:
     """AdamW is a torch.optim.Optimizer, and nothing of PyTorch's own Adam and AdamW runs in it."""
     bases = [str(base) for base in entry(student.run("bases"), kind=list)]
@@ -56,12 +60,15 @@ def test_own_work(student: Student) -> None:
         assert not base.startswith(PYTORCHS_OWN), f"{base} is not allowed here: {why}."
     student.run("add_training_function")
     ban: Any = {"functions": PYTORCHS_OWN, "operators": FUSED, "why": why}
-    laws.check_not_used(student, "steps_of_AdamW", new_values(), new_grads(2), {}, **ban)
+    x = torch.ones(2)
+    laws.check_not_used(student, "steps_of_AdamW", [x], [[x], [x]], {}, **ban)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("AdamW.__init__")
-@pytest.mark.hint("0 <= beta < 1 for both of them; the others only must not be below 0.")
+@promise(
+    "AdamW.__init__",
+    points=4,
+    hint="0 <= beta < 1 for both of them; the others only must not be below 0.",
+)
 def test_errors(student: Student) -> None:
     """lr, eps or weight_decay below 0, or a beta outside of [0, 1), is a ValueError that names it."""
     x = [torch.ones(2)]
@@ -76,111 +83,115 @@ def test_errors(student: Student) -> None:
     laws.check_errors(student, "AdamW", bad, fine=zeros)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_own_work")
-@pytest.mark.place("AdamW.__init__")
-@pytest.mark.hint("The signature of __init__ in the stub has the defaults.")
-def test_defaults(student: Student) -> None:
+@promise(
+    "AdamW.__init__",
+    points=3,
+    hint="The signature of __init__ in the stub has the defaults.",
+    after="test_own_work",
+)
+def test_defaults(code: Student, draw: Draw) -> Cases:
     """Options that are not given have their defaults."""
-    # Gradients of the size of the default eps show it.
-    grads: Grads = [[1e-8 * torch.randn(2).double()] for _ in range(STEPS)]
-    values = [torch.ones(2).double()]
-    history = student.run("trained", values, grads, {})
-    right = right_history(values, grads, DEFAULTS)
-    assert_close(history, right, what="the list of the values after each step of AdamW(params)")
+    # Gradients of the size of the default eps show it, float64 the small decay.
+    grads = [[draw.normal(2, dtype=torch.float64, scale=1e-8)] for _ in range(STEPS)]
+    history = code.run("trained", [torch.ones(2, dtype=torch.float64)], grads, {})
+    yield "the matrix of the values of AdamW(params)", within(history, rtol=1e-7, atol=1e-7)
 
 
 # --- the update ----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(9)
-@pytest.mark.requires("test_own_work")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("p.mul_(1 - lr * weight_decay), then the moments of the gradient alone.")
-def test_decoupled(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=9,
+    hint="p.mul_(1 - lr * weight_decay), then the moments of the gradient alone.",
+    after="test_own_work",
+)
+def test_decoupled(code: Student, draw: Draw) -> Cases:
     """Decoupled, the parameter itself shrinks by 1 - lr * weight_decay at each step."""
-    check_steps(student, ONLY_DECAY)
+    yield HISTORY, trained(code, draw, ONLY_DECAY)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_decoupled")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("First p.mul_(1 - lr * weight_decay), then the update.")
-def test_order(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=3,
+    hint="First p.mul_(1 - lr * weight_decay), then the update.",
+    after="test_decoupled",
+)
+def test_order(code: Student, draw: Draw) -> Cases:
     """The parameter decays before its update, to which the decay adds nothing."""
-    check_steps(student, NO_MEMORY)
+    yield HISTORY, trained(code, draw, NO_MEMORY)
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_own_work")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("gradient = p.grad + weight_decay * p, before the moments, if not decoupled.")
-def test_l2(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=6,
+    hint="gradient = p.grad + weight_decay * p, before the moments, if not decoupled.",
+    after="test_own_work",
+)
+def test_l2(code: Student, draw: Draw) -> Cases:
     """With decoupled_weight_decay=False the gradient is g + weight_decay * parameter: Adam with L2."""
-    check_steps(student, L2)
+    yield HISTORY, trained(code, draw, L2)
 
 
-@pytest.mark.points(9)
-@pytest.mark.requires("test_own_work")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint(
-    "m and v, then m_hat and v_hat with the count t, then the update by m_hat / sqrt(v_hat)."
+@promise(
+    "AdamW.step",
+    points=9,
+    hint="m and v, then m_hat and v_hat with the count t, then the update by m_hat / sqrt(v_hat).",
+    after="test_own_work",
 )
-def test_update(student: Student) -> None:
+def test_update(code: Student, draw: Draw) -> Cases:
     """Without decay the parameter follows the corrected moments of its gradients, as in Adam."""
-    check_steps(student, NO_DECAY)
+    yield HISTORY, trained(code, draw, NO_DECAY)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_own_work")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("lr * m_hat / (v_hat.sqrt() + eps)")
-def test_eps(student: Student) -> None:
-    """eps is added to the root of v_hat."""
-    check_steps(student, {**NO_MEMORY, "weight_decay": NOTHING, "eps": 0.2})
-
-
-@pytest.mark.points(2)
-@pytest.mark.requires("test_own_work")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("torch.zeros_like(p) for the moments; Python numbers for t, lr and the betas.")
-def test_float64(student: Student) -> None:
-    """float64 parameters are updated to the precision of float64."""
-    near = {**NO_MEMORY, "eps": 1.0}
-    far = {**near, "weight_decay": NOTHING, "lr": 1e3}  # what float32 rounds off shows
-    for options in (near, far):
-        values, grads = new_values(), new_grads(STEPS)
-        right = torch.stack(right_history(values, grads, options))
-        history = entry(student.run("trained", values, grads, options), kind=list, count=STEPS)
-        what = "the matrix of the values, a row for each step,"
-        rows = [assert_tensor(row, shape=right[0].shape, what=what) for row in history]
-        laws.check_float64(torch.stack(rows), right, what=what)
-
-
-@pytest.mark.points(2)
-@pytest.mark.requires("test_decoupled")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint(
-    "torch.zeros_like(p) for the moments, and list(params) only in Optimizer.__init__."
+@promise(
+    "AdamW.step",
+    points=3,
+    hint="lr * m_hat / (v_hat.sqrt() + eps)",
+    after="test_own_work",
 )
-def test_shapes(student: Student) -> None:
-    """Parameters may come from a generator, be of any shape, 0-d ones too, and float32."""
-    shapes = ((), (3, 2), (1,), (2, 2, 2))
-    values = [torch.randn(shape) for shape in shapes]
-    grads: Grads = [[torch.randn(shape) for shape in shapes] for _ in range(3)]
-    history = student.run("trained_from_a_generator", values, grads, ONLY_DECAY)
-    right = right_history(values, grads, ONLY_DECAY)
-    assert_close(history, right, what="the list of the values after each step", **LOOSE)
+def test_eps(code: Student, draw: Draw) -> Cases:
+    """eps is added to the root of v_hat."""
+    yield HISTORY, trained(code, draw, {**NO_MEMORY, "weight_decay": NOTHING, "eps": 0.2})
+
+
+@promise(
+    "AdamW.step",
+    points=2,
+    hint="torch.zeros_like(p) for the moments; Python numbers for t, lr and the betas.",
+    after="test_own_work",
+)
+def test_float64(code: Student, draw: Draw) -> Cases:
+    """float64 parameters are updated to the precision of float64."""
+    values = [draw.normal(*shape, dtype=torch.float64) for shape in SHAPES]
+    grads = [[draw.normal(*shape, dtype=torch.float64) for shape in SHAPES] for _ in range(STEPS)]
+    yield HISTORY, code.run("trained", values, grads, LARGE)
+
+
+@promise(
+    "AdamW.step",
+    points=2,
+    hint="torch.zeros_like(p) for the moments, and list(params) only in Optimizer.__init__.",
+    after="test_decoupled",
+)
+def test_shapes(code: Student, draw: Draw) -> Cases:
+    """Parameters may come from a generator, and be of any shape, 0-d and empty ones too."""
+    shapes = ((), (3, 2), (0,), (2, 2, 2))
+    values, grads = new_values(draw, shapes), new_grads(draw, STEPS, shapes)
+    history = code.run("trained_from_a_generator", values, grads, ONLY_DECAY)
+    yield HISTORY, within(history, **TOLERANCE)
 
 
 # --- which parameters, with which options --------------------------------------------------------
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_decoupled")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("for group in self.param_groups: lr = group['lr'], and so on, at each step.")
-def test_groups(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=4,
+    hint="for group in self.param_groups: lr = group['lr'], and so on, at each step.",
+    after="test_decoupled",
+)
+def test_groups(code: Student, draw: Draw) -> Cases:
     """Groups have their own options, which stand in them and are read from them at each step."""
     own: list[Options] = [
         {"lr": 0.2},
@@ -194,197 +205,122 @@ def test_groups(student: Student) -> None:
         {0: {"lr": 0.02, "eps": 0.7, "weight_decay": 2.0}},
         {0: {"decoupled_weight_decay": False}, 1: {"lr": 0.5}},
     ]
-    check_groups(student, {**NO_MEMORY, "eps": 1.0}, own, changes)
+    report = trained_in_groups(code, draw, {**NO_MEMORY, "eps": 1.0}, own, changes)
+    yield "the training with groups", report
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_groups")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("beta1, beta2 = group['betas'], at each step.")
-def test_betas_of_groups(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=2,
+    hint="beta1, beta2 = group['betas'], at each step.",
+    after="test_groups",
+)
+def test_betas_of_groups(code: Student, draw: Draw) -> Cases:
     """The betas are those of the group, too."""
     own: list[Options] = [{}, {"betas": (0.2, 0.5)}]
     changes: list[Changes] = [{}, {}, {0: {"betas": (0.5, 0.6)}}, {}]
-    check_groups(student, NO_DECAY, own, changes)
+    yield "the training with groups", trained_in_groups(code, draw, NO_DECAY, own, changes)
 
 
-@pytest.mark.points(5)
-@pytest.mark.requires("test_decoupled")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("if p.grad is None: continue. A gradient of zeros is not None.")
-def test_missing_gradients(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=5,
+    hint="if p.grad is None: continue. A gradient of zeros is not None.",
+    after="test_decoupled",
+)
+def test_missing_gradients(code: Student, draw: Draw) -> Cases:
     """A parameter without a gradient is left alone; one with a gradient of zeros is not."""
-    values, grads = new_values(), new_grads(4)
-    grads[1][0] = None
-    grads[2][0] = None
-    grads[2][1] = torch.zeros(SHAPES[1]).double()
-    check_steps(student, NO_MEMORY, values, grads)
+    zeros = torch.zeros(SHAPES[1])
+    yield HISTORY, trained(code, draw, NO_MEMORY, {(1, 0): None, (2, 0): None, (2, 1): zeros})
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_missing_gradients")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("A count for each parameter, in self.state[p].")
-def test_own_count(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=2,
+    hint="A count for each parameter, in self.state[p].",
+    after="test_missing_gradients",
+)
+def test_own_count(code: Student, draw: Draw) -> Cases:
     """Each parameter counts its own updates, those with a gradient."""
-    values, grads = new_values(), new_grads(5)
-    grads[0][0] = None
-    grads[2][1] = None
-    grads[3][1] = None
-    check_steps(student, NO_DECAY, values, grads)
+    yield HISTORY, trained(code, draw, NO_DECAY, {(0, 0): None, (2, 1): None, (3, 1): None})
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_decoupled")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("with torch.enable_grad(): loss = closure(), as the first lines; return loss.")
-def test_closure(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=4,
+    hint="with torch.enable_grad(): loss = closure(), as the first lines; return loss.",
+    after="test_decoupled",
+    word="the sandbox says what ran",
+)
+def test_closure(code: Student, draw: Draw) -> Cases:
     """A closure is called once, before the update, with autograd enabled; step returns its result."""
-    values, grad = torch.randn(2, 3).double(), torch.randn(2, 3).double()
-    result = torch.randn(())
     options = {**NO_MEMORY, "weight_decay": NOTHING}
-    report = student.run("closed", options, values, old=-grad, grad=grad, result=result)
-    calls = entry(report, "calls", kind=list)
-    assert_equal(len(calls), 1, what="the number of calls of the closure in a step")
-    what = "the list of the values when the closure is called"
-    assert_close([entry(calls, 0, "values")], [values], what=what)
-    told = "The closure runs without autograd: no torch.no_grad() around it."
-    assert entry(calls, 0, "autograd") is True, told
-    (right,) = right_history([values], [[grad]], options)
-    what = "the values after step(closure)"
-    assert_close(entry(report, "values"), right.view(2, 3), what=what, **LOOSE)
-    assert_equal(entry(report, "returned"), result, what="the result of step(closure)")
-    what = "the result of step() without a closure"
-    assert_equal(entry(report, "returned without a closure"), None, what=what)
-    told = "Autograd is off after a step: use torch.no_grad() as a with block."
-    assert entry(report, "autograd") is True, told
+    tensors = draw.normal(2, 3), draw.normal(2, 3), draw.normal()
+    yield "the report on a closure", within(code.run("closed", options, *tensors), **TOLERANCE)
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_decoupled")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("gradient = p.grad + weight_decay * p is a new tensor; p.grad.add_ is not.")
-def test_leaves_the_rest(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=4,
+    hint="gradient = p.grad + weight_decay * p is a new tensor; p.grad.add_ is not.",
+    after="test_decoupled",
+)
+def test_leaves_the_rest(code: Student, draw: Draw) -> Cases:
     """Each .grad and requires_grad are left as they are; parameters stay leaves; nothing is drawn."""
-    (grads,) = new_grads(1)
+    arguments = new_values(draw), new_values(draw), L2
     only = ("random", "modes")
     report = laws.check_changes_nothing(
-        student, student.probe("left"), new_values(), grads, L2, call="step", only=only
+        code, code.probe("left"), *arguments, call="step", only=only
     )
-    assert_equal(entry(report, "gradients"), grads, what="the list of gradients after a step")
-    told = "Your code puts another tensor into .grad: leave .grad as it is."
-    assert laws.same(entry(report, "same gradients"), [True, True]), told
-    for fact, holds in entry(report, "parameters", kind=dict).items():
-        assert holds is True, f"After a step not all parameters {fact}."
+    yield "the report on what a step leaves", report
 
 
-@pytest.mark.points(7)
-@pytest.mark.requires("test_decoupled")
-@pytest.mark.place("AdamW.step")
-@pytest.mark.hint("self.state[p] holds all: the count and both moments. Nothing else is saved.")
-def test_resumes(student: Student) -> None:
+@promise(
+    "AdamW.step",
+    points=7,
+    hint="self.state[p] holds all: the count and both moments. Nothing else is saved.",
+    after="test_decoupled",
+)
+def test_resumes(code: Student, draw: Draw) -> Cases:
     """A new AdamW that loads the saved state dict goes on as the old one, bit for bit."""
-    values, before, after = new_values(), new_grads(MANY), new_grads(4)
-    report = student.run("resumed", values, before, after, SHORT_MEMORY)
+    before, after = new_grads(draw, MANY), new_grads(draw, 4)
+    report = code.run("resumed", new_values(draw), before, after, SHORT_MEMORY)
     told = "torch.load(..., weights_only=True) refuses the saved state dict: keep plain data in it."
     assert entry(report, "refused") is None, told
-    history = right_history(values, before + after, SHORT_MEMORY)
-    # From where the student's own values are after the first steps, which other tests judge.
-    start = assert_tensor(entry(report, "start"), shape=history[0].shape)
-    right = [start + row - history[MANY - 1] for row in history[MANY:]]
-    went_on, loaded = entry(report, "went on"), entry(report, "loaded")
-    assert_close(went_on, right, what="the list of the values of the last steps", **LOOSE)
-    what = "the list of the values of the last steps, after loading,"
-    assert_close(loaded, right, what=what, **LOOSE)
+    yield "the report on the last steps, gone on and loaded,", within(report, **TOLERANCE)
     told = "After loading its state the optimizer goes on a little differently, not bit for bit."
-    assert laws.same(loaded, went_on), told
+    assert laws.same(entry(report, "loaded"), entry(report, "went on")), told
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def new_values() -> list[Tensor]:
-    return [torch.randn(shape).double() for shape in SHAPES]
+def new_values(draw: Draw, shapes: tuple[tuple[int, ...], ...] = SHAPES) -> list[Tensor]:
+    return [draw.normal(*shape) for shape in shapes]
 
 
-def new_grads(steps: int) -> Grads:
-    return [[torch.randn(shape).double() for shape in SHAPES] for _ in range(steps)]
+def new_grads(draw: Draw, steps: int, shapes: tuple[tuple[int, ...], ...] = SHAPES) -> Grads:
+    return [list(new_values(draw, shapes)) for _ in range(steps)]
 
 
-def check_steps(
-    student: Student,
+def trained(
+    code: Student,
+    draw: Draw,
     options: Options,
-    values: list[Tensor] | None = None,
-    grads: Grads | None = None,
-) -> None:
-    """The values are right after each step with these options, of new parameters unless some are given."""
-    values = values or new_values()
-    grads = grads or new_grads(STEPS)
-    history = student.run("trained", values, grads, options)
-    named = ", ".join(f"{name}={value}" for name, value in options.items())
-    what = f"the list of the values after each step of AdamW(params, {named})"
-    assert_close(history, right_history(values, grads, options), what=what, **LOOSE)
+    changes: dict[tuple[int, int], Tensor | None] | None = None,
+) -> Any:
+    """The values after each step; `changes` replace gradients, by their step and parameter."""
+    values, grads = new_values(draw), new_grads(draw, STEPS)
+    for (step, parameter), gradient in (changes or {}).items():
+        grads[step][parameter] = gradient
+    return within(code.run("trained", values, grads, options), **TOLERANCE)
 
 
-def check_groups(
-    student: Student, options: Options, own: list[Options], changes: list[Changes]
-) -> None:
-    """The values are right where each parameter is a group with `own` options.
-
-    Before each step there are changes of options, a row for each step.
-    """
-    values = [torch.randn(3).double() for _ in own]
-    grads: Grads = [[torch.randn(3).double() for _ in own] for _ in changes]
-    report = student.run("trained_in_groups", values, grads, options, own, changes)
-    for names in entry(report, "keys", kind=list, count=len(own)):
-        for name in DEFAULTS:
-            told = f"The groups lack the option {name}: hand it to super().__init__ as a default."
-            assert name in entry(names, kind=list), told
-    current = [{**options, **more} for more in own]
-    by_step = []
-    for before_step in changes:
-        current = [{**group, **before_step.get(i, {})} for i, group in enumerate(current)]
-        by_step.append(current)
-    right = right_history_of_groups(values, grads, by_step)
-    what = "the list of the values after each step, with options that change,"
-    assert_close(entry(report, "history"), right, what=what, **LOOSE)
-
-
-def right_history(values: list[Tensor], grads: Grads, options: Options) -> list[Tensor]:
-    """All values in a row, after each step."""
-    return right_history_of_groups(values, grads, [[options] * len(values)] * len(grads))
-
-
-def right_history_of_groups(
-    values: list[Tensor], grads: Grads, options: list[list[Options]]
-) -> list[Tensor]:
-    """All values in a row, after each step; for each step there are the options of each value."""
-    columns = []
-    for index, value in enumerate(values):
-        gradients = [row[index] for row in grads]
-        columns.append(adamw(value, gradients, [row[index] for row in options]))
-    return [torch.cat(row) for row in zip(*columns, strict=True)]
-
-
-def adamw(value: Tensor, grads: list[Tensor | None], options: list[Options]) -> list[Tensor]:
-    """The values of one parameter after each step, flat; the options are those of the step."""
-    parameter = value.double()
-    m = v = torch.zeros_like(parameter)
-    t = 0
-    history = []
-    for grad, own in zip(grads, options, strict=True):
-        if grad is not None:
-            lr, decay = own["lr"], own["weight_decay"]
-            beta1, beta2 = own["betas"]
-            t += 1
-            if own["decoupled_weight_decay"]:
-                parameter = parameter * (1 - lr * decay)
-            else:
-                grad = grad + decay * parameter
-            m = beta1 * m + (1 - beta1) * grad
-            v = beta2 * v + (1 - beta2) * grad**2
-            m_hat = m / (1 - beta1**t)
-            v_hat = v / (1 - beta2**t)
-            parameter = parameter - lr * m_hat / (v_hat.sqrt() + own["eps"])
-        history.append(parameter.flatten().to(value.dtype))
-    return history
+def trained_in_groups(
+    code: Student, draw: Draw, options: Options, own: list[Options], changes: list[Changes]
+) -> Any:
+    """The keys of groups with `own` options, and the values after each step, before which there are changes."""
+    shapes = ((3,),) * len(own)
+    values, grads = new_values(draw, shapes), new_grads(draw, len(changes), shapes)
+    report = code.run("trained_in_groups", values, grads, options, own, changes)
+    return within(report, **TOLERANCE)

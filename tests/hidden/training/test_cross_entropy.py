@@ -1,19 +1,26 @@
 """Tests of cross_entropy, looks_like_probabilities and double_softmax_floor."""
 
-import functools
+from __future__ import annotations
+
 import math
-import random
 from typing import Any
 
-import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
+from grader.judge.checks import (
+    Cases,
+    Draw,
+    any_dtype,
+    any_gradients,
+    assert_tensor,
+    laws,
+    promise,
+    within,
+)
 from grader.judge.student import Student
 
-DTYPES = (torch.float64, torch.float32)
+DTYPES = (torch.float32, torch.float64)
 CLASSES = 4
 DEFAULT_IGNORED = -100
 # Logits and targets, by how the logits lie.
@@ -30,109 +37,116 @@ LARGE_FLOAT32: Any = {"rtol": 1e-3, "atol": 1e-3}
 # --- cross_entropy: the value --------------------------------------------------------------------
 
 
-@pytest.mark.points(12)
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("logits.logsumexp(dim=1) less the logit of the target, and the mean over rows.")
-def test_values(student: Student) -> None:
-    """The loss is the mean over the rows of -log p of the target, from logits."""
-    for dtype, rows, classes in ((torch.float64, 3, 5), (torch.float32, 40, 7)):
-        logits, targets = new_batch(rows, classes)
-        check_loss(student, logits.to(dtype), targets)
-
-
-@pytest.mark.points(6)
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("costs.sum() / weight[targets].sum()")
-def test_weight(student: Student) -> None:
-    """Rows count by the weight of their target, and the sum is divided by the sum of those weights."""
-    check_loss(student, *new_batch(), weight=new_weight())
-
-
-@pytest.mark.points(6)
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint(
-    "q is label_smoothing / C everywhere, and 1 - label_smoothing more at the target."
+@promise(
+    "cross_entropy",
+    points=12,
+    hint="logits.logsumexp(dim=1) less the logit of the target, and the mean over rows.",
 )
-def test_smoothing(student: Student) -> None:
+def test_values(code: Student, draw: Draw) -> Cases:
+    """The loss is the mean over the rows of -log p of the target, from logits."""
+    for rows, classes in ((3, 5), (40, 7)):
+        loss = value_of(code, *new_batch(draw, rows, classes))
+        yield f"the loss of logits of shape {(rows, classes)}", loss
+
+
+@promise(
+    "cross_entropy",
+    points=6,
+    hint="costs.sum() / weight[targets].sum()",
+    after="test_values",
+)
+def test_weight(code: Student, draw: Draw) -> Cases:
+    """Rows count by the weight of their target, and the sum is divided by the sum of those weights."""
+    yield "the loss with weight", value_of(code, *new_batch(draw), weight=new_weight(draw))
+
+
+@promise(
+    "cross_entropy",
+    points=6,
+    hint="q is label_smoothing / C everywhere, and 1 - label_smoothing more at the target.",
+    after="test_values",
+)
+def test_smoothing(code: Student, draw: Draw) -> Cases:
     """label_smoothing is spread evenly over all C classes, each with its own weight."""
-    check_loss(student, *new_batch(), label_smoothing=0.3)
-    check_loss(student, *new_batch(), label_smoothing=1.0, weight=new_weight())
+    loss = value_of(code, *new_batch(draw), label_smoothing=0.3)
+    yield "the loss with label_smoothing", loss
+    loss = value_of(code, *new_batch(draw), label_smoothing=1.0, weight=new_weight(draw))
+    yield "the loss with label_smoothing=1.0 and weight", loss
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("kept = targets != ignore_index, and nothing else of the other rows anywhere.")
-def test_ignored(student: Student) -> None:
+@promise(
+    "cross_entropy",
+    points=6,
+    hint="kept = targets != ignore_index, and nothing else of the other rows anywhere.",
+    after="test_values",
+)
+def test_ignored(code: Student, draw: Draw) -> Cases:
     """Rows whose target is ignore_index, which may be a class, add nothing, whatever else is asked."""
-    check_loss(student, *new_batch_with(DEFAULT_IGNORED))
+    yield "the loss with targets of -100", value_of(code, *new_batch_with(draw, DEFAULT_IGNORED))
     for ignored in (2, 0, 9, -1):
-        check_loss(student, *new_batch_with(ignored), ignore_index=ignored)
-    options: dict[str, Any] = {"weight": new_weight(), "label_smoothing": 0.3}
+        loss = value_of(code, *new_batch_with(draw, ignored), ignore_index=ignored)
+        yield f"the loss with ignore_index={ignored}", loss
     for ignored in (-1, 2):
-        check_loss(student, *new_batch_with(ignored), ignore_index=ignored, **options)
+        loss = value_of(code, *new_batch_with(draw, ignored), **all_options(draw, ignored))
+        yield f"the loss with weight, label_smoothing and ignore_index={ignored}", loss
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("A sum of nothing divided by a sum of nothing is 0 / 0, which is NaN in torch.")
-def test_nothing_kept(student: Student) -> None:
+@promise(
+    "cross_entropy",
+    points=2,
+    hint="A sum of nothing divided by a sum of nothing is 0 / 0, which is NaN in torch.",
+    after="test_values",
+)
+def test_nothing_kept(code: Student, draw: Draw) -> Cases:
     """Where no row is kept the loss is NaN: all are ignored, or there is none."""
     for rows in (3, 0):
-        logits, targets = torch.randn(rows, CLASSES), torch.full((rows,), DEFAULT_IGNORED)
-        check_loss(student, logits, targets)
+        targets = torch.full((rows,), DEFAULT_IGNORED)
+        yield f"the loss of {rows} ignored rows", value_of(code, draw.normal(rows, 4), targets)
 
 
 # --- cross_entropy: large logits, gradients, and the rest ----------------------------------------
 
 
-@pytest.mark.points(16)
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint(
-    "logits - logits.logsumexp(dim=1, keepdim=True): no exp, softmax or log of your own."
+@promise(
+    "cross_entropy",
+    points=16,
+    hint="logits - logits.logsumexp(dim=1, keepdim=True): no exp, softmax or log of your own.",
+    after="test_values",
 )
-def test_large_logits(student: Student) -> None:
+def test_large_logits(code: Student, draw: Draw) -> Cases:
     """Loss and gradients are finite and exact for logits up to 1e4, whatever stands beside them."""
     why = "exp of a large logit is inf, log of a probability rounded to 0 is -inf. Use logsumexp"
-    for dtype in DTYPES:
-        tolerances = LARGE_FLOAT32 if dtype == torch.float32 else {}
-        for name, (rows, classes) in LARGE.items():
+    for dtype, tolerance in zip(DTYPES, (LARGE_FLOAT32, {}), strict=True):
+        for name, (rows, targets) in LARGE.items():
             logits = torch.tensor(rows, dtype=dtype, requires_grad=True)
-            targets = torch.tensor(classes)
-            loss = loss_of(student, logits, targets)
-            what = f"the loss of {name_of(dtype)} logits, {name},"
+            loss = loss_of(code, logits, torch.tensor(targets))
+            what = f"the loss of {str(dtype).removeprefix('torch.')} logits, {name},"
             laws.check_large_inputs(loss, {"logits": logits}, what=what, why=why)
-            # What is right is computed in float64.
-            exact = torch.tensor(rows, dtype=torch.float64, requires_grad=True)
-            right = F.cross_entropy(exact, targets)
-            assert_close(loss.detach(), right.detach().to(dtype), what=what, **tolerances)
-            (gradient,) = torch.autograd.grad(right, exact)
-            what = f"the gradient of {what}"
-            assert_close(logits.grad, gradient.to(dtype), what=what, **tolerances)
+            yield what, within(any_dtype(any_gradients(loss)), **tolerance)
+            yield f"the gradient of {what}", within(logits.grad, **tolerance)
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("Stay in the graph: no detach, no .item(), no NumPy, no tensor made of numbers.")
-def test_gradients(student: Student) -> None:
+@promise(
+    "cross_entropy",
+    points=6,
+    hint="Stay in the graph: no detach, no .item(), no NumPy, no tensor made of numbers.",
+    after="test_values",
+)
+def test_gradients(code: Student, draw: Draw) -> Cases:
     """Gradients reach the logits, and are zero in the ignored rows."""
-    more: dict[str, Any] = {"weight": new_weight(), "label_smoothing": 0.3, "ignore_index": 2}
-    for options in ({}, more):
-        logits, targets = new_batch_with(options.get("ignore_index", DEFAULT_IGNORED))
-        right = functools.partial(F.cross_entropy, target=targets, **options)
-        loss = loss_of(student, logits.requires_grad_(), targets, **options)
-        laws.check_gradients(loss, {"logits": logits}, right, what="the loss")
+    logits, targets = new_batch_with(draw, DEFAULT_IGNORED)
+    yield "the loss", any_dtype(loss_of(code, draw.leaf("logits", logits), targets))
+    logits, targets = new_batch_with(draw, 2)
+    loss = loss_of(code, draw.leaf("logits", logits), targets, **all_options(draw, 2))
+    yield "the loss with weight, label_smoothing and ignore_index", any_dtype(loss)
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("cross_entropy")
-@pytest.mark.word("the sandbox says that it raised")
-@pytest.mark.hint("Targets left after ignore_index are in 0..C-1, label_smoothing is in [0, 1].")
+@promise(
+    "cross_entropy",
+    points=5,
+    hint="Targets left after ignore_index are in 0..C-1, label_smoothing is in [0, 1].",
+    word="the sandbox says that it raised",
+)
 def test_errors(student: Student) -> None:
     """Other targets outside 0..C-1 and a label_smoothing outside [0, 1] are ValueErrors."""
     logits, targets = torch.randn(3, CLASSES), torch.tensor([1, 0, 3])
@@ -152,77 +166,89 @@ def test_errors(student: Student) -> None:
     laws.check_errors(student, "cross_entropy", bad, fine=(logits, targets, None, 1.0))
 
 
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("Make new tensors: targets[ignored] = 0 writes into the caller's.")
+@promise(
+    "cross_entropy",
+    hint="Make new tensors: targets[ignored] = 0 writes into the caller's.",
+    after="test_values",
+)
 def test_changes_nothing(student: Student) -> None:
     """Logits, targets and weights stay as they are."""
-    batch = new_batch_with(DEFAULT_IGNORED)
-    laws.check_changes_nothing(student, "cross_entropy", *batch, new_weight(), 0.3)
+    arguments = torch.randn(3, CLASSES), torch.tensor([1, DEFAULT_IGNORED, 3]), torch.rand(CLASSES)
+    laws.check_changes_nothing(student, "cross_entropy", *arguments, 0.3)
 
 
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("Take dim=1 by its number, and reshape instead of view.")
-def test_layouts(student: Student) -> None:
+@promise(
+    "cross_entropy",
+    hint="Take dim=1 by its number, and reshape instead of view.",
+    after="test_values",
+)
+def test_layouts(code: Student, draw: Draw) -> Cases:
     """Logits may have any strides."""
-    laws.check_layouts(student, "cross_entropy", *new_batch(), what="the loss")
+    logits, targets = new_batch(draw)
+    for layout, strided in laws.layouts_of(logits).items():
+        yield f"the loss of logits {layout} in memory", value_of(code, strided, targets)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_values")
-@pytest.mark.place("cross_entropy")
-@pytest.mark.hint("Sum and divide, which leaves no dimension; no float() on the way.")
-def test_kind_of_loss(student: Student) -> None:
+@promise(
+    "cross_entropy",
+    points=2,
+    hint="Sum and divide, which leaves no dimension; no float() on the way.",
+    after="test_values",
+)
+def test_kind_of_loss(code: Student, draw: Draw) -> Cases:
     """The loss is a 0-d tensor of the dtype of the logits, in float64 to float64's precision."""
-    logits, targets = new_batch()
-    for dtype in DTYPES:
-        loss = student.function("cross_entropy")(logits.to(dtype), targets)
-        assert_tensor(loss, shape=(), dtype=dtype, what="the loss")
-    loss = student.function("cross_entropy")(logits, targets).detach()
-    laws.check_float64(loss, F.cross_entropy(logits, targets), what="the loss")
+    cross_entropy = code.function("cross_entropy")
+    yield "the loss", cross_entropy(*new_batch(draw))
+    logits, targets = new_batch_with(draw, 2)
+    yield "the loss", cross_entropy(logits.double(), targets)
+    options = all_options(draw, 2)
+    options["weight"] = options["weight"].double()
+    yield "the loss with options", cross_entropy(logits.double(), targets, **options)
 
 
 # --- looks_like_probabilities --------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("looks_like_probabilities")
-@pytest.mark.hint("(outputs >= 0).all(), and the sum of every row within 1e-4 of 1.")
-def test_probabilities(student: Student) -> None:
+@promise(
+    "looks_like_probabilities",
+    points=6,
+    hint="(outputs >= 0).all(), and the sum of every row within 1e-4 of 1.",
+)
+def test_probabilities(code: Student, draw: Draw) -> Cases:
     """True for outputs of a softmax, False for logits, outputs of a sigmoid, log-probabilities, NaN."""
-    logits = 3 * torch.randn(5, CLASSES)
-    centered = logits - logits.mean(1, keepdim=True) + 1 / CLASSES
-    probabilities = {
+    logits = draw.normal(5, CLASSES, scale=3.0)
+    outputs = {
         "equal probabilities": torch.full((3, CLASSES), 1 / CLASSES),
         "outputs of a softmax": logits.softmax(1),
-        "outputs of a softmax over 1000 classes": torch.randn(2, 1000).softmax(1),
+        "outputs of a softmax over 1000 classes": draw.normal(2, 1000).softmax(1),
         "outputs of a softmax in float64": logits.double().softmax(1),
         "probabilities of 0 and 1": torch.eye(CLASSES),
-    }
-    others = {
         "logits": logits,
         "logits above 0": logits.abs() + 0.1,
-        "logits whose rows sum to 1": centered,
+        "logits whose rows sum to 1": logits - logits.mean(1, keepdim=True) + 1 / CLASSES,
         "outputs of a sigmoid": logits.sigmoid(),
         "log-probabilities": logits.log_softmax(1),
         "zeros": torch.zeros(3, CLASSES),
         "NaN": logits * math.nan,
     }
-    check_looks(student, probabilities, others)
+    for name, answer in answers(code, draw, outputs):
+        yield f"the answer for {name}", answer
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_probabilities")
-@pytest.mark.place("looks_like_probabilities")
-@pytest.mark.hint("Over the classes, dim=1, and .all() over the rows.")
-def test_every_row(student: Student) -> None:
+@promise(
+    "looks_like_probabilities",
+    points=4,
+    hint="Over the classes, dim=1, and .all() over the rows.",
+    after="test_probabilities",
+)
+def test_every_row(code: Student, draw: Draw) -> Cases:
     """Every single row has to be one of probabilities; without rows it is False."""
-    good = torch.randn(5, 3).softmax(1)
-    others = {
+    good = draw.normal(5, 3).softmax(1)
+    outputs = {
+        "outputs of a softmax": good,
         "no rows": good[:0],
         "rows that sum to 0.5 and 1.5": torch.tensor([[0.2, 0.3], [0.7, 0.8]]),
-        "columns, not rows, that sum to 1": torch.randn(5, 3).softmax(0),
+        "columns, not rows, that sum to 1": draw.normal(5, 3).softmax(0),
     }
     bad_rows = {
         "a sum of 0.6": [0.2, 0.3, 0.1],
@@ -233,27 +259,33 @@ def test_every_row(student: Student) -> None:
         for name, row in bad_rows.items():
             bad = good.clone()
             bad[place] = torch.tensor(row)
-            others[f"probabilities but for {name} in row {place}"] = bad
-    check_looks(student, {"outputs of a softmax": good}, others)
+            outputs[f"probabilities but for {name} in row {place}"] = bad
+    for name, answer in answers(code, draw, outputs):
+        yield f"the answer for {name}", answer
 
 
-@pytest.mark.points(1)
-@pytest.mark.requires("test_probabilities")
-@pytest.mark.place("looks_like_probabilities")
-@pytest.mark.hint("(outputs.sum(dim=1) - 1).abs() <= 1e-4, and entries not below 0 at all.")
-def test_tolerance(student: Student) -> None:
+@promise(
+    "looks_like_probabilities",
+    hint="(outputs.sum(dim=1) - 1).abs() <= 1e-4, and entries not below 0 at all.",
+    after="test_probabilities",
+)
+def test_tolerance(code: Student, draw: Draw) -> Cases:
     """Sums may be off by 1e-4, entries may not be below 0."""
     below = torch.tensor([[0.5, 0.5, -1e-6], [0.2, 0.3, 0.5]])
-    what = "probabilities of which a row sums to"
-    near = {f"{what} {total}": with_row_sum(total) for total in (1.00008, 0.99992)}
-    far = {f"{what} {total}": with_row_sum(total) for total in (1.00015, 0.99985)}
-    check_looks(student, near, {"probabilities but for one entry, -1e-6,": below, **far})
+    outputs = {"probabilities but for one entry, -1e-6,": below}
+    for total in (1.00008, 0.99992, 1.00015, 0.99985):
+        off = draw.normal(4, 3).softmax(1)
+        off[1] *= total
+        outputs[f"probabilities of which a row sums to {total}"] = off
+    for name, answer in answers(code, draw, outputs):
+        yield f"the answer for {name}", answer
 
 
-@pytest.mark.points(1)
-@pytest.mark.requires("test_probabilities")
-@pytest.mark.place("looks_like_probabilities")
-@pytest.mark.hint("Look at the outputs, and change nothing in place.")
+@promise(
+    "looks_like_probabilities",
+    hint="Look at the outputs, and change nothing in place.",
+    after="test_probabilities",
+)
 def test_looks_changes_nothing(student: Student) -> None:
     """The outputs stay as they are."""
     for outputs in (torch.randn(4, 3).softmax(1), 3 * torch.randn(4, 3)):
@@ -263,88 +295,67 @@ def test_looks_changes_nothing(student: Student) -> None:
 # --- double_softmax_floor ------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("double_softmax_floor")
-@pytest.mark.hint("math.log(1 + (num_classes - 1) / math.e)")
-def test_floor(student: Student) -> None:
+@promise(
+    "double_softmax_floor",
+    points=3,
+    hint="math.log(1 + (num_classes - 1) / math.e)",
+)
+def test_floor(code: Student, draw: Draw) -> Cases:
     """The floor is log(1 + (num_classes - 1) / e)."""
-    for classes in (random.randint(3, 40), random.randint(200, 2000), 1):
-        value = student.function("double_softmax_floor")(classes)
-        right = math.log(1 + (classes - 1) / math.e)
-        assert_close(value, right, what=f"double_softmax_floor({classes})")
+    for classes in (draw.size(3, 40), draw.size(200, 2000), 1):
+        yield f"double_softmax_floor({classes})", code.function("double_softmax_floor")(classes)
 
 
-@pytest.mark.points(1)
-@pytest.mark.place("double_softmax_floor")
-@pytest.mark.hint("if num_classes < 1: raise ValueError(...), with num_classes in the message.")
+@promise(
+    "double_softmax_floor",
+    hint="if num_classes < 1: raise ValueError(...), with num_classes in the message.",
+)
 def test_floor_error(student: Student) -> None:
     """A num_classes below 1 is a ValueError."""
     laws.check_errors(student, "double_softmax_floor", {"num_classes": [(0,), (-1,)]}, fine=(1,))
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def new_batch(rows: int = 9, classes: int = CLASSES) -> tuple[Tensor, Tensor]:
-    """Logits in float64, and targets among which every class occurs where there is room."""
-    targets = (torch.arange(rows) % classes)[torch.randperm(rows)]
-    return 2 * torch.randn(rows, classes).double(), targets
+def new_batch(draw: Draw, rows: int = 9, classes: int = CLASSES) -> tuple[Tensor, Tensor]:
+    """Logits, and targets among which every class occurs where there is room."""
+    return draw.normal(rows, classes, scale=2.0), draw.permutation(rows) % classes
 
 
-def new_batch_with(ignored: int) -> tuple[Tensor, Tensor]:
+def new_batch_with(draw: Draw, ignored: int) -> tuple[Tensor, Tensor]:
     """A batch in which the targets of two rows are this one, which is to be ignored."""
-    logits, targets = new_batch()
+    logits, targets = new_batch(draw)
     targets[[1, 4]] = ignored
     return logits, targets
 
 
-def new_weight() -> Tensor:
+def new_weight(draw: Draw) -> Tensor:
     """A weight for each class; that of class 1, which no test ignores, is 0."""
-    weight = 3 * torch.rand(CLASSES).double() + 0.1
-    weight[1] = 0
-    return weight
+    return draw.uniform(CLASSES, low=0.1, high=3.0) * torch.tensor([1, 0, 1, 1])
 
 
-def loss_of(student: Student, logits: Tensor, targets: Tensor, **options: Any) -> Tensor:
-    """The student's loss; what shape it should have is judged by a test of its own."""
-    value = student.function("cross_entropy")(logits, targets, **options)
-    value = assert_tensor(value, dtype=logits.dtype, what="the loss")
-    if value.shape == (1,):
-        return value.reshape(())
-    return value
+def all_options(draw: Draw, ignored: int) -> dict[str, Any]:
+    return {"weight": new_weight(draw), "label_smoothing": 0.3, "ignore_index": ignored}
 
 
-def name_of(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def loss_of(code: Student, logits: Tensor, targets: Tensor, **options: Any) -> Tensor:
+    """The loss; its shape has a test of its own."""
+    loss = assert_tensor(
+        code.function("cross_entropy")(logits, targets, **options), what="the loss"
+    )
+    return loss.reshape(()) if loss.shape == (1,) else loss
 
 
-def check_loss(student: Student, logits: Tensor, targets: Tensor, **options: Any) -> None:
-    """The loss is that of PyTorch's cross_entropy with the same options."""
-    value = loss_of(student, logits, targets, **options).detach()
-    right = F.cross_entropy(logits, targets, **options)
-    what = f"the loss of {name_of(logits.dtype)} logits of shape {tuple(logits.shape)}"
-    if options:
-        what += f" with {', '.join(options)}"
-    assert_close(value, right, what=what)
+def value_of(code: Student, logits: Tensor, targets: Tensor, **options: Any) -> Any:
+    """The loss, compared as a number; its dtype has a test of its own."""
+    return any_dtype(any_gradients(loss_of(code, logits, targets, **options)))
 
 
-def with_row_sum(total: float) -> Tensor:
-    """Probabilities, but for one row that sums to this number."""
-    outputs = torch.randn(4, 3).softmax(1)
-    outputs[1] *= total
-    return outputs
-
-
-def check_looks(
-    student: Student, probabilities: dict[str, Tensor], others: dict[str, Tensor]
-) -> None:
-    """The answer is True for these probabilities, and False for all other outputs; both by what they are.
-
-    The questions come in a drawn order, so that no list of answers fits.
-    """
-    outputs = {**probabilities, **others}
-    looks_like_probabilities = student.function("looks_like_probabilities")
-    order = random.sample(list(outputs), len(outputs))
-    answers = {name: looks_like_probabilities(outputs[name]) for name in order}
-    for name in outputs:
-        assert_equal(answers[name], name in probabilities, what=f"the answer for {name}")
+def answers(code: Student, draw: Draw, outputs: dict[str, Tensor]) -> Cases:
+    """The answers for outputs, by what they are; asked in a drawn order, so that no list of answers fits."""
+    looks_like_probabilities = code.function("looks_like_probabilities")
+    names = list(outputs)
+    for place in draw.permutation(len(names)).tolist():
+        name = names[place]
+        yield name, looks_like_probabilities(outputs[name])
