@@ -16,7 +16,7 @@ class Sample(NamedTuple):
     label: Any
 
     def __repr__(self) -> str:
-        """Words that a class of the same name does not have."""
+        """Say it in words that a class of the same name does not have."""
         return f"a sample: {self.image}, {self.label}"
 
 

@@ -2,345 +2,338 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.checks import Cases, Draw, entry, laws, promise, raises
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
 
 # The tensors that a model of the probe holds: the kind of each, by its dotted name.
 Held = dict[str, str]
-# The dtypes of most batches, and further ones: floating-point ones, and others.
-COMMON_FLOATING, COMMON_OTHER = (torch.float32, torch.float64), (torch.int64,)
-RARE_FLOATING = (torch.float16, torch.bfloat16)
-RARE_OTHER = (torch.uint8, torch.bool, torch.complex64)
+# The dtypes of most batches, and further ones.
+COMMON = (torch.float32, torch.float64, torch.int64)
+RARE = (torch.float16, torch.bfloat16, torch.uint8, torch.bool, torch.complex64)
+NOT_FLOATING = (torch.int64, torch.bool, torch.complex64)
 # The kinds of tensors that a model of the probe may hold. .to() moves what is registered ("cache" is a buffer
 # that is not persistent) and leaves behind what is plain.
 REGISTERED = ("parameter", "frozen", "buffer", "cache")
 PLAIN = ("plain", "_hidden", "integer", "trained", "empty")
-# What the probe's `passed_on` puts into a batch beside a tensor.
-OTHERS = ("None", "a large number", "a string", "an object", "an array")
-
-
-class Sample(NamedTuple):
-    """What the probe's Sample is, with the same words."""
-
-    image: Any
-    label: Any
-
-    def __repr__(self) -> str:
-        return f"a sample: {self.image}, {self.label}"
 
 
 # --- to_device ------------------------------------------------------------------------------------
 
 
-@pytest.mark.points(8)
-@pytest.mark.place("to_device")
-@pytest.mark.hint(
-    "tensor.to(device) moves a tensor; for a container, build a new one of the moved entries."
+@promise(
+    "to_device",
+    points=8,
+    hint="tensor.to(device) moves a tensor; for a container, build a new one of the moved entries.",
 )
-def test_moves(student: Student) -> None:
+def test_moves(code: Student, draw: Draw) -> Cases:
     """A tensor, and every tensor in a dict, list or tuple, is moved; containers keep their kind."""
-    tensors, on_meta = new_tensors()
-    for batch, right in zip(containers(*tensors), containers(*on_meta), strict=True):
-        check_moved(student, batch, right)
-    check_moved(student, student.made("parameter", tensors[0]), on_meta[0])
-    check_moved(student, tensors[0], on_meta[0], device=student.made("device", "meta"))
+    x, y = new_tensors(draw)
+    batches = {
+        "a tensor": x,
+        "a dict": {"x": x, "label": y, 3: x[0]},
+        "a list": [x, y],
+        "a tuple": (x, y),
+        "a Parameter": code.made("parameter", x),
+    }
+    for name, batch in batches.items():
+        yield f"{name} on meta", code.run("moved", batch, "meta")
+    yield 'a tensor on torch.device("meta")', code.run("moved", x, code.made("device", "meta"))
 
 
-@pytest.mark.points(7)
-@pytest.mark.requires("test_moves")
-@pytest.mark.place("to_device")
-@pytest.mark.hint("Call to_device again for every entry, whatever it is, and for none at all.")
-def test_nested(student: Student) -> None:
-    """Containers may be nested to any depth, and empty."""
-    tensors, on_meta = new_tensors()
-    check_moved(student, nested(*tensors), nested(*on_meta))
-
-
-@pytest.mark.points(6)
-@pytest.mark.requires("test_moves")
-@pytest.mark.place("to_device")
-@pytest.mark.hint("A tuple with _fields is a NamedTuple, and type(batch)(*values) builds one.")
-def test_named_tuples(student: Student) -> None:
-    """A NamedTuple comes back as one of the same type."""
-    (x, y), on_meta = new_tensors()
-    check_moved(student, student.made("sample", x, y), Sample(*on_meta))
-    check_moved(student, [student.made("sample", [x], y)], [Sample([on_meta[0]], on_meta[1])])
-
-
-@pytest.mark.points(30)
-@pytest.mark.requires("test_moves")
-@pytest.mark.place("to_device")
-@pytest.mark.hint("Cast only where tensor.is_floating_point(): a label has to stay an integer.")
-def test_dtype(student: Student) -> None:
-    """Floating-point tensors are cast to dtype, in containers, too; integer labels keep theirs."""
-    check_cast(student, COMMON_FLOATING, COMMON_OTHER)
-
-
-@pytest.mark.points(6)
-@pytest.mark.requires("test_dtype")
-@pytest.mark.place("to_device")
-@pytest.mark.hint(
-    "Ask tensor.is_floating_point(), which is False for bool and for complex numbers."
+@promise(
+    "to_device",
+    points=7,
+    hint="Call to_device again for every entry, whatever it is, and for none at all.",
+    after="test_moves",
 )
-def test_dtype_of_any_tensor(student: Student) -> None:
+def test_nested(code: Student, draw: Draw) -> Cases:
+    """Containers may be nested to any depth, and empty."""
+    x, y = new_tensors(draw)
+    batch = {"views": [(x, y), [x[:0], {"z": (y,)}]], "empty": [[], {}, ()]}
+    yield "the nested batch on meta", code.run("moved", batch, "meta")
+
+
+@promise(
+    "to_device",
+    points=6,
+    hint="A tuple with _fields is a NamedTuple, and type(batch)(*values) builds one.",
+    after="test_moves",
+)
+def test_named_tuples(code: Student, draw: Draw) -> Cases:
+    """A NamedTuple comes back as one of the same type."""
+    x, y = new_tensors(draw)
+    yield "a NamedTuple on meta", code.run("moved", code.made("sample", x, y), "meta")
+    inner = [code.made("sample", [x], y)]
+    yield "a list of a NamedTuple on meta", code.run("moved", inner, "meta")
+
+
+@promise(
+    "to_device",
+    points=30,
+    hint="Cast only where tensor.is_floating_point(): a label has to stay an integer.",
+    after="test_moves",
+)
+def test_dtype(code: Student, draw: Draw) -> Cases:
+    """Floating-point tensors are cast to dtype, in containers, too; integer labels keep theirs."""
+    yield from casts(code, draw, COMMON)
+
+
+@promise(
+    "to_device",
+    points=6,
+    hint="Ask tensor.is_floating_point(), which is False for bool and for complex numbers.",
+    after="test_dtype",
+)
+def test_dtype_of_any_tensor(code: Student, draw: Draw) -> Cases:
     """float16 and bfloat16 tensors are cast, too; uint8, bool and complex ones keep their dtype."""
-    check_cast(student, RARE_FLOATING, RARE_OTHER)
+    yield from casts(code, draw, RARE)
 
 
-@pytest.mark.requires("test_moves")
-@pytest.mark.place("to_device")
-@pytest.mark.hint("Without a dtype only the device changes.")
-def test_no_dtype(student: Student) -> None:
+@promise("to_device", hint="Without a dtype only the device changes.", after="test_moves")
+def test_no_dtype(code: Student, draw: Draw) -> Cases:
     """Without a dtype, and with None, every dtype is kept."""
-    numbers = numbers_of(COMMON_FLOATING + COMMON_OTHER + RARE_FLOATING + RARE_OTHER)
-    to_device = student.function("to_device")
-    for moved in (to_device(numbers, "cpu"), to_device(numbers, "cpu", None)):
-        assert_close(moved, numbers, what="the batch without a dtype")
+    numbers = numbers_of(draw, COMMON + RARE)
+    for given in ((), (None,)):
+        yield "the batch without a dtype", code.function("to_device")(numbers, "cpu", *given)
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_moves")
-@pytest.mark.place("to_device")
-@pytest.mark.word("the sandbox says that an object is the same")
-@pytest.mark.hint("Return the batch itself where it is neither a tensor nor one of the containers.")
-def test_other_values(student: Student) -> None:
+@promise(
+    "to_device",
+    points=4,
+    hint="Return the batch itself where it is neither a tensor nor one of the containers.",
+    after="test_moves",
+    word="the sandbox says that an object is the same",
+)
+def test_other_values(code: Student, draw: Draw) -> Cases:
     """None, numbers, strings and anything else are passed on as the same object."""
-    answers = student.run("passed_on")
-    assert_equal(answers, dict.fromkeys(OTHERS, True), what="whether the object is the same")
+    yield "whether the object is the same", code.run("passed_on")
 
 
-@pytest.mark.points(5)
-@pytest.mark.requires("test_moves")
-@pytest.mark.place("to_device")
-@pytest.mark.hint("Build new containers; neither assign to batch[key] nor cast a tensor in place.")
+@promise(
+    "to_device",
+    points=5,
+    hint="Build new containers; neither assign to batch[key] nor cast a tensor in place.",
+    after="test_moves",
+)
 def test_leaves_batch(student: Student) -> None:
     """The batch itself stays as it is: its containers, and the tensors in them."""
-    (x, y), _ = new_tensors()
+    x, y = new_tensors(Draw(student.draw_seed))
     dtype = made_dtype(student, torch.float64)
     for batch in ({"x": x, "inner": {"y": y}}, [x, [x[0], y]]):
         laws.check_changes_nothing(student, "to_device", batch, "cpu", dtype)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("to_device")
-@pytest.mark.word("the sandbox says that it raised")
-@pytest.mark.hint("Ask dtype.is_floating_point before you cast.")
-def test_bad_dtype(student: Student) -> None:
+@promise(
+    "to_device",
+    points=3,
+    hint="Ask dtype.is_floating_point before you cast.",
+    after="test_moves",
+    word="the sandbox says that it raised",
+)
+def test_bad_dtype(code: Student, draw: Draw) -> Cases:
     """A dtype that is not floating-point is a ValueError that names dtype."""
-    x = torch.ones(2)
-    wrong = (torch.int64, torch.bool, torch.complex64)
-    bad = [(x, "cpu", made_dtype(student, dtype)) for dtype in wrong]
-    fine = (x, "cpu", made_dtype(student, torch.float64))
-    laws.check_errors(student, "to_device", {"dtype": bad}, fine=fine)
+    for dtype in NOT_FLOATING:
+        call = (code.function("to_device"), torch.ones(2), "cpu", made_dtype(code, dtype))
+        yield f"to_device with {dtype}", raises(ValueError, "dtype", *call)
 
 
 # --- unregistered ---------------------------------------------------------------------------------
 
 
-@pytest.mark.points(8)
-@pytest.mark.place("unregistered")
-@pytest.mark.hint(
-    "For each path, submodule of named_modules(): which values of vars(submodule) are tensors?"
+@promise(
+    "unregistered",
+    points=8,
+    hint="For each path, submodule of named_modules(): which values of vars(submodule) are tensors?",
 )
-def test_unregistered(student: Student) -> None:
+def test_unregistered(code: Student, draw: Draw) -> Cases:
     """Tensors that are plain attributes of a submodule are named, parameters and buffers are not."""
-    check_unregistered(student, new_model(["parameter", "buffer", "plain"]))
+    yield unregistered(code, new_model(draw, ["parameter", "buffer", "plain"]))
 
 
-@pytest.mark.points(5)
-@pytest.mark.requires("test_unregistered")
-@pytest.mark.place("unregistered")
-@pytest.mark.hint("vars(submodule), of the module itself, too; every torch.Tensor in it counts.")
-def test_unregistered_of_any_kind(student: Student) -> None:
-    """All plain tensors of the module and its submodules are named, whatever their dtype and name."""
-    check_unregistered(student, new_model(REGISTERED + PLAIN))
-
-
-@pytest.mark.points(3)
-@pytest.mark.place("unregistered")
-@pytest.mark.hint(
-    "Where no plain attribute is a tensor, the list is empty. Look only; move nothing."
+@promise(
+    "unregistered",
+    points=5,
+    hint="vars(submodule), of the module itself, too; every torch.Tensor in it counts.",
+    after="test_unregistered",
 )
-def test_all_registered(student: Student) -> None:
+def test_unregistered_of_any_kind(code: Student, draw: Draw) -> Cases:
+    """All plain tensors of the module and its submodules are named, whatever their dtype and name."""
+    for kinds in (REGISTERED + PLAIN, PLAIN):
+        yield unregistered(code, new_model(draw, kinds))
+
+
+@promise(
+    "unregistered",
+    points=3,
+    hint="Where no plain attribute is a tensor, the list is empty. Look only; move nothing.",
+)
+def test_all_registered(code: Student, draw: Draw) -> Cases:
     """Where nothing is left behind the list is empty; tensors on meta count; nothing is changed."""
-    held = new_model(["parameter", "buffer", "plain"])
-    laws.check_changes_nothing(student, "unregistered", student.made("model", held, {}))
-    check_unregistered(student, new_model(REGISTERED))
-    check_unregistered(student, new_model(["plain"]))
-    check_unregistered(student, held, on_meta=["plain"])
+    held = new_model(draw, ["parameter", "buffer", "plain"])
+    laws.check_changes_nothing(code, "unregistered", code.made("model", held, {}))
+    yield unregistered(code, new_model(draw, REGISTERED))
+    yield unregistered(code, held, dict.fromkeys(of_kind(held, "plain"), "meta"))
+
+
+@promise("unregistered", hint="sorted(names)", after="test_unregistered")
+def test_unregistered_sorted(code: Student, draw: Draw) -> Cases:
+    """The names are sorted."""
+    model = code.made("model", new_model(draw, PLAIN), {})
+    yield "the list of names", code.function("unregistered")(model)
 
 
 # --- misplaced ------------------------------------------------------------------------------------
 
 
-@pytest.mark.points(12)
-@pytest.mark.place("misplaced")
-@pytest.mark.hint("named_parameters() and named_buffers(): compare the device of each tensor.")
-def test_misplaced(student: Student) -> None:
+@promise(
+    "misplaced",
+    points=12,
+    hint="named_parameters() and named_buffers(): compare the device of each tensor.",
+)
+def test_misplaced(code: Student, draw: Draw) -> Cases:
     """Every parameter and every buffer that is not on the device is named."""
-    check_misplaced(student, ["parameter", "frozen", "buffer"])
+    yield from misplaced(code, draw, ["parameter", "frozen", "buffer"])
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_misplaced")
-@pytest.mark.place("misplaced")
-@pytest.mark.hint(
-    "Plain attributes are the third source of tensors, beside parameters and buffers."
+@promise(
+    "misplaced",
+    points=6,
+    hint="Plain attributes are the third source of tensors, beside parameters and buffers.",
+    after="test_misplaced",
 )
-def test_misplaced_plain(student: Student) -> None:
+def test_misplaced_plain(code: Student, draw: Draw) -> Cases:
     """Plain attributes that are not on the device are named, too."""
-    check_misplaced(student, ["parameter", *PLAIN])
+    yield from misplaced(code, draw, ["parameter", *PLAIN])
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_misplaced")
-@pytest.mark.place("misplaced")
-@pytest.mark.hint(
-    "Buffers that are not persistent are in named_buffers(), but not in the state dict."
+@promise(
+    "misplaced",
+    points=6,
+    hint="Buffers that are not persistent are in named_buffers(), but not in the state dict.",
+    after="test_misplaced",
 )
-def test_misplaced_not_persistent(student: Student) -> None:
+def test_misplaced_not_persistent(code: Student, draw: Draw) -> Cases:
     """Buffers that are not persistent are named, too."""
-    check_misplaced(student, ["buffer", "cache"])
+    yield from misplaced(code, draw, ["buffer", "cache"])
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_misplaced")
-@pytest.mark.place("misplaced")
-@pytest.mark.hint(
-    "Compare device.type; compare the index only where one is given, and not for the CPU."
+@promise(
+    "misplaced",
+    points=6,
+    hint="Compare device.type; compare the index only where one is given, and not for the CPU.",
+    after="test_misplaced",
 )
-def test_devices(student: Student) -> None:
+def test_devices(code: Student, draw: Draw) -> Cases:
     """A device without an index stands for any index of its type, and cpu:0 is cpu."""
-    held = new_model(["parameter", "frozen", "buffer"])
-    everything = sorted(held)
-    on_cuda_1 = some_of(held)
-    on_cpu = [name for name in everything if name not in on_cuda_1]
-    model = student.made("model", held, dict.fromkeys(on_cuda_1, "cuda:1"))
-    # What is not on a device.
-    right = {
-        "cpu": on_cuda_1,
-        "cpu:0": on_cuda_1,
-        "cuda": on_cpu,
-        "cuda:1": on_cpu,
-        "cuda:0": everything,
-        "mps": everything,
-    }
-    for device, names in right.items():
-        check_names(student.function("misplaced")(model, device), names, f"not on {device}")
-    names = student.function("misplaced")(model, student.made("device", "cuda:1"))
-    check_names(names, on_cpu, 'not on torch.device("cuda:1")')
+    held = new_model(draw, ["parameter", "frozen", "buffer"])
+    model = code.made("model", held, dict.fromkeys(some_of(draw, held), "cuda:1"))
+    for device in ("cpu", "cpu:0", "cuda", "cuda:1", "cuda:0", "mps"):
+        yield not_on(code, model, device)
+    found = code.function("misplaced")(model, code.made("device", "cuda:1"))
+    yield 'the names of what is not on torch.device("cuda:1")', in_any_order(found)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_misplaced")
-@pytest.mark.place("misplaced")
-@pytest.mark.hint("Only look at the tensors: module.to(device) moves them.")
-def test_misplaced_changes_nothing(student: Student) -> None:
+@promise("misplaced", hint="sorted(names)", after="test_misplaced")
+def test_misplaced_sorted(code: Student, draw: Draw) -> Cases:
+    """The names are sorted."""
+    model = code.made("model", new_model(draw, REGISTERED + PLAIN), {})
+    yield "the list of names", code.function("misplaced")(model, "meta")
+
+
+@promise(
+    "misplaced",
+    points=2,
+    hint="Only look at the tensors: module.to(device) moves them.",
+    after="test_misplaced",
+)
+def test_misplaced_changes_nothing(code: Student, draw: Draw) -> Cases:
     """Nothing is changed, and a module without tensors gives an empty list."""
-    held = new_model(["parameter", "frozen", "buffer"])
-    model = student.made("model", held, {})
-    laws.check_changes_nothing(student, "misplaced", model, "meta")
-    names = student.function("misplaced")(student.made("model", {}, {}), "cpu")
-    assert_equal(names, [], what="the list of names of a module without tensors")
+    model = code.made("model", new_model(draw, ["parameter", "frozen", "buffer"]), {})
+    laws.check_changes_nothing(code, "misplaced", model, "meta")
+    found = code.function("misplaced")(code.made("model", {}, {}), "cpu")
+    yield "the list of names of a module without tensors", found
 
 
-# --- what is right --------------------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------------
 
 
-def new_tensors() -> tuple[list[Tensor], list[Tensor]]:
-    """Inputs and labels, of sizes that are drawn, and the same on meta."""
-    rows, columns, count = (random.randint(2, 9) for _ in range(3))
-    tensors = [torch.randn(rows, columns), torch.randint(9, (count,))]
-    return tensors, [tensor.to("meta") for tensor in tensors]
+def new_tensors(draw: Draw) -> tuple[Tensor, Tensor]:
+    """Inputs and labels, of sizes that are drawn."""
+    sizes = [draw.size(2, 10) for _ in range(3)]
+    return draw.normal(*sizes[:2]), draw.integers(sizes[2], high=9)
 
 
-def made_dtype(student: Student, dtype: torch.dtype) -> Made:
+def made_dtype(code: Student, dtype: torch.dtype) -> Made:
     """A dtype as it is made in the sandbox: it does not travel."""
-    return laws.shipped(student, "value").made(str(dtype))
+    return laws.shipped(code, "value").made(str(dtype))
 
 
-def containers(x: Tensor, y: Tensor) -> list[Any]:
-    """A tensor alone, and a container of each kind."""
-    return [x, {"x": x, "label": y, 3: x[0]}, [x, y], (x, y)]
-
-
-def nested(x: Tensor, y: Tensor) -> Any:
-    """Containers in containers, some of them empty."""
-    return {"views": [(x, y), [x[:0], {"z": (y,)}]], "empty": [[], {}, ()]}
-
-
-def check_moved(student: Student, batch: Any, right: Any, *, device: Any = "meta") -> None:
-    """Compare the words for a batch that was moved to meta: its tensors there do not travel."""
-    assert_equal(student.run("moved", batch, device), repr(right), what="the batch on meta")
-
-
-def numbers_of(dtypes: Iterable[torch.dtype]) -> dict[str, Tensor]:
-    """A tensor of each dtype, by its name, with values that are drawn."""
-    numbers = torch.randint(9, (6,)) / 2
+def numbers_of(draw: Draw, dtypes: Sequence[torch.dtype]) -> dict[str, Tensor]:
+    """A tensor of each dtype, by its name."""
+    numbers = draw.integers(6, high=9) / 2
     return {str(dtype): numbers.to(dtype) for dtype in dtypes}
 
 
-def check_cast(
-    student: Student, floating: Sequence[torch.dtype], others: Sequence[torch.dtype]
-) -> None:
-    """In a batch of all these dtypes the floating-point tensors are cast, and no other ones."""
-    x, numbers = torch.randn(3), numbers_of([*floating, *others])
+def casts(code: Student, draw: Draw, dtypes: Sequence[torch.dtype]) -> Cases:
+    """A batch with tensors of these dtypes, cast to others."""
+    batch = [draw.normal(3), numbers_of(draw, dtypes)]
     for dtype in (torch.float64, torch.bfloat16):
-        cast = {str(old): numbers[str(old)].to(dtype) for old in floating}
-        right = [x.to(dtype), {**numbers, **cast}]
-        batch = student.function("to_device")([x, numbers], "cpu", made_dtype(student, dtype))
-        assert_close(batch, right, what=f"the batch cast to {dtype}")
+        cast = code.function("to_device")(batch, "cpu", made_dtype(code, dtype))
+        yield f"the batch cast to {dtype}", cast
 
 
-def new_model(kinds: Iterable[str]) -> Held:
+# --- models ---------------------------------------------------------------------------------------
+
+
+def new_model(draw: Draw, kinds: Sequence[str]) -> Held:
     """A model with a tensor of each of these kinds in itself and in two submodules, under drawn names."""
-    paths = ["", f"encoder{random.randrange(10)}.", f"layers.{random.randrange(10)}."]
-    return {f"{path}{kind}{random.randrange(10)}": kind for path in paths for kind in kinds}
+    paths = ["", f"encoder{draw.size(0, 10)}.", f"layers.{draw.size(0, 10)}."]
+    return {f"{path}{kind}{draw.size(0, 10)}": kind for path in paths for kind in kinds}
 
 
-def of_kind(held: Held, kinds: Iterable[str]) -> list[str]:
-    """The sorted names of the tensors of these kinds."""
-    return sorted(name for name, kind in held.items() if kind in kinds)
+def of_kind(held: Held, kind: str) -> list[str]:
+    return [name for name, own in held.items() if own == kind]
 
 
-def some_of(held: Held) -> list[str]:
-    """The sorted names of one or two of the three tensors of each kind, at random."""
+def some_of(draw: Draw, held: Held) -> list[str]:
+    """The names of one or two of the three tensors of each kind."""
     names: list[str] = []
     for kind in dict.fromkeys(held.values()):
-        names += random.sample(of_kind(held, [kind]), random.randint(1, 2))
-    return sorted(names)
+        own = of_kind(held, kind)
+        names += [own[place] for place in draw.permutation(3)[: draw.size(1, 3)].tolist()]
+    return names
 
 
-def check_names(names: Any, right: list[str], where: str) -> None:
-    """Compare which names there are, then their order; they are those of the tensors that are `where`."""
-    told = "The names do not come as a list."
-    listed = [entry(name, kind=str) for name in entry(names, kind=(list, tuple), told=told)]
-    what = f"the list of names of what is {where}"
-    assert_equal(dict.fromkeys(listed), dict.fromkeys(right), what=what, ordered=False)
-    assert_equal(listed, right, what=what)
+def unregistered(
+    code: Student, held: Held, devices: dict[str, str] | None = None
+) -> tuple[str, Any]:
+    """The names that unregistered gives for a model, in any order."""
+    names = code.function("unregistered")(code.made("model", held, devices or {}))
+    return "the names of what is unregistered", in_any_order(names)
 
 
-def check_unregistered(student: Student, held: Held, on_meta: Iterable[str] = ()) -> None:
-    """Compare the names of the plain tensors of a model; tensors of the kinds in `on_meta` are there."""
-    devices = dict.fromkeys(of_kind(held, on_meta), "meta")
-    names = student.function("unregistered")(student.made("model", held, devices))
-    check_names(names, of_kind(held, PLAIN), "unregistered")
+def misplaced(code: Student, draw: Draw, kinds: Sequence[str]) -> Cases:
+    """What is not on cpu, and what is not on meta, of a model of which some is on meta."""
+    held = new_model(draw, kinds)
+    model = code.made("model", held, dict.fromkeys(some_of(draw, held), "meta"))
+    for device in ("cpu", "meta"):
+        yield not_on(code, model, device)
 
 
-def check_misplaced(student: Student, kinds: Iterable[str]) -> None:
-    """Compare what is not on cpu, and what is not on meta, of a model of which some is on meta."""
-    held = new_model(kinds)
-    on_meta = some_of(held)
-    model = student.made("model", held, dict.fromkeys(on_meta, "meta"))
-    on_cpu = sorted(set(held) - set(on_meta))
-    for device, right in (("cpu", on_meta), ("meta", on_cpu)):
-        check_names(student.function("misplaced")(model, device), right, f"not on {device}")
+def not_on(code: Student, model: Made, device: str) -> tuple[str, Any]:
+    """The names that misplaced gives, in any order."""
+    names = code.function("misplaced")(model, device)
+    return f"the names of what is not on {device}", in_any_order(names)
+
+
+def in_any_order(names: Any) -> dict[str, bool]:
+    """The names as keys, so that a message tells which one is missing."""
+    listed = entry(names, kind=(list, tuple), told="The names do not come as a list.")
+    return {entry(name, kind=str): True for name in listed}
