@@ -168,7 +168,7 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
 
 def _check_compared(path: Path, node: ast.FunctionDef, test: SuiteTest) -> None:
     """Refuse what would be compared with nothing, or never run."""
-    yields = any(isinstance(inner, ast.Yield) for inner in ast.walk(node))
+    yields = any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(node))
     decorators = [ast.unparse(d.func) for d in node.decorator_list if isinstance(d, ast.Call)]
     if test.compared and not yields:
         raise _error(
