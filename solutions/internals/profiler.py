@@ -155,7 +155,8 @@ def train_step(
     "forward" around the model and `loss_fn`, "backward" around the backward pass, "optimizer" around
     `optimizer.step()`. The clearing may stand inside a label or outside.
 
-    Returns the loss, detached, a tensor of shape (). The step does the same without a profiler.
+    Returns the loss, detached, a tensor of shape (). The step does the same without a profiler, in the mode in
+    which the model is.
     """
     # begin solution: clear the gradients, then the three labeled parts
     optimizer.zero_grad()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from typing import Any
 
-import pytest
 import torch
+from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
+from grader.judge.checks import Cases, Draw, entry, laws, promise, within
 from grader.judge.student import Student
 
 NAN, INF = float("nan"), float("inf")
@@ -22,331 +20,295 @@ SHAPES = {
     "1.1.weight": (1,),
     "2.bias": (2,),
 }
+RTOL, RTOL_OF_FLOAT64 = 1e-5, 1e-10  # of norms
 # The modules of the probe's model for first_non_finite, in the order in which they return. What one does to its
 # output is a key of the probe's KINDS, "same" where a test says nothing else.
 MODULES = ("a.a", "a.b", "a", "b.a", "b.b", "b", "")
-SAME_NAMES = {module: module for module in MODULES}
-# What the layers of a network may be called.
-NAMES = ("stem", "core", "head", "mixer", "tower", "gate", "inlet", "outlet")
-# Places of layers of the probe's Network, in the order in which they run.
-STEM, HEAD = 0, 2
-# A backward pass of the Network that spoils no gradient.
-FINE = ""
+# By what a backward pass of the probe's network multiplies the gradients behind the stem and behind the head.
+FINE, LARGE, OF_STEM, OF_HEAD, INFINITE = (
+    [1.0, 1.0],
+    [0.0, 2e38],
+    [NAN, 1.0],
+    [1.0, NAN],
+    [1.0, -INF],
+)
 ZEROS = torch.tensor([[0.0, 2.0, -3.0, 0.0]])
-# From losses over ZEROS to the backward function that gives a NaN first.
-FUNCTIONS = {
-    "sqrt": "SqrtBackward0",
-    "pow": "PowBackward1",
-    "custom": "SpoiledBackward",
-    "negative": "SqrtBackward0",
-    "inf": None,
-    "log": None,
-    "fine": None,
-}
+# Losses over ZEROS, some of which give a NaN in the backward pass; and those that give none elsewhere.
+LOSSES = ("sqrt", "pow", "custom", "negative", "inf", "log", "fine")
+OTHERS = ("spared", "sqrt", "pow", "negative", "inf")
 
 
 # --- gradient_norms ------------------------------------------------------------------------------
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("gradient_norms")
-@pytest.mark.hint("parameter.grad.norm().item() of each of named_parameters(), or None.")
-def test_norms(student: Student) -> None:
-    """Every named parameter has the L2 norm of its gradient as a float, or None, in order."""
-    whole: dict[str, Any] = {n: torch.randn(s, dtype=torch.float64) for n, s in SHAPES.items()}
-    some = {**whole, "1.0.weight": None, "0.bias": whole["0.bias"] * 0, "1.0.bias": None}
-    spoiled = {**whole, "0.bias": whole["0.bias"] * NAN, "2.bias": whole["2.bias"] * INF}
-    for gradients in (whole, some, spoiled):
-        right = {n: None if g is None else g.norm().item() for n, g in gradients.items()}
-        norms = student.function("gradient_norms")(student.made("model", gradients))
-        assert_close(norms, right, what="the dict", rtol=1e-10, atol=0.0)
-        assert_equal(list(norms), list(SHAPES), what="the list of names, in order,")
-    laws.check_changes_nothing(student, "gradient_norms", student.made("model", some))
+@promise(
+    "gradient_norms",
+    points=3,
+    hint="parameter.grad.norm().item() of each of named_parameters().",
+)
+def test_norms(code: Student, draw: Draw) -> Cases:
+    """Every named parameter has the L2 norm of its gradient as a float, in order."""
+    norms = norms_of(code, new_gradients(draw))
+    yield "the dict", within(norms, rtol=RTOL)
+    yield "the names, in order,", list(norms) if isinstance(norms, dict) else norms
+    model = code.made("model", {**new_gradients(draw), "1.0.weight": None})
+    laws.check_changes_nothing(code, "gradient_norms", model)
+
+
+@promise("gradient_norms", hint="None where parameter.grad is None.")
+def test_norms_of_none(code: Student, draw: Draw) -> Cases:
+    """A parameter without a gradient has None; one with a gradient of zeros has 0."""
+    gradients = new_gradients(draw)
+    gradients = {**gradients, "1.0.weight": None, "0.bias": gradients["0.bias"] * 0}
+    yield "the dict", within(norms_of(code, gradients), rtol=RTOL)
+
+
+@promise("gradient_norms", hint="Take the norm of the gradient as it is.")
+def test_norms_as_they_are(code: Student, draw: Draw) -> Cases:
+    """A norm may be inf or NaN, and is as precise as its gradient."""
+    gradients = new_gradients(draw)
+    spoiled = {
+        **gradients,
+        "0.bias": gradients["0.bias"] * NAN,
+        "2.bias": gradients["2.bias"] * INF,
+    }
+    yield "the dict for inf and NaN", within(norms_of(code, spoiled), rtol=RTOL)
+    norms = norms_of(code, new_gradients(draw, torch.float64))
+    yield "the dict for float64", within(norms, rtol=RTOL_OF_FLOAT64, atol=0.0)
 
 
 # --- first_non_finite ----------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("first_non_finite")
-@pytest.mark.hint("A forward hook for each module, made in a function that takes its name.")
-def test_first(student: Student) -> None:
+@promise(
+    "first_non_finite",
+    points=6,
+    hint="A forward hook for each module, made in a function that takes its name.",
+)
+def test_first(code: Student, draw: Draw) -> Cases:
     """The first module whose output has a NaN is named, in the order in which the modules return."""
     # Wherever it comes from, the model looks the same; a container's own arithmetic may spoil values, too.
-    for place in random.sample(MODULES, len(MODULES)):
-        check_model(student, {place: "nan"}, place)
-    check_model(student, {}, None)
+    for number in draw.permutation(len(MODULES)):
+        place = MODULES[number]
+        yield f"the first, with a NaN in {place or 'the model'},", first(code, draw, {place: "nan"})
+    yield "the first, without a NaN,", first(code, draw, {})
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("first_non_finite")
-@pytest.mark.hint("Look at the output in the hook: a stored one may have changed after the run.")
-def test_first_looks_at_once(student: Student) -> None:
+@promise(
+    "first_non_finite",
+    points=2,
+    hint="Look at the output in the hook: a stored one may have changed after the run.",
+)
+def test_first_looks_at_once(code: Student, draw: Draw) -> Cases:
     """An output counts as it is when its module returns it."""
-    box = random.choice("ab")
-    check_model(student, {f"{box}.a": "nan", f"{box}.b": "cover"}, f"{box}.a")
+    box = draw.choice("ab")
+    kinds = {f"{box}.a": "nan", f"{box}.b": "cover"}
+    yield "the first, which the next layer covers in place,", first(code, draw, kinds)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("first_non_finite")
-@pytest.mark.hint("A function that looks at an output can call itself for the items of a list.")
-def test_first_in_containers(student: Student) -> None:
+@promise(
+    "first_non_finite",
+    points=2,
+    hint="A function that looks at an output can call itself for the items of a list.",
+)
+def test_first_in_containers(code: Student, draw: Draw) -> Cases:
     """Tensors in tuples, lists and dicts count, also in one another."""
     for spoiled, fine in (("nested", "others"), ("listed", "pair")):
         kinds = {"a.a": fine, "a.b": "unpack", "b.a": fine, "b.b": "unpack"}
-        place = random.choice(["a.a", "b.a"])
-        check_model(student, {**kinds, place: spoiled}, place)
+        place = draw.choice(["a.a", "b.a"])
+        yield (
+            f"the first, with a NaN in a container ({spoiled}),",
+            first(code, draw, {**kinds, place: spoiled}),
+        )
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("first_non_finite")
-@pytest.mark.hint("output.isfinite().all() is False for an inf as for a NaN.")
-def test_first_values(student: Student) -> None:
+@promise(
+    "first_non_finite",
+    points=2,
+    hint="output.isfinite().all() is False for an inf as for a NaN.",
+)
+def test_first_values(code: Student, draw: Draw) -> Cases:
     """An inf is not finite; large numbers, integers and empty tensors are."""
-    place = random.choice(["a.b", "b.a", "b.b"])
-    check_model(student, {place: "inf"}, place)
-    check_model(student, {"a.a": "large", "b.a": "others", "b.b": "unpack"}, None)
+    place = draw.choice(["a.b", "b.a", "b.b"])
+    yield "the first, with an inf,", first(code, draw, {place: "inf"})
+    fine = {"a.a": "large", "b.a": "others", "b.b": "unpack"}
+    yield "the first, where all is finite,", first(code, draw, fine)
 
 
-@pytest.mark.place("first_non_finite")
-@pytest.mark.hint("Look at outputs alone, and not at what goes in.")
-def test_first_of_spoiled_inputs(student: Student) -> None:
+@promise("first_non_finite", hint="Look at outputs alone, and not at what goes in.")
+def test_first_of_spoiled_inputs(code: Student, draw: Draw) -> Cases:
     """Where the inputs are not finite, the first module that passes this on is named."""
-    x = torch.rand(3, 4).index_fill(0, torch.tensor(2), NAN)
+    x = draw.uniform(3, 4).index_fill(0, torch.tensor(2), NAN)
+    later = draw.choice(["a.b", "b.a"])
+    yield "the first, for a NaN in x,", first(code, draw, {later: "large"}, x)
     # After a part that gives large numbers, whatever it gets, everything is finite.
-    check_model(student, {random.choice(["a.b", "b.a"]): "large"}, "a.a", x)
-    check_model(student, {"a.a": "large"}, None, x)
-    place = random.choice(["a.b", "b.a", "b.b"])
-    check_model(student, {"a.a": "large", place: "nan"}, place, x)
+    yield "the first, where no output is NaN,", first(code, draw, {"a.a": "large"}, x)
+    kinds = {"a.a": "large", draw.choice(["a.b", "b.a", "b.b"]): "nan"}
+    yield "the first, for a NaN in x that comes no further,", first(code, draw, kinds, x)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("first_non_finite")
-@pytest.mark.word("the sandbox says how the model ran")
-@pytest.mark.hint("Call model(*inputs) once; leave train() and eval() alone.")
-def test_first_runs_once(student: Student) -> None:
+@promise(
+    "first_non_finite",
+    points=4,
+    hint="Call model(*inputs) once; leave train() and eval() alone.",
+    word="the sandbox says how the model ran",
+)
+def test_first_runs_once(code: Student, draw: Draw) -> Cases:
     """The model runs once, on all inputs, in its current mode, and everything else stays as it was."""
-    fine = [torch.rand(3, 4) for _ in range(3)]
+    fine = [draw.uniform(3, 4) for _ in range(3)]
     # The model itself adds the second and third input to what its parts make of the first.
-    spoiled = [*fine[:2], fine[2] * NAN]
+    yield "the first for three inputs", first(code, draw, {}, *fine[:2], fine[2] * NAN)
     for training in (True, False):
-        for inputs, right in ((fine, None), (spoiled, "")):
-            report = check_first(student, {}, *inputs, training=training)
-            assert_equal(entry(report, "value"), right, what="the first for three inputs")
-            # The model itself is in the other mode than its parts.
-            modes = [training] * (len(MODULES) - 1) + [not training]
-            ran_in = [entry(call, "training") for call in entry(report, "ran", kind=list)]
-            told = "The model runs twice, or in another mode."
-            assert laws.same(ran_in, modes[: len(ran_in)]), told  # It may break off.
-        model = student.made("build", {}, SAME_NAMES, training)
-        laws.check_changes_nothing(student, "first_non_finite", model, *fine)
+        model = code.made("build", {}, training)
+        yield "the modes of the parts that run", code.run("modes_of_run", model, *fine)
+        laws.check_changes_nothing(code, "first_non_finite", model, *fine)
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("first_non_finite")
-@pytest.mark.word("the sandbox says which hooks are left")
-@pytest.mark.hint("try: model(*inputs) finally: handle.remove() for each handle; catch nothing.")
-def test_first_leaves_no_hook(student: Student) -> None:
+@promise(
+    "first_non_finite",
+    points=6,
+    hint="try: model(*inputs) finally: handle.remove() for each handle; catch nothing.",
+    word="the sandbox says which hooks are left",
+)
+def test_first_leaves_no_hook(code: Student, draw: Draw) -> Cases:
     """No hook of yours is left, also where the model raises; its error comes through."""
-    x = torch.rand(3, 4)
-    report = check_first(student, {"a.b": "nan"}, x)
-    assert entry(report, "value") is not None, "A NaN came, and nothing is found."
-    check_hooks(report, "after first_non_finite")
-    for kind in ("odd", "lookup"):
-        report = check_first(student, {"b.a": kind}, x)
-        assert entry(report, "own") is True, "The model's error is lost: let it through."
-        check_hooks(report, "after an error of the model")
-    report = check_first(student, {"a.b": "nan", "b.b": "odd"}, x)
-    check_hooks(report, "after a NaN and an error of the model")
+    x = draw.uniform(3, 4)
+    for kind, error in (("nan", None), ("odd", LookupError), ("lookup", LookupError)):
+        model = code.made("build", {"b.a": kind}, training=True)
+        found = laws.check_changes_nothing(code, "first_non_finite", model, x, raises=error)
+        yield f"the first ({kind})", found
 
 
 # --- watch_gradients -----------------------------------------------------------------------------
 
 
-@pytest.mark.points(7)
-@pytest.mark.place("watch_gradients")
-@pytest.mark.hint("parameter.register_hook(hook): what hook(gradient) raises leaves backward().")
-def test_watch_raises(student: Student) -> None:
+@promise(
+    "watch_gradients",
+    points=7,
+    hint="parameter.register_hook(hook): what hook(gradient) raises leaves backward().",
+)
+def test_watch_raises(code: Student, draw: Draw) -> Cases:
     """The backward pass itself raises, and names the first parameter that it reaches."""
-    check_raised(student, "end", HEAD, fine_before=random.randint(1, 3))
-    check_raised(student, "middle", STEM)
-    check_raised(student, "middle", STEM, fine_before=1)
+    for passes in ([FINE] * draw.size(1, 4) + [OF_HEAD, FINE], [OF_STEM, FINE], [FINE, OF_STEM]):
+        yield "what comes of a gradient of NaN", raised(watched(code, draw, passes))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("watch_gradients")
-@pytest.mark.hint("gradient.isfinite().all() is False for an inf as for a NaN.")
-def test_watch_inf(student: Student) -> None:
+@promise(
+    "watch_gradients",
+    points=2,
+    hint="gradient.isfinite().all() is False for an inf as for a NaN.",
+)
+def test_watch_inf(code: Student, draw: Draw) -> Cases:
     """A gradient of -inf raises, too."""
-    check_raised(student, "inf", HEAD)
+    yield "what comes of a gradient of -inf", raised(watched(code, draw, [INFINITE]))
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_watch_raises")
-@pytest.mark.place("watch_gradients")
-@pytest.mark.hint("Return nothing from the hook; test all elements and not their sum.")
-def test_watch_leaves_finite_gradients(student: Student) -> None:
+@promise(
+    "watch_gradients",
+    points=4,
+    hint="Return nothing from the hook; test all elements and not their sum.",
+    after="test_watch_raises",
+)
+def test_watch_leaves_finite_gradients(code: Student, draw: Draw) -> Cases:
     """Finite gradients, large ones too, are what they are without a block, over several passes."""
-    passes, names, x = [FINE, FINE, "large"], random.sample(NAMES, 4), torch.rand(1, 4)
-    report = student.run("watched", names, passes, x)
-    told = f"With finite gradients there is an error: {str(entry(report, 'text'))[:80]}"
-    assert laws.same(entry(report, "done"), len(passes)), told
-    right = student.apart("unwatched", names, passes, x)
-    what = "the dict of gradients after the block"
-    assert_close(entry(report, "gradients"), right, what=what)
+    report = watched(code, draw, [FINE, FINE, LARGE])
+    yield "what comes of finite gradients", raised(report)
+    yield "the dict of gradients after the block", entry(report, "gradients")
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_watch_raises")
-@pytest.mark.place("watch_gradients")
-@pytest.mark.word("the sandbox says which hooks are left")
-@pytest.mark.hint("try: yield finally: handle.remove() for each handle")
-def test_watch_leaves_no_hook(student: Student) -> None:
+@promise(
+    "watch_gradients",
+    points=4,
+    hint="try: yield finally: handle.remove() for each handle",
+    after="test_watch_raises",
+    word="the sandbox says which hooks are left",
+)
+def test_watch_leaves_no_hook(code: Student, draw: Draw) -> Cases:
     """No hook of yours is left after the block, also after an error; the block's error comes through."""
-    x = torch.rand(1, 4)
-    names = NAMES[:4]
-    check_hooks(student.run("watched", names, [FINE], x), "after the block")
-    report = student.run("watched", names, ["end"], x)
-    check_hooks(report, "after the error of a backward pass")
-    for error in ("odd", "lookup"):
-        report = student.run("watched", names, [FINE], x, error)
-        assert entry(report, "own") is True, "The block's error is lost: let it through."
-        check_hooks(report, "after an error of the block")
+    for passes, error in (([FINE], ""), ([OF_HEAD], ""), ([FINE], "odd"), ([FINE], "lookup")):
+        report = watched(code, draw, passes, error)
+        yield "whether the block's own error comes out", entry(report, "own")
+        yield "the modes after the block", entry(report, "modes")
+        yield "the number of hooks on parameters after the block", entry(report, "hooks")
+        yield "the error of a backward pass after the block", entry(report, "later")
 
 
 # --- backward_nan --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("backward_nan")
-@pytest.mark.hint("Run both under set_detect_anomaly(True); the error's message has the name.")
-def test_backward(student: Student) -> None:
+@promise(
+    "backward_nan",
+    points=6,
+    hint="Run both under set_detect_anomaly(True); the error's message has the name.",
+)
+def test_backward(code: Student, draw: Draw) -> Cases:
     """The backward function that returned a NaN first is named; an inf alone does not count."""
     # The names in the graph of a sum do not say which of its functions gives the NaN.
-    for kind in random.sample(list(FUNCTIONS), len(FUNCTIONS)):
-        others = random.sample(["spared", "sqrt", "pow", "negative", "inf"], 4)
-        report = check_backward(student, kind, others)
-        error = entry(report, "error")
-        assert error is None, f"backward_nan raises {str(error)[:120]}: return the name."
-        what = f"backward_nan of a sum of a loss ({kind}) over {ZEROS.tolist()} and of others ({others})"
-        assert_equal(entry(report, "value"), FUNCTIONS[kind], what=what)
+    for number in draw.permutation(len(LOSSES)):
+        kinds = [OTHERS[other] for other in draw.permutation(len(OTHERS))[:4]]
+        place = draw.size(0, len(kinds) + 1)
+        kinds.insert(place, LOSSES[number])
+        report = code.run("backward", kinds, place, ZEROS)
+        for what in ("error", "value", "calls"):
+            yield f"the {what} of backward_nan for a loss ({LOSSES[number]})", entry(report, what)
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_backward")
-@pytest.mark.place("backward_nan")
-@pytest.mark.word("the sandbox says which modes are on")
-@pytest.mark.hint("with torch.autograd.set_detect_anomaly(True) puts back what was before.")
-def test_backward_mode(student: Student) -> None:
+@promise(
+    "backward_nan",
+    points=4,
+    hint="with torch.autograd.set_detect_anomaly(True) puts back what was before.",
+    after="test_backward",
+    word="the sandbox says which modes are on",
+)
+def test_backward_mode(code: Student, draw: Draw) -> Cases:
     """Anomaly detection is afterwards what it was, also after an error."""
-    for kind in ("fine", "odd", "backward", "sqrt"):
-        mode = entry(check_backward(student, kind), "mode")
-        assert mode is False, "Anomaly detection was off before: put it back."
     # What a NaN gives where anomaly detection is on already is free.
-    for kind in ("fine", "odd", "backward"):
-        mode = entry(check_backward(student, kind, anomaly=True), "mode")
-        assert mode is True, "Anomaly detection was on before: put it back."
+    for before, kinds in (
+        (False, ("fine", "odd", "in backward", "sqrt")),
+        (True, ("fine", "odd", "in backward")),
+    ):
+        for kind in kinds:
+            mode = entry(code.run("backward", [kind], 0, ZEROS, before), "mode")
+            yield f"anomaly mode after a loss ({kind}), which was {before} before,", mode
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_backward")
-@pytest.mark.place("backward_nan")
-@pytest.mark.word("the sandbox says what was raised")
-@pytest.mark.hint("Where the message is not that of a NaN, raise the error again.")
-def test_backward_errors(student: Student) -> None:
+@promise(
+    "backward_nan",
+    points=4,
+    hint="Where the message is not that of a NaN, raise the error again.",
+    after="test_backward",
+    word="the sandbox says what was raised",
+)
+def test_backward_errors(code: Student, draw: Draw) -> Cases:
     """All other errors, of the closure and of the backward pass, come through."""
-    errors = {
-        "odd": "OddError: it broke",
-        "backward": "RuntimeError: it broke",
-        "unwritten": "NotImplementedError: later",
-        "vector": "RuntimeError: grad can be implicitly created only for scalar outputs",
-        "constant": "RuntimeError: element 0 of tensors does not require grad",
-    }
-    for kind, right in errors.items():
-        error = entry(check_backward(student, kind), "error")
-        came = "no error comes out" if error is None else f"{str(error)[:120]} comes out"
-        assert str(error).startswith(right), f"The error {right!r} is raised, but {came}."
+    for kind in ("odd", "in backward", "unwritten in backward", "vector", "constant"):
+        report = code.run("backward", [kind], 0, ZEROS)
+        yield f"the error of backward_nan for a loss ({kind})", entry(report, "error")
 
 
-# --- what models are made of, and what is asked of a report --------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def check_model(
-    student: Student, kinds: dict[str, str], right: str | None, x: torch.Tensor | None = None
-) -> None:
-    """The module that is named is `right`, whatever the modules are called."""
-    if x is None:
-        x = torch.rand(3, 4, dtype=torch.float64) + 1
-    names = new_names()
-    report = check_first(student, kinds, x, names=names)
-    what = f"first_non_finite of a model in which {kinds or 'no module'} is special"
-    expected = None if right is None else names[right]
-    assert_equal(entry(report, "value"), expected, what=what)
+def new_gradients(draw: Draw, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
+    return {name: draw.normal(*shape, dtype=dtype) for name, shape in SHAPES.items()}
 
 
-def new_names() -> dict[str, str]:
-    """What the modules are called: each box and each part has a letter that is drawn."""
-    a, b, *parts = random.sample("defghijkmnpqrstuvwxyz", 6)
-    names = [f"{a}.{parts[0]}", f"{a}.{parts[1]}", a, f"{b}.{parts[2]}", f"{b}.{parts[3]}", b, ""]
-    return dict(zip(MODULES, names, strict=True))
+def norms_of(code: Student, gradients: dict[str, Any]) -> Any:
+    return code.function("gradient_norms")(code.made("model", gradients))
 
 
-def check_first(
-    student: Student,
-    kinds: dict[str, str],
-    *inputs: torch.Tensor,
-    names: dict[str, str] = SAME_NAMES,
-    training: bool = True,
-) -> Any:
-    """A report of the probe, whose modules are of these kinds and names: the model ran as a whole.
-
-    How often and in which mode is judged by one test alone.
-    """
-    report = student.run("first", student.made("build", kinds, names, training), *inputs)
-    ran = [entry(call, "kind") for call in entry(report, "ran", kind=list)]
-    assert ran, "The model does not run: call model(*inputs)."
-    run = [kinds.get(module, "same") for module in MODULES]
-    told = "The parts of the model do not run in their order: call model(*inputs)."
-    assert laws.same(ran[: len(run)], run[: len(ran)]), told  # It may break off.
-    return report
+def first(code: Student, draw: Draw, kinds: dict[str, str], *inputs: Tensor) -> Any:
+    """The first module of a model of these kinds whose output is not finite."""
+    x = draw.uniform(3, 4, low=1, high=2, dtype=torch.float64)
+    model = code.made("build", kinds, training=True)
+    return code.function("first_non_finite")(model, *(inputs or [x]))
 
 
-def check_raised(student: Student, where: str, at: int, fine_before: int = 0) -> None:
-    """The pass that is spoiled at `where` raises, and names a parameter of the layer at the place `at`."""
-    layers = random.sample(NAMES, 4)
-    passes = [*[FINE] * fine_before, where, FINE]
-    report = student.run("watched", layers, passes, torch.rand(1, 4))
-    text, done = str(entry(report, "text")), entry(report, "done")
-    assert done is not None, f"The block does not begin: {text[:120]}"
-    bad = "A gradient of -inf" if where == "inf" else "A gradient of NaN"
-    assert entry(report, "runtime") is True, f"{bad} raises no RuntimeError ({text[:80]})."
-    told = "The error comes after the backward pass: raise in a hook of the parameter."
-    assert laws.same(done, fine_before), told
-    named = [n for n in layers for kind in ("weight", "bias") if f"{n}.{kind}" in text]
-    assert named == [layers[at]], (
-        f"The message {text[:80]!r} should name one parameter, of the layer {layers[at]}, which the "
-        "backward pass reaches first."
-    )
+def watched(code: Student, draw: Draw, passes: list[list[float]], error: str = "") -> Any:
+    """The probe's report of backward passes in a block."""
+    return code.run("watched", draw.seed(), passes, draw.uniform(1, 4), error)
 
 
-def check_hooks(report: Any, when: str) -> None:
-    """The report counts as many hooks after the call as before it, and the modes are the same."""
-    before, after = fields(report, "hooks before", "hooks after")
-    told = f"A mode has changed {when}: put it back."
-    assert laws.same(entry(before, "modes"), entry(after, "modes")), told
-    for owner in ("the model's modules", "the model's parameters", "PyTorch itself"):
-        old, new = entry(before, owner), entry(after, owner)
-        told = f"There are {new} hooks {when} on {owner}, and were {old} before"
-        assert laws.same(old, new), f"{told}: remove each of yours, in a finally, and no other."
-
-
-def check_backward(
-    student: Student, kind: str, others: Sequence[str] = (), anomaly: bool = False
-) -> Any:
-    """A report of the probe: the closure, of the sum of this loss and others in any order, ran once."""
-    kinds, place = list(others), random.randint(0, len(others))
-    kinds.insert(place, kind)
-    report = student.run("backward", kinds, place, ZEROS, anomaly)
-    count = entry(report, "count", kind=int)
-    assert count == 1, f"The closure is called {count} times: once is enough."
-    return report
+def raised(report: Any) -> dict[str, Any]:
+    """How many passes raised nothing, whether a RuntimeError came, and the layers that it names."""
+    return {name: entry(report, name) for name in ("done", "raised", "named")}

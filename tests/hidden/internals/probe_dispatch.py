@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import weakref
 from collections import Counter
@@ -14,21 +13,24 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-def number_of_modes() -> int:
-    """How many modes are on."""
-    return torch._C._len_torch_dispatch_stack()
+def in_full(calls: list[Any]) -> list[Any]:
+    return [[call.name, call.input_shapes, call.output_shapes] for call in calls]
 
 
-def row(call: Any) -> list[Any]:
-    """The name and the shapes of a call; a bare tuple has them in this order."""
-    if isinstance(call, tuple):
-        return list(call)
-    return [call.name, call.input_shapes, call.output_shapes]
+def in_short(calls: Any) -> Any:
+    """Calls as "cat of [[2, 3], [1, 3]] gives [[3, 3]]", whatever else is in aten's names; None if no list.
 
-
-def rows(calls: Any) -> Any:
-    """The names and the shapes of recorded calls; None if they are no list."""
-    return [row(call) for call in calls] if isinstance(calls, list) else None
+    A shape () may be that of a number. A bare tuple has name and shapes in this order.
+    """
+    if not isinstance(calls, list):
+        return None
+    texts = []
+    for call in calls:
+        fields = call if isinstance(call, tuple) else in_full([call])[0]
+        operator = str(fields[0]).removeprefix("aten").lstrip(".:").split(".")[0]
+        inputs, outputs = ([list(s) for s in shapes if s] for shapes in fields[1:])
+        texts.append(f"{operator} of {inputs} gives {outputs}")
+    return texts
 
 
 def calls(module: Any, rows: list[Any]) -> list[Any]:
@@ -44,14 +46,20 @@ def run(program: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def recorded(module: Any, program: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """What a new logger holds after a program, and the result of that."""
+    """What a new logger holds after a program, in short, and the result of that."""
     logger = module.OperatorLogger()
     before = len(logger.calls)
     with logger:
         result = run(program, tensors)
-    own = logger.calls[before:]
-    have_names = all(hasattr(call, "name") for call in own)
-    return {"calls": rows(own), "have names": have_names, "result": result}
+    return {"calls": in_short(logger.calls[before:]), "result": result}
+
+
+def recorded_in_full(module: Any, program: str, tensors: dict[str, Tensor]) -> list[Any]:
+    logger = module.OperatorLogger()
+    before = len(logger.calls)
+    with logger:
+        run(program, tensors)
+    return in_full(logger.calls[before:])
 
 
 class Around(TorchDispatchMode):
@@ -76,19 +84,19 @@ def seen_around(module: Any, program: str, tensors: dict[str, Tensor]) -> dict[s
 def entered(module: Any, x: Tensor) -> dict[str, Any]:
     """What loggers hold: one around a second one, and entered again; a third one, never entered."""
     first, second = module.OperatorLogger(), module.OperatorLogger()
-    report = {"new": rows(list(first.calls))}
+    report = {"a new logger": in_short(first.calls)}
     with first:
-        report["x + x"] = x + x
+        x + x
         with second:
             x * x
         x - x
-    report["outer"] = rows(list(first.calls))
+    report["the outer logger"] = in_short(first.calls)
     x / x
     with first:
         x.neg()
-    report["entered again"] = rows(first.calls)
-    report["inner"] = rows(second.calls)
-    report["last"] = rows(module.OperatorLogger().calls)
+    report["the outer logger, entered again"] = in_short(first.calls)
+    report["the inner logger"] = in_short(second.calls)
+    report["another new logger"] = in_short(module.OperatorLogger().calls)
     return report
 
 
@@ -101,48 +109,45 @@ def alive(module: Any) -> dict[str, Any]:
         references = [weakref.ref(tensor) for tensor in tensors]
         del x, tensors
         inside = living(references)
-    count = {"in the block": inside, "after the block": living(references)}
-    return {"alive": count, "calls": len(logger.calls)}
+    return {"in": inside, "after": living(references), "recorded": len(logger.calls) >= 4}
 
 
 def living(references: list[Any]) -> int:
-    """How many of these objects are still there."""
     gc.collect()
     return sum(reference() is not None for reference in references)
 
 
-def ended(work: Callable[[], object]) -> dict[str, Any]:
-    """The type of the error that comes out of some work, and how many modes are on then."""
-    before = number_of_modes()
-    raised = "nothing"
-    try:
-        work()
-    except NotImplementedError:
-        raise
-    except Exception as error:  # noqa: BLE001 - it is reported
-        raised = type(error).__name__
-    return {"raised": raised, "modes": number_of_modes() - before}
-
-
-def failing(x: Tensor) -> list[Callable[[], object]]:
-    """Work in which an operator raises, or the code itself."""
+def errors_of(call: Callable[[Callable[[], object]], object], x: Tensor) -> list[Any]:
+    """The type of the error that comes out of a call of each work that raises, and how many modes stay on."""
     empty: dict[str, int] = {}
-    return [lambda: x @ x, lambda: x.select(0, 5), lambda: empty["no key"]]
+    works: list[Callable[[], object]] = [
+        lambda: x @ x,
+        lambda: x.select(0, 5),
+        lambda: empty["no key"],
+    ]
+    ends = []
+    for work in works:
+        before, raised = torch._C._len_torch_dispatch_stack(), "nothing"
+        try:
+            call(work)
+        except NotImplementedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is reported
+            raised = type(error).__name__
+        ends.append([raised, torch._C._len_torch_dispatch_stack() - before])
+    return ends
 
 
-def errors_in_a_block(module: Any, x: Tensor) -> list[dict[str, Any]]:
-    """What comes out of a logger's block."""
-
+def errors_in_a_block(module: Any, x: Tensor) -> list[Any]:
     def in_a_block(work: Callable[[], object]) -> None:
         with module.OperatorLogger():
             work()
 
-    return [ended(functools.partial(in_a_block, work)) for work in failing(x)]
+    return errors_of(in_a_block, x)
 
 
-def errors_in_log_operators(module: Any, x: Tensor) -> list[dict[str, Any]]:
-    """What comes out of log_operators."""
-    return [ended(functools.partial(module.log_operators, work)) for work in failing(x)]
+def errors_in_log_operators(module: Any, x: Tensor) -> list[Any]:
+    return errors_of(module.log_operators, x)
 
 
 def logged(module: Any, x: Tensor, names: list[str], shift: float) -> dict[str, Any]:
@@ -161,12 +166,12 @@ def logged(module: Any, x: Tensor, names: list[str], shift: float) -> dict[str, 
 
     answer = module.log_operators(work, x.requires_grad_(), shift=shift)
     if not isinstance(answer, tuple) or len(answer) != 2:
-        return {"is a pair": False}
+        return {"pair": False}
     result, calls = answer
     return {
-        "is a pair": True,
-        "result": result,
-        "requires_grad": getattr(result, "requires_grad", None),
-        "calls": rows(calls),
+        "pair": True,
         "grad modes": grad_modes,
+        "result": result.detach() if isinstance(result, Tensor) else None,
+        "requires_grad": getattr(result, "requires_grad", None),
+        "calls": in_short(calls),
     }

@@ -35,7 +35,7 @@ def averages_left(module: Any, rows: list[Any]) -> list[Any]:
 # --- profile_operators ----------------------------------------------------------------------------
 
 
-def profiled(module: Any, names: list[str], sizes: list[int], *arguments: Any) -> Any:
+def profiled(module: Any, names: list[str], sizes: list[int], *arguments: Any) -> dict[str, Any]:
     """The top operators of some work with these operators, on tensors of these sizes."""
 
     def work() -> None:
@@ -44,7 +44,10 @@ def profiled(module: Any, names: list[str], sizes: list[int], *arguments: Any) -
             for name in names:
                 getattr(x, name)()
 
-    return module.profile_operators(work, *arguments)
+    stats = module.profile_operators(work, *arguments)
+    times = [each.self_cpu_time for each in stats]
+    own = [[each.name, each.calls] for each in stats if each.name.removeprefix("aten::") in names]
+    return {"own": own, "number": len(stats), "sorted": times == sorted(times, reverse=True)}
 
 
 def called(module: Any, seed: int, gradients_on: bool) -> list[dict[str, Any]]:
@@ -98,16 +101,17 @@ def new_step(more: int, ran: list[Any]) -> Callable[[int], None]:
     return step
 
 
-def stepped(module: Any, more: int, steps: int, *schedule: int) -> dict[str, Any]:
-    """The cycles of some steps, and which steps ran."""
+def stepped(module: Any, more: int, steps: int, schedule: dict[str, int]) -> dict[str, Any]:
+    """Which steps ran, and of each cycle the calls that they make, and the profiler's own entries."""
     ran: list[Any] = []
     try:
-        cycles = module.profile_steps(new_step(more, ran), steps, *schedule)
+        cycles = module.profile_steps(new_step(more, ran), steps, **schedule)
     finally:
         stop()
-    if isinstance(cycles, list):
-        cycles = [dict(cycle) if isinstance(cycle, dict) else cycle for cycle in cycles]
-    return {"cycles": cycles, "ran": ran}
+    own = ("aten::sin", "aten::ones", "work ", "ProfilerStep")
+    if isinstance(cycles, list) and all(isinstance(cycle, dict) for cycle in cycles):
+        cycles = [{k: v for k, v in cycle.items() if str(k).startswith(own)} for cycle in cycles]
+    return {"ran": ran, "cycles": cycles}
 
 
 def refused_before_a_step(module: Any, steps: int, **schedule: int) -> None:
@@ -139,17 +143,17 @@ def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 class Marked(nn.Linear):
-    """A linear layer whose hook counts its runs, and leaves marks when it and its backward pass run."""
+    """A linear layer whose hook notes its modes, and leaves marks when it and its backward pass run."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__(3, 2, bias=False)
         self.weight = nn.Parameter(weight.clone())
         self.weight.grad = torch.full_like(weight, 3.0)  # an old one
-        self.runs = 0
-        self.register_forward_hook(self.count_run)
+        self.modes: list[bool] = []
+        self.register_forward_hook(self.note_run)
 
-    def count_run(self, _: Any, inputs: Any, outputs: Tensor) -> None:
-        self.runs += 1
+    def note_run(self, _: Any, inputs: Any, outputs: Tensor) -> None:
+        self.modes.append(self.training)
         mark("the model")
         if outputs.requires_grad:
             outputs.register_hook(lambda _: mark("the backward pass"))
@@ -162,9 +166,9 @@ def new_optimizer(model: nn.Module) -> torch.optim.Optimizer:
     return optimizer
 
 
-def trained(module: Any, start: Tensor, batches: list[Any]) -> dict[str, Any]:
-    """The losses and the weights of steps on these batches, and how often the model ran."""
-    model = Marked(start)
+def trained(module: Any, start: Tensor, batches: list[Any], training: bool) -> dict[str, Any]:
+    """The losses and the weights of steps on these batches, and the mode in each run of the model."""
+    model = Marked(start).train(training)
     optimizer = new_optimizer(model)
     losses, graphs, weights = [], [], []
     for inputs, targets in batches:
@@ -172,7 +176,8 @@ def trained(module: Any, start: Tensor, batches: list[Any]) -> dict[str, Any]:
         losses.append(loss.detach().clone() if isinstance(loss, Tensor) else loss)
         graphs.append(getattr(loss, "requires_grad", None))
         weights.append(model.weight.detach().clone())
-    return {"losses": losses, "graphs": graphs, "weights": weights, "runs": model.runs}
+    modes = [*model.modes, model.training]
+    return {"losses": losses, "graphs": graphs, "weights": weights, "modes": modes}
 
 
 def labeled(module: Any, start: Tensor, batches: list[Any]) -> list[list[str]]:

@@ -50,7 +50,6 @@ def profile_steps(step, steps, wait=1, warmup=1, active=2, repeat=0):
 
 
 def train_step(model, loss_fn, optimizer, inputs, targets):
-    model.train()
     optimizer.zero_grad()
     with record_function("forward"):
         outputs = model(inputs)
