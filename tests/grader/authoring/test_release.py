@@ -49,6 +49,7 @@ def hidden_files(course: Course, exercise: Exercise) -> Iterator[Path]:
 
 def public_files(course: Course, exercise: Exercise) -> Iterator[Path]:
     yield course.folder / exercise.file
+    yield from (course.folder / name for name in exercise.given_files)
     suite = course.suites(exercise)[Visibility.PUBLIC]
     # An experiment shows how a picture is drawn, and is for students to read.
     given = (suite, probe_of(suite), course.plot(exercise))

@@ -1,5 +1,7 @@
 """No rank waits for another one: a launch of its own corrects what the ranks report."""
 
+# honest: 0.2, two of the overheads that it measures
+
 import time
 
 import ranks
