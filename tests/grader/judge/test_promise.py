@@ -179,7 +179,7 @@ def test_layers_are_filled_with_the_same_numbers(
     source = "import torch\nfrom torch import nn\n" + LAYER.replace(old, new)
     test = only(judged(source, FILLED, solution=SOLUTION))
     assert test.message.startswith(message)
-    assert (test.outcome is Outcome.PASSED) is not message
+    assert (test.outcome is Outcome.PASSED) == (not message)
 
 
 def test_a_parameter_may_be_that_of_a_module_inside(judged: JudgeSource) -> None:
