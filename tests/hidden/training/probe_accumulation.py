@@ -27,12 +27,16 @@ class Saved:
 
 
 class Network(nn.Module):
-    """Sequences (n, length, 3) to (n, 2): the mean over a sequence, and two layers."""
+    """Sequences (n, length, 3) to (n, 2): the mean over a sequence, and two layers.
+
+    `gain` takes part in rows that begin with a number above 4.5: a batch without one has no gradient for it.
+    """
 
     def __init__(self, scale: float) -> None:
         super().__init__()
         self.body = nn.Linear(3, 4)
         self.head = nn.Linear(4, 2)
+        self.gain = nn.Parameter(torch.ones(2))
         self.register_buffer("steps", torch.tensor(3.0))
         self.register_forward_pre_hook(log_call)
         self.run = logged(scale)
@@ -51,6 +55,9 @@ def logged(scale: float) -> Callable[[Network, Tensor], Tensor]:
         with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
             hidden = (scale * network.body(x.mean(dim=1))).tanh()
             outputs: Tensor = network.head(hidden)
+            gained = x[:, 0, :1] > 4.5
+            if gained.any():
+                outputs = torch.where(gained, network.gain * outputs, outputs)
         if outputs.requires_grad:
             LOG["passes"].append("forward")
             outputs.register_hook(lambda _: LOG["passes"].append("backward"))
@@ -73,29 +80,30 @@ def loss(module: Any) -> Any:
 
 
 def model(
-    module: Any, weights: dict[str, Tensor], gradients: dict[str, Tensor], training: list[str]
+    module: Any,
+    seed: int,
+    *,
+    gradients: bool = False,
+    frozen: tuple[str, ...] = (),
+    training: tuple[str, ...] = (),
 ) -> Network:
-    """A network with these weights, and gradients from before; the modules named are in train mode."""
-    made = Network(weights["scale"].item()).double()
+    """A new network, perhaps with gradients from before; the modules named are in train mode."""
+    torch.default_generator.manual_seed(seed)
+    made = Network(torch.rand(()).item() + 0.5).double()
     for name, parameter in made.named_parameters():
-        parameter.data.copy_(weights[name])
-        parameter.grad = gradients.get(name)
+        parameter.data.normal_()
+        parameter.grad = torch.randn_like(parameter) if gradients else None
+        parameter.requires_grad_(name not in frozen)
     for name, part in made.named_modules():
         part.training = name in training
     return made
 
 
-def partial_model(module: Any, weights: dict[str, Tensor], gradients: dict[str, Tensor]) -> Network:
-    """The same with a bias that is frozen, and a parameter that is not used."""
-    made = model(module, weights, gradients, [])
-    made.body.bias.requires_grad_(False)
-    made.register_parameter("unused", nn.Parameter(torch.zeros(2, dtype=torch.float64)))
-    return made
-
-
-def sgd(module: Any, model: Network, lr: float, momentum: float) -> torch.optim.SGD:
-    groups = [{"params": part.parameters()} for part in model.children()]
-    return torch.optim.SGD(groups, lr=lr, momentum=momentum)
+def sgd(module: Any, model: Network) -> torch.optim.SGD:
+    """SGD with momentum but for `gain`: it would go on without a gradient of zeros, or not without any."""
+    parts = (model.body, model.head)
+    groups: list[dict[str, Any]] = [{"params": p.parameters(), "momentum": 0.9} for p in parts]
+    return torch.optim.SGD([*groups, {"params": [model.gain]}], lr=1e-4)
 
 
 def generator(module: Any, batches: list[Batch]) -> Iterator[Batch]:
@@ -104,12 +112,14 @@ def generator(module: Any, batches: list[Batch]) -> Iterator[Batch]:
 
 
 def accumulated(module: Any, model: Network, batches: list[Batch]) -> dict[str, Any]:
-    """What accumulate_gradients gives, and the gradients that it leaves."""
+    """What accumulate_gradients gives, the gradients that it leaves, and the log."""
     LOG.clear()
     SAVED.clear()
-    value = module.accumulate_gradients(model, batches, mean_square)
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    return {"value": value, "gradients": gradients, "log": dict(LOG)}
+    return {
+        "value": module.accumulate_gradients(model, batches, mean_square),
+        "gradients": {name: parameter.grad for name, parameter in model.named_parameters()},
+        **{name: LOG[name] for name in ("calls", "passes", "kept")},
+    }
 
 
 def trained(
@@ -120,10 +130,14 @@ def trained(
     accumulation_steps: int,
     max_norm: float | None,
 ) -> dict[str, Any]:
-    """What train_epoch gives, and the weights and modes that it leaves."""
+    """What train_epoch gives, the weights that it leaves, and the log."""
     LOG.clear()
     SAVED.clear()
-    value = module.train_epoch(model, loader, mean_square, optimizer, accumulation_steps, max_norm)
-    weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    modes = [part.training for part in model.modules()]
-    return {"value": value, "weights": weights, "modes": modes, "log": dict(LOG)}
+    return {
+        "value": module.train_epoch(
+            model, loader, mean_square, optimizer, accumulation_steps, max_norm
+        ),
+        "weights": {name: parameter.detach() for name, parameter in model.named_parameters()},
+        "passes": LOG["passes"],
+        "modes": [*LOG["modes"], [part.training for part in model.modules()]],
+    }

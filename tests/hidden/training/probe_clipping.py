@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,14 +56,12 @@ def clipped_from_a_generator(module: Any, gradients: list[Any], max_norm: float)
 
 
 class Network(nn.Sequential):
-    """(n, 3) to (n, 2), in float64; the weights come in a row."""
+    """(n, 3) to (n, 2), with gradients from before."""
 
-    def __init__(self, weights: Tensor) -> None:
+    def __init__(self) -> None:
         super().__init__(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
-        self.double()
-        nn.utils.vector_to_parameters(weights, self.parameters())
         for parameter in self.parameters():
-            parameter.grad = torch.full_like(parameter, 70.0)  # from before
+            parameter.grad = torch.full_like(parameter, 70.0)
 
     def forward(self, x: Tensor) -> Tensor:
         FORWARDS.append(x)
@@ -71,16 +70,17 @@ class Network(nn.Sequential):
         return x
 
 
-def model(module: Any, weights: Tensor) -> Network:
-    return Network(weights)
+def model(module: Any, seed: int) -> Network:
+    torch.default_generator.manual_seed(seed)
+    return Network()
 
 
-def model_with_a_frozen_bias(module: Any, weights: Tensor) -> Network:
+def model_with_a_frozen_bias(module: Any, seed: int) -> Network:
     """A Network whose first bias is frozen, with a parameter that is not used."""
-    network = Network(weights)
+    network = model(module, seed)
     network[0].bias.requires_grad_(False)
     network[0].bias.grad = None
-    network.register_parameter("unused", nn.Parameter(torch.zeros(2).double()))
+    network.register_parameter("unused", nn.Parameter(torch.zeros(2)))
     return network
 
 
@@ -100,24 +100,33 @@ def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.mse_loss(outputs, targets[:, :2]) + (zero + targets[:, 2]).sqrt().mean()
 
 
-def trained(
-    module: Any, network: Network, batches: list[Any], max_norm: float
-) -> list[dict[str, Any]]:
-    """What each step of a training returns and leaves."""
+def trained(module: Any, network: Network, batches: list[Any], max_norm: float) -> dict[str, Any]:
+    """What the steps of a training return, and all weights after each."""
     sgd = optimizer(module, network)
-    reports = []
+    values, weights = [], []
     for inputs, targets in batches:
-        value = module.train_step(network, loss, sgd, inputs, targets, max_norm)
-        used = [p.detach().flatten() for name, p in network.named_parameters() if name != "unused"]
-        reports.append({"value": value, "weights": torch.cat(used)})
-    return reports
+        values.append(module.train_step(network, loss, sgd, inputs, targets, max_norm))
+        weights.append(nn.utils.parameters_to_vector(network.parameters()).detach())
+    return {"values": values, "weights": weights}
 
 
-def logged(module: Any, weights: Tensor, batch: list[Tensor], modes: list[bool]) -> dict[str, Any]:
+def finite_values(
+    module: Any, network: Network, batches: list[Any], max_norm: float
+) -> dict[str, Any]:
+    """The same, but of what is returned only whether it is finite."""
+    report = trained(module, network, batches, max_norm)
+    return {**report, "values": [math.isfinite(value) for value in report["values"]]}
+
+
+def logged(
+    module: Any, network: Network, batch: tuple[Tensor, Tensor], modes: list[bool]
+) -> dict[str, Any]:
     """The number of forward passes in a step, and the modes in which it leaves the model's parts."""
-    network = Network(weights)
     for part, training in zip(network.modules(), modes, strict=True):
         part.training = training
     FORWARDS.clear()
     module.train_step(network, loss, optimizer(module, network), *batch, 1.0)
-    return {"forwards": len(FORWARDS), "modes": [part.training for part in network.modules()]}
+    return {
+        "number of forward passes": len(FORWARDS),
+        "modes afterwards": [part.training for part in network.modules()],
+    }

@@ -12,6 +12,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 CALLS: list[dict[str, Any]] = []  # of the model: in which modes, and for which batch
 PASSES: list[int] = []  # over loaders: the number of the first row
+# Rows with this number and larger ones are for validation.
+VALIDATION = 100
 
 
 class Loader(list[Any]):
@@ -35,7 +37,10 @@ Run = Callable[[list[bool], Tensor, Tensor, Tensor], Tensor]
 
 
 def run(train_losses: list[float], val_losses: list[float], steps: int, slope: float) -> Run:
-    """What a Scripted gives in these modes for these rows and weights; no attribute says what is written."""
+    """What a Scripted gives for these rows and weights; no attribute says what is written.
+
+    The losses for training need training mode and such rows: to forget eval() costs the tests of modes alone.
+    """
 
     def outputs(modes: list[bool], rows: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
         number, target, begin, extra = rows.unbind(1)
@@ -43,7 +48,7 @@ def run(train_losses: list[float], val_losses: list[float], steps: int, slope: f
         CALLS.append({"training": modes, "autograd": autograd, "first row": int(number[0])})
         step = round(weight.item() / slope)
         epoch = step // steps
-        if all(modes):
+        if all(modes) and number[0] < VALIDATION:
             losses = torch.full((len(rows),), at(train_losses, step))
         else:
             losses = extra + at(val_losses, epoch)
@@ -84,7 +89,7 @@ class Scripted(nn.Module):
         return self.run(modes, rows, self.weight, self.rate)
 
 
-NOT_ASKED_FOR = 99.0  # the loss in a mode for which a test writes none
+NOT_ASKED_FOR = 99.0  # the loss of rows for which a test writes none
 
 
 def scripted(
@@ -140,5 +145,9 @@ def called(
     CALLS.clear()
     PASSES.clear()
     value = getattr(module, name)(model, *arguments, **options)
-    state = {name: tensor.item() for name, tensor in model.state_dict().items()}
-    return {"value": value, **state, "calls": list(CALLS), "passes": list(PASSES)}
+    return {
+        "value": value,
+        "state": {name: tensor.item() for name, tensor in model.state_dict().items()},
+        "calls": list(CALLS),
+        "passes": list(PASSES),
+    }

@@ -63,15 +63,21 @@ class Network(nn.Module):
         self.last = nn.Linear(3, width)
 
 
-def network(module: Any, width: int, value: float, gradient: float) -> Network:
-    """A Network in evaluation mode, full of a value and a gradient, of which a part is frozen."""
+def network(module: Any, width: int) -> Network:
+    """A Network in evaluation mode, full of numbers and gradients, of which a part is frozen."""
     made = Network(width).eval()
     for parameter in made.parameters():
-        nn.init.constant_(parameter, value)
-        parameter.grad = torch.full_like(parameter, gradient)
+        nn.init.constant_(parameter, 2.5)
+        parameter.grad = torch.full_like(parameter, 7.0)
     made.first.bias.requires_grad_(False)
     made.get_parameter("deep.inner.weight").requires_grad_(False)
     return made
+
+
+def initialized(module: Any, model: nn.Module, scheme: str) -> dict[str, Tensor]:
+    """The parameters that initialize leaves, by name."""
+    module.initialize(model, scheme)
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 # --- train_with_monitor --------------------------------------------------------------------------
@@ -94,12 +100,22 @@ class Scaled(nn.Module):
         return outputs + self.offset if self.training else outputs
 
 
-def scaled(module: Any, state: dict[str, Tensor], gradient: Tensor | None) -> nn.Module:
-    """A Scaled in float64 and in evaluation mode, whose weight has this gradient from before."""
-    made = Scaled(bias="linear.bias" in state).double()
-    made.load_state_dict(state)
-    made.linear.weight.grad = gradient
-    return made.eval()
+def scaled(
+    module: Any,
+    seed: int,
+    *,
+    bias: bool = False,
+    offset: float = 0.0,
+    old_gradient: float | None = None,
+) -> Scaled:
+    """A Scaled in float64 and in evaluation mode, whose weight may have a gradient from before."""
+    torch.default_generator.manual_seed(seed)
+    made = Scaled(bias=bias).double()
+    made.offset.fill_(offset)
+    if old_gradient is not None:
+        made.linear.weight.grad = torch.full_like(made.linear.weight, old_gradient)
+    made.eval()
+    return made
 
 
 def loss(module: Any) -> Callable[[Tensor, Tensor], Tensor]:
@@ -128,7 +144,7 @@ def loader(module: Any, passes: list[list[Batch]]) -> Passes:
 
 
 def rough(
-    module: Any, model: Scaled, lr: float, shrink_weight: float, shrink_gradient: float
+    module: Any, model: Scaled, *, shrink_weight: float = 1.0, shrink_gradient: float = 1.0
 ) -> Any:
     """An optimizer that shrinks the weight before each step, and the gradient after it.
 
@@ -148,7 +164,19 @@ def rough(
                     parameter.grad.mul_(shrink_gradient)
             return value
 
-    return Rough([model.linear.weight], {"lr": lr, "shrink_weight": shrink_weight})
+    return Rough([model.linear.weight], {"lr": 0.05, "shrink_weight": shrink_weight})
+
+
+def trained(
+    module: Any, model: Scaled, loader: Passes, optimizer: Any, epochs: int
+) -> dict[str, Any]:
+    """The norms that train_with_monitor gives, and how it leaves the model."""
+    norms = module.train_with_monitor(model, loader, loss(module), optimizer, epochs)
+    return {
+        "norms": norms,
+        "weight": model.linear.weight.detach(),
+        "modes": [part.training for part in model.modules()],
+    }
 
 
 # --- compare_initializations ---------------------------------------------------------------------
@@ -168,15 +196,3 @@ class Shuffled(list[Batch]):
 
 def shuffled(module: Any, batches: list[Batch]) -> Shuffled:
     return Shuffled(batches)
-
-
-def starts(module: Any, seed: int, schemes: list[str], batches: int) -> list[dict[str, Any]]:
-    """The weight that the student's own initialize draws by each scheme, and the next orders."""
-    begun = []
-    for scheme in schemes:
-        torch.manual_seed(seed)
-        model = builder(module)()
-        module.initialize(model, scheme)
-        orders = torch.stack([torch.randperm(batches) for _ in range(2)])
-        begun.append({"weight": model.linear.weight.detach(), "orders": orders})
-    return begun

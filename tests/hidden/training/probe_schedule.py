@@ -1,4 +1,4 @@
-"""Runs of the student's schedule: factors, rates of optimizers, resumed schedules, trainings."""
+"""Runs of a schedule: factors, rates of optimizers, resumed schedules, trainings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+Rates = list[list[float]]
+
 # Of the module, not of a network: copies of a network report here as well.
 MODES: list[list[bool]] = []
 
@@ -23,7 +25,9 @@ MODES: list[list[bool]] = []
 
 
 def factors(module: Any, schedule: Any, steps: list[int]) -> list[Any]:
-    return [module.warmup_cosine(step, *schedule) for step in steps]
+    """The factors at these steps; that they are Python numbers is judged elsewhere."""
+    found = [module.warmup_cosine(step, *schedule) for step in steps]
+    return [factor.item() if isinstance(factor, Tensor) else factor for factor in found]
 
 
 def optimizer(module: Any, bases: list[float]) -> torch.optim.SGD:
@@ -33,40 +37,48 @@ def optimizer(module: Any, bases: list[float]) -> torch.optim.SGD:
 
 
 def rates(module: Any, schedule: Any, bases: list[float], steps: int) -> dict[str, Any]:
-    """The rates of all groups before the first step of the scheduler and after each one."""
+    """The rates of all groups before the first step of the scheduler and after each one.
+
+    They are told as the distance from the base rates times the answer's own factors: a mistake in the factors
+    costs no points twice. Where the factors hardly differ, that would prove nothing.
+    """
     made = optimizer(module, bases)
     scheduler = module.warmup_cosine_scheduler(made, *schedule)
+    found = walk(made, scheduler, steps)
+    own = factors(module, schedule, list(range(steps + 1)))
+    told = [[base * factor for base in bases] for factor in own] if len(set(own)) > 4 else []
     return {
-        "is LambdaLR": issubclass(type(scheduler), LambdaLR),
-        "rates": walk(made, scheduler, steps),
+        "is LambdaLR": isinstance(scheduler, LambdaLR),
+        "distances": distances(found, told) if told else found,
     }
 
 
 def resumed_from_state_dicts(
     module: Any, schedule: Any, bases: list[float], done: int, steps: int
-) -> list[list[float]]:
-    """The rates of a new optimizer and scheduler that load both state dicts after `done` steps."""
+) -> Rates:
+    """How far a new optimizer and scheduler that load both state dicts are from the rates of the old ones."""
     old, new = optimizer(module, bases), optimizer(module, bases)
     old_scheduler = module.warmup_cosine_scheduler(old, *schedule)
     walk(old, old_scheduler, done)
     new_scheduler = module.warmup_cosine_scheduler(new, *schedule)
     new.load_state_dict(read_again(old.state_dict()))
     new_scheduler.load_state_dict(read_again(old_scheduler.state_dict()))
-    return walk(new, new_scheduler, steps)
+    return distances(walk(new, new_scheduler, steps), walk(old, old_scheduler, steps))
 
 
 def resumed_by_last_epoch(
     module: Any, schedule: Any, bases: list[float], done: int, steps: int
-) -> list[list[float]]:
-    """The rates of a new scheduler with `last_epoch`, over an optimizer that has loaded its state."""
+) -> Rates:
+    """How far a new scheduler with `last_epoch`, over a loaded optimizer, is from the rates of the old one."""
     old, new = optimizer(module, bases), optimizer(module, bases)
-    walk(old, module.warmup_cosine_scheduler(old, *schedule), done)
+    old_scheduler = module.warmup_cosine_scheduler(old, *schedule)
+    walk(old, old_scheduler, done)
     new.load_state_dict(read_again(old.state_dict()))
     new_scheduler = module.warmup_cosine_scheduler(new, *schedule, last_epoch=done - 1)
-    return walk(new, new_scheduler, steps)
+    return distances(walk(new, new_scheduler, steps), walk(old, old_scheduler, steps))
 
 
-def walk(optimizer: Optimizer, scheduler: LambdaLR, steps: int) -> list[list[float]]:
+def walk(optimizer: Optimizer, scheduler: LambdaLR, steps: int) -> Rates:
     """Make so many steps of both: the rates before the first one and after each."""
     seen = [rates_of(optimizer)]
     for _ in range(steps):
@@ -78,6 +90,10 @@ def walk(optimizer: Optimizer, scheduler: LambdaLR, steps: int) -> list[list[flo
 
 def rates_of(optimizer: Optimizer) -> list[float]:
     return [float(group["lr"]) for group in optimizer.param_groups]
+
+
+def distances(these: Rates, those: Rates) -> Rates:
+    return [[a - b for a, b in zip(*row, strict=True)] for row in zip(these, those, strict=True)]
 
 
 def read_again(state: Any) -> Any:
@@ -107,25 +123,23 @@ def add_a_quarter(network: nn.Module, inputs: Any, outputs: Tensor) -> Tensor:
     return outputs + 0.25
 
 
-def network(
-    module: Any, weight: Tensor, bias: Tensor, gradient: float, training: list[str]
-) -> Network:
-    """A network with this gradient from before and the hook; the modules in `training` are in train mode."""
-    made = Network().double()
-    made.load_state_dict({"body.0.weight": weight, "body.0.bias": bias})
+def network(module: Any, seed: int, training: list[str]) -> Network:
+    """A network with old gradients and a hook; the modules in `training` are in train mode."""
+    torch.default_generator.manual_seed(seed)
+    made = Network()
     made.register_forward_hook(add_a_quarter)
     for parameter in made.parameters():
-        parameter.grad = torch.full_like(parameter, gradient)
+        parameter.grad = torch.full_like(parameter, 50.0)
     for name, part in made.named_modules():
         part.training = name in training
     return made
 
 
-def sgd(module: Any, model: Network, rates: list[float], momentum: float) -> torch.optim.SGD:
+def sgd(module: Any, model: Network) -> torch.optim.SGD:
     """SGD with a group for the weight and one for the bias."""
     weight, bias = model.parameters()
-    groups = [{"params": [weight], "lr": rates[0]}, {"params": [bias], "lr": rates[1]}]
-    return torch.optim.SGD(groups, momentum=momentum)
+    groups = [{"params": [weight], "lr": 0.08}, {"params": [bias], "lr": 0.05}]
+    return torch.optim.SGD(groups, momentum=0.9)
 
 
 def scheduler(module: Any, optimizer: Optimizer, factors: list[float]) -> LambdaLR:

@@ -3,334 +3,258 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.checks import Cases, Draw, entry, laws, promise, within
 from grader.judge.student import Student
-from grader.sandbox.wire.values import Made
 
 Batch = tuple[Tensor, Tensor]
-Weights = dict[str, Tensor]
 
-# The parameters of the probe's network. Its weights here have a "scale", too, which is no parameter there.
-SHAPES = {"body.weight": (4, 3), "body.bias": (4,), "head.weight": (2, 4), "head.bias": (2,)}
-FROZEN = "body.bias"
 # Rows of the batches of an epoch: no group of three is like another, and the last one is short.
 ROWS = (2, 5, 1, 4, 4, 4, 3, 1)
 GROUP = 3
-LR, MOMENTUM = 1e-4, 0.9
-# So large that the gradients are far above the 1e-6 that clip_grad_norm_ adds to their norm.
-TARGET_SCALE = 100
-# A sum of losses may be kept in float32.
-LOSS_RTOL = 1e-6
-
-
-class Accumulated(NamedTuple):
-    """A call of accumulate_gradients: weights and batches, and what the probe reports of it."""
-
-    weights: Weights
-    batches: list[Batch]
-    report: Any
-
-
-class Epoch(NamedTuple):
-    """The weights after an epoch, and the loss of each group before its step."""
-
-    weights: Weights
-    losses: list[float]
+# How large the targets of each batch are: losses and gradients differ much between batches.
+SCALES = (1, 3, 10, 100, 200, 300, 400, 500)
+# Larger than the gradient of the first group, and smaller than those of the others.
+MAX_NORM = 50.0
+TOLERANCE: Any = {"rtol": 1e-6, "atol": 1e-6}
 
 
 # --- accumulate_gradients ------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("for inputs, targets in batches: model(inputs), and no other call of the model.")
-def test_calls(student: Student) -> None:
+@promise(
+    "accumulate_gradients",
+    points=3,
+    hint="for inputs, targets in batches: model(inputs), and no other call of the model.",
+)
+def test_calls(code: Student, draw: Draw) -> Cases:
     """The model is called once for each batch, in order, on that batch alone."""
-    call = accumulated(student)
-    inputs = [inputs for inputs, _ in call.batches]
     what = "the list of the inputs of the model's calls for batches of 3, 1 and 4 rows"
-    assert_close(logged(call.report, "calls"), inputs, what=what)
+    yield what, accumulated(code, draw, "calls")
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.word("the sandbox says when graphs live")
-@pytest.mark.hint("loss.backward() inside the loop, and no tensor with a graph kept after it.")
-def test_one_graph(student: Student) -> None:
+@promise(
+    "accumulate_gradients",
+    points=6,
+    hint="loss.backward() inside the loop, and no tensor with a graph kept after it.",
+    word="the sandbox says when graphs live",
+)
+def test_one_graph(code: Student, draw: Draw) -> Cases:
     """Each batch has its backward pass before the next forward pass: one graph at a time."""
-    check_passes(accumulated(student).report, 3)
+    yield "the list of forward and backward passes", accumulated(code, draw, "passes")
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_one_graph")
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.word("the sandbox says what stays in memory")
-@pytest.mark.hint("loss.item() is a number; the loss itself keeps what its graph needs.")
-def test_keeps_no_graph(student: Student) -> None:
+@promise(
+    "accumulate_gradients",
+    points=2,
+    hint="loss.item() is a number; the loss itself keeps what its graph needs.",
+    after="test_one_graph",
+    word="the sandbox says what stays in memory",
+)
+def test_keeps_no_graph(code: Student, draw: Draw) -> Cases:
     """After its backward pass nothing of a batch's graph stays in memory."""
-    report = accumulated(student).report
     what = "the list of how many tensors graphs keep when each forward pass begins"
-    assert_equal(logged(report, "kept"), [0, 0, 0], what=what)
+    yield what, accumulated(code, draw, "kept")
 
 
-@pytest.mark.points(11)
-@pytest.mark.requires("test_one_graph")
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("A batch counts by its share of all rows: loss * (len(inputs) / rows).")
-def test_gradients(student: Student) -> None:
+@promise(
+    "accumulate_gradients",
+    points=11,
+    hint="A batch counts by its share of all rows: loss * (len(inputs) / rows).",
+    after="test_one_graph",
+)
+def test_gradients(code: Student, draw: Draw) -> Cases:
     """The gradient is that of the mean loss over all rows of all batches."""
-    call = accumulated(student)
     what = "the dict of gradients for batches of 3, 1 and 4 rows"
-    right = gradients_of(call.weights, call.batches)
-    assert_close(entry(call.report, "gradients"), right, what=what)
+    yield what, accumulated(code, draw, "gradients")
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("total += loss.item() of the weighed losses; a float has no graph.")
-def test_loss(student: Student) -> None:
+@promise(
+    "accumulate_gradients",
+    points=3,
+    hint="total += loss.item() of the weighed losses; a float has no graph.",
+)
+def test_loss(code: Student, draw: Draw) -> Cases:
     """The result is the mean loss over all rows, a float."""
-    call = accumulated(student)
-    what = "the loss for batches of 3, 1 and 4 rows"
-    right = mean_loss(call.weights, call.batches).item()
-    assert_close(entry(call.report, "value"), right, what=what, rtol=LOSS_RTOL)
+    yield "the loss for batches of 3, 1 and 4 rows", accumulated(code, draw, "value")
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("Before, .grad may hold anything: add to it, as backward does.")
-def test_adds(student: Student) -> None:
+@promise(
+    "accumulate_gradients",
+    points=3,
+    hint="Before, .grad may hold anything: add to it, as backward does.",
+)
+def test_adds(code: Student, draw: Draw) -> Cases:
     """The gradient is added to .grad; frozen and unused parameters keep theirs."""
-    weights, batches = new_weights(), new_batches((3, 1))
-    new = gradients_of(weights, batches)
-    old = {name: torch.randn_like(weights[name]) for name in SHAPES}
-    both = {name: old[name] + new[name] for name in SHAPES}
-    # What .grad is before the call, and what it should be after it.
-    cases: list[tuple[Weights, dict[str, Any]]] = [
-        (old, {**both, FROZEN: old[FROZEN], "unused": None}),
-        ({}, {**new, FROZEN: None, "unused": None}),
-    ]
-    for before, after in cases:
-        model = student.made("partial_model", weights, before)
-        gradients = entry(student.run("accumulated", model, batches), "gradients")
-        what = f"the dict of .grad of a model that had {len(before)} gradients before"
-        assert_close(gradients, after, what=what)
+    batches = new_batches(draw, (2, 3, 1))[1:]  # without a gradient for `gain`
+    for old, what in ((True, "that had gradients before"), (False, "without gradients")):
+        model = code.made("model", draw.seed(), gradients=old, frozen=("body.bias",))
+        gradients = entry(code.run("accumulated", model, batches), "gradients")
+        yield f"the dict of .grad of a model {what}", within(gradients, **TOLERANCE)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("No train() or eval(), nothing in place; if not batches: raise ValueError(...).")
+@promise(
+    "accumulate_gradients",
+    hint="No train() or eval(), and nothing in place.",
+)
 def test_leaves_the_rest(student: Student) -> None:
-    """All else is left as it is; no batch at all is a ValueError that names batches."""
-    model, loss = student.made("model", new_weights(), {}, ["body"]), student.made("loss")
-    call, name = (model, tuple(new_batches((3, 1))), loss), "accumulate_gradients"
-    laws.check_changes_nothing(student, name, *call, allow=["0.grad"])
-    laws.check_errors(student, name, {"batches": [(model, (), loss)]}, fine=call)
+    """Parameters, buffers, modes, batches and random states are left as they are."""
+    model = student.made("model", 0, training=("body",))
+    call = model, new_batches(Draw(0), (3, 1)), student.made("loss")
+    laws.check_changes_nothing(student, "accumulate_gradients", *call, allow=["0.grad"])
+
+
+@promise(
+    "accumulate_gradients",
+    hint="if not batches: raise ValueError(...), with batches in the message.",
+)
+def test_no_batches(student: Student) -> None:
+    """No batch at all is a ValueError that names batches."""
+    model, loss = student.made("model", 0), student.made("loss")
+    fine = model, tuple(new_batches(Draw(0), (3, 1))), loss
+    laws.check_errors(student, "accumulate_gradients", {"batches": [(model, (), loss)]}, fine=fine)
 
 
 # --- train_epoch ---------------------------------------------------------------------------------
 
 
-@pytest.mark.points(10)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("zero_grad, accumulate, step: once for each group, the short last one too.")
-def test_steps(student: Student) -> None:
+@promise(
+    "train_epoch",
+    points=10,
+    hint="zero_grad, accumulate, step: once for each group, the short last one too.",
+)
+def test_steps(code: Student, draw: Draw) -> Cases:
     """Each group makes one step, with the gradient of the mean loss over its rows and no other."""
     for steps in (GROUP, 1):
-        weights, batches = new_weights(), new_batches(ROWS)
-        report = trained(student, weights, batches, steps)
-        right = epoch_of(weights, batches, steps).weights
         what = f"the dict of weights after an epoch of 8 batches with accumulation_steps={steps}"
-        assert_close(entry(report, "weights"), right, what=what)
+        yield what, within(entry(trained(code, draw, steps), "weights"), **TOLERANCE)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("clip_grad_norm_ stands between the last backward pass and the step.")
-def test_clipping(student: Student) -> None:
+@promise(
+    "train_epoch",
+    points=4,
+    hint="clip_grad_norm_ stands between the last backward pass and the step.",
+)
+def test_clipping(code: Student, draw: Draw) -> Cases:
     """With max_norm the accumulated gradient is clipped once, and only where its norm is larger."""
-    weights, batches = new_weights(), new_batches(ROWS)
-    # A limit between the norms of two groups.
-    norms = sorted(norm_of(gradients_of(weights, group)) for group in groups(batches, GROUP))
-    max_norm = (norms[0] + norms[1]) / 2
-    report = trained(student, weights, batches, GROUP, max_norm)
-    right = epoch_of(weights, batches, GROUP, max_norm).weights
-    what = f"the dict of weights after an epoch with max_norm={max_norm:.6g}"
-    assert_close(entry(report, "weights"), right, what=what)
+    report = trained(code, draw, GROUP, MAX_NORM)
+    what = f"the dict of weights after an epoch with max_norm={MAX_NORM}"
+    yield what, within(entry(report, "weights"), **TOLERANCE)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("losses.append(accumulate_gradients(...)), once for each group, before the step.")
-def test_losses(student: Student) -> None:
+@promise(
+    "train_epoch",
+    points=4,
+    hint="losses.append(accumulate_gradients(...)), once for each group, before the step.",
+)
+def test_losses(code: Student, draw: Draw) -> Cases:
     """The result is the list of the mean losses over the rows of each group, before its step."""
-    weights, batches = new_weights(), new_batches(ROWS)
-    losses = entry(trained(student, weights, batches, GROUP), "value")
-    right = epoch_of(weights, batches, GROUP).losses
     what = f"the list of the losses of 8 batches with accumulation_steps={GROUP}"
-    assert_close(losses, right, what=what, rtol=LOSS_RTOL)
+    yield what, within(entry(trained(code, draw, GROUP), "value"), **TOLERANCE)
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("iterator = iter(loader), and take the groups from it: no len(loader).")
-def test_loader(student: Student) -> None:
+@promise(
+    "train_epoch",
+    points=5,
+    hint="iterator = iter(loader), and take the groups from it: no len(loader).",
+)
+def test_loader(code: Student, draw: Draw) -> Cases:
     """The loader may be a generator, which lacks a length, and it may be empty."""
-    weights, batches = new_weights(), new_batches(ROWS)
-    report = trained(student, weights, student.made("generator", batches), GROUP)
-    right = epoch_of(weights, batches, GROUP).weights
+    report = trained(code, draw, GROUP, generator=True)
     what = "the dict of weights after an epoch with a generator of batches"
-    assert_close(entry(report, "weights"), right, what=what)
-    check_passes(report, len(ROWS))
-    report = trained(student, new_weights(), student.made("generator", []), GROUP)
-    assert_equal(entry(report, "value"), [], what="the result for a loader without batches")
+    yield what, within(entry(report, "weights"), **TOLERANCE)
+    yield "the list of forward and backward passes", entry(report, "passes")
+    report = trained(code, draw, GROUP, rows=(), generator=True)
+    yield "the result for a loader without batches", entry(report, "value")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_epoch")
-@pytest.mark.word("the sandbox says in which mode the model runs")
-@pytest.mark.hint("model.train() before the first batch.")
-def test_mode(student: Student) -> None:
+@promise(
+    "train_epoch",
+    points=2,
+    hint="model.train() before the first batch.",
+    word="the sandbox says in which mode the model runs",
+)
+def test_mode(code: Student, draw: Draw) -> Cases:
     """The model is trained and left in training mode, all of its parts."""
-    for training in (["body"], ["", "body"]):
-        report = trained(student, new_weights(), new_batches((3, 2)), 2, training=training)
-        modes = [*logged(report, "modes"), entry(report, "modes")]
-        what = "the list of the modes of the model and its parts, for each batch and afterwards"
-        assert_equal(modes, [[True] * 3] * 3, what=what)
+    what = "the list of the modes of the model and its parts, for each batch and afterwards"
+    for training in (("body",), ("", "body")):
+        report = trained(code, draw, 2, rows=(3, 2), training=training)
+        yield what, entry(report, "modes")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_epoch")
-@pytest.mark.hint("if accumulation_steps < 1: raise ValueError(...) as the first statement.")
+@promise(
+    "train_epoch",
+    hint="if accumulation_steps < 1: raise ValueError(...) as the first statement.",
+)
 def test_errors(student: Student) -> None:
-    """An accumulation_steps below 1 is a ValueError before anything changes; batches never change."""
-    old_gradients = new_weights()
-    model = student.made("model", new_weights(), old_gradients, ["head"])
-    optimizer = student.made("sgd", model, LR, MOMENTUM)
-    call = (model, new_batches((2, 1)), student.made("loss"), optimizer)
+    """An accumulation_steps below 1 is a ValueError before anything changes."""
+    call = training_of(student)
     bad = {"accumulation_steps": [(*call, 0), (*call, -1)]}
     laws.check_errors(student, "train_epoch", bad, fine=(*call, 1))
     laws.check_changes_nothing(student, "train_epoch", *call, 0, raises=ValueError)
-    # The batches are argument 1.
+
+
+@promise(
+    "train_epoch",
+    hint="Nothing in place on inputs or targets, no seed.",
+)
+def test_leaves_batches(student: Student) -> None:
+    """Batches, buffers and random states are left as they are."""
     only = ("1.values", "1.grad", "1.requires_grad", "random", "modes", "hooks", "buffers")
-    laws.check_changes_nothing(student, "train_epoch", *call, 1, only=only)
+    laws.check_changes_nothing(student, "train_epoch", *training_of(student), 1, only=only)
 
 
-# --- locally: the one big batch ------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def new_weights() -> Weights:
-    """The parameters of the probe's network, and its scale, which a student's code cannot read there."""
-    weights = {name: torch.randn(shape, dtype=torch.float64) for name, shape in SHAPES.items()}
-    return {**weights, "scale": torch.rand((), dtype=torch.float64) + 0.5}
+def new_batches(
+    draw: Draw, rows: Sequence[int], lengths: Sequence[int] = (2,) * len(ROWS)
+) -> list[Batch]:
+    """Batches of these numbers of rows, which are sequences of these lengths.
 
-
-def new_batches(rows: Sequence[int], lengths: Sequence[int] | None = None) -> list[Batch]:
-    """Batches of these numbers of rows, which are sequences of these lengths: 2 if there are none.
-
-    The longer the sequences of a batch, the fewer targets each row has, so that only rows can be counted.
+    The longer the sequences of a batch, the fewer targets each row has, so that only rows can be counted. The
+    first batch alone has a gradient for `gain`: it would be stale in later groups.
     """
-    lengths = lengths or [2] * len(rows)
     batches = []
-    for i, (n, length) in enumerate(zip(rows, lengths, strict=True)):
-        inputs = torch.randn(n, length, 3, dtype=torch.float64)
-        # Later batches have larger targets, so that losses and gradients differ much between batches.
-        targets = TARGET_SCALE * (torch.randn(n, 4 - length, 2, dtype=torch.float64) + i)
-        batches.append((inputs, targets))
+    for n, length, scale in zip(rows, lengths, SCALES, strict=False):
+        inputs = draw.normal(n, length, 3, dtype=torch.float64)
+        targets = draw.normal(n, 4 - length, 2, dtype=torch.float64)
+        batches.append((inputs, scale * (targets + 1)))
+    for inputs, _ in batches[:1]:
+        inputs[0, 0, 0] = 5.0
     return batches
 
 
-def loss_of(weights: Weights, batch: Batch) -> Tensor:
-    """The probe's network and loss."""
-    inputs, targets = batch
-    hidden = F.linear(inputs.mean(dim=1), weights["body.weight"], weights["body.bias"])
-    hidden = (weights["scale"] * hidden).tanh()
-    outputs = F.linear(hidden, weights["head.weight"], weights["head.bias"])
-    return (outputs.unsqueeze(1) - targets).square().mean()
-
-
-def mean_loss(weights: Weights, batches: list[Batch]) -> Tensor:
-    """The mean loss over all rows of the batches."""
-    rows = sum(len(inputs) for inputs, _ in batches)
-    losses = [len(batch[0]) / rows * loss_of(weights, batch) for batch in batches]
-    return torch.stack(losses).sum()
-
-
-def gradients_of(weights: Weights, batches: list[Batch]) -> Weights:
-    leaves = {name: weights[name].clone().requires_grad_() for name in SHAPES}
-    loss = mean_loss({**weights, **leaves}, batches)
-    gradients = torch.autograd.grad(loss, list(leaves.values()))
-    return dict(zip(leaves, gradients, strict=True))
-
-
-def norm_of(gradients: Weights) -> float:
-    return float(torch.cat([gradient.flatten() for gradient in gradients.values()]).norm())
-
-
-def groups(batches: list[Batch], steps: int) -> list[list[Batch]]:
-    return [batches[i : i + steps] for i in range(0, len(batches), steps)]
-
-
-def epoch_of(
-    weights: Weights, batches: list[Batch], steps: int, max_norm: float | None = None
-) -> Epoch:
-    """Train on the groups as on batches, with clipping and SGD written out."""
-    speeds = {name: torch.zeros_like(weights[name]) for name in SHAPES}
-    losses = []
-    for group in groups(batches, steps):
-        losses.append(mean_loss(weights, group).item())
-        gradients = gradients_of(weights, group)
-        norm = norm_of(gradients)
-        if max_norm is not None and norm > max_norm:
-            gradients = {name: max_norm / norm * grad for name, grad in gradients.items()}
-        speeds = {name: MOMENTUM * speeds[name] + gradients[name] for name in SHAPES}
-        weights = {**weights, **{name: weights[name] - LR * speeds[name] for name in SHAPES}}
-    return Epoch({name: weights[name] for name in SHAPES}, losses)
-
-
-# --- calls of the student's functions ------------------------------------------------------------
-
-
-def accumulated(student: Student) -> Accumulated:
-    """A call with batches of 3, 1 and 4 rows; several tests look at it."""
-
-    def ask() -> Accumulated:
-        weights, batches = new_weights(), new_batches((3, 1, 4), (1, 2, 3))
-        model = student.made("model", weights, {}, [])
-        return Accumulated(weights, batches, student.run("accumulated", model, batches))
-
-    return student.once("accumulated", ask)
+def accumulated(code: Student, draw: Draw, name: str) -> Any:
+    """What the probe reports under this name of a call with batches of 3, 1 and 4 rows."""
+    batches = new_batches(draw, (3, 1, 4), (1, 2, 3))
+    report = code.run("accumulated", code.made("model", draw.seed()), batches)
+    return within(entry(report, name), **TOLERANCE)
 
 
 def trained(
-    student: Student,
-    weights: Weights,
-    loader: list[Batch] | Made,
+    code: Student,
+    draw: Draw,
     steps: int,
     max_norm: float | None = None,
     *,
+    rows: Sequence[int] = ROWS,
+    generator: bool = False,
     training: Sequence[str] = (),
 ) -> Any:
     """What a call of train_epoch gives and leaves; before it, the modules in `training` are in that mode."""
-    model = student.made("model", weights, {}, list(training))
-    optimizer = student.made("sgd", model, LR, MOMENTUM)
-    return student.run("trained", model, loader, optimizer, steps, max_norm)
+    batches = new_batches(draw, rows)
+    model = code.made("model", draw.seed(), training=training)
+    loader = code.made("generator", batches) if generator else batches
+    return code.run("trained", model, loader, code.made("sgd", model), steps, max_norm)
 
 
-def logged(report: Any, name: str) -> list[Any]:
-    """One of the logs of the probe's network, which is empty if the network never ran."""
-    items: list[Any] = entry(report, "log", name, kind=list, default=[])
-    return items
-
-
-def check_passes(report: Any, batches: int) -> None:
-    """Each batch has a forward pass of its own, and its backward pass before the next one."""
-    what = "the list of forward and backward passes"
-    assert_equal(logged(report, "passes"), ["forward", "backward"] * batches, what=what)
+def training_of(student: Student) -> tuple[Any, ...]:
+    """Arguments of train_epoch but the last, with a model that has gradients and is in parts in train mode."""
+    model = student.made("model", 0, gradients=True, training=("head",))
+    batches = new_batches(Draw(0), (2, 1))
+    return model, batches, student.made("loss"), student.made("sgd", model)

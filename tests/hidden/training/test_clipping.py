@@ -3,457 +3,402 @@
 from __future__ import annotations
 
 import math
-import random
-from typing import Any, NamedTuple
+from typing import Any
 
-import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import (
+    Cases,
+    Draw,
+    any_dtype,
+    assert_tensor,
+    entry,
+    exactly,
+    laws,
+    promise,
+    within,
+)
 from grader.judge.student import Student
-from grader.sandbox.wire.values import Made
 
-Gradients = list[Tensor]
+Batch = tuple[Tensor, Tensor]
 
 NORM_TOLERANCE = 1e-5
-BANNED, WHY = ["torch.nn.utils.clip_grad."], "write the norm and the clipping yourself"
-# By what long gradients are multiplied, and what their entries are clamped to.
-FACTOR, CLIP_VALUE = 0.3, 0.75
-# The probe's Network, its SGD: the sizes of the first weight, the first bias and the last weight.
-SIZES = [12, 4, 8]
-LR, MOMENTUM = 0.1, 0.9
-NO_LIMIT = 1e9
 # An epsilon beside the norm makes such a difference after some steps.
 WEIGHTS: Any = {"rtol": 1e-3, "atol": 1e-4}
-
-
-class Batch(NamedTuple):
-    """What a training step takes."""
-
-    inputs: Tensor
-    targets: Tensor
-
-
-class Step(NamedTuple):
-    """The norm of the gradients in a training step before clipping, and the weights after it, in a row."""
-
-    norm: float
-    weights: Tensor
+BANNED: Any = {
+    "functions": ["torch.nn.utils.clip_grad."],
+    "why": "write the norm and the clipping yourself",
+}
+# Below the norm of all drawn gradients, of any norm_type.
+LIMIT = 2.0
+# Above the norm of the gradients of a batch of SMALL targets, below that of LARGE ones.
+STEP_LIMIT, SMALL, LARGE = 5.0, 0.3, 40.0
 
 
 # --- total_norm ----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(8)
-@pytest.mark.place("total_norm")
-@pytest.mark.hint("Add the squares of all entries of all gradients, then take the root.")
-def test_norm(student: Student) -> None:
-    """The norm is the 2-norm of all gradients as one vector."""
-    given = student.made("parameters", plain())
-    laws.check_not_used(student, "total_norm", given, functions=BANNED, why=WHY)
-    check_norm(student, plain(), 2)
-
-
-@pytest.mark.points(5)
-@pytest.mark.place("total_norm")
-@pytest.mark.hint("Add |entry| ** p over all gradients, then take the p-th root; inf: the largest.")
-def test_norm_types(student: Student) -> None:
-    """norm_type is any p from 1 on, or inf."""
-    given = student.made("parameters", plain())
-    laws.check_not_used(student, "total_norm", given, 3, functions=BANNED, why=WHY)
-    for p in (1, 3, math.inf):
-        check_norm(student, plain(), p)
-
-
-@pytest.mark.points(2)
-@pytest.mark.place("total_norm")
-@pytest.mark.hint(
-    "torch.linalg.vector_norm gives such a tensor; without a gradient torch.zeros(())."
+@promise(
+    "total_norm",
+    points=8,
+    hint="Add the squares of all entries of all gradients, then take the root.",
 )
-def test_kind_of_norm(student: Student) -> None:
+def test_norm(code: Student, draw: Draw) -> Cases:
+    """The norm is the 2-norm of all gradients as one vector."""
+    given = code.made("parameters", plain(draw))
+    laws.check_not_used(code, "total_norm", given, **BANNED)
+    yield "the 2-norm", norm_of(code, plain(draw), 2)
+
+
+@promise(
+    "total_norm",
+    points=5,
+    hint="Add |entry| ** p over all gradients, then take the p-th root; inf: the largest.",
+)
+def test_norm_types(code: Student, draw: Draw) -> Cases:
+    """norm_type is any p from 1 on, or inf."""
+    given = code.made("parameters", plain(draw))
+    laws.check_not_used(code, "total_norm", given, 3, **BANNED)
+    for p in (1, 3, math.inf):
+        yield f"the {p}-norm", norm_of(code, plain(draw), p)
+
+
+@promise(
+    "total_norm",
+    points=2,
+    hint="torch.linalg.vector_norm gives such a tensor; without a gradient torch.zeros(()).",
+)
+def test_kind_of_norm(code: Student, draw: Draw) -> Cases:
     """The norm is a 0-d tensor of the gradients' dtype, and a 0-d zero where there is no gradient."""
-    total_norm = student.function("total_norm")
-    norm = total_norm(student.made("parameters", [gradient.double() for gradient in plain()]))
-    assert_tensor(norm, shape=(), dtype=torch.float64, what="the norm")
+    total_norm = code.function("total_norm")
+    for dtype in (torch.float32, torch.float64):
+        gradients = [gradient.to(dtype) for gradient in plain(draw)]
+        norm = total_norm(code.made("parameters", gradients))
+        yield "the norm", within(norm, rtol=NORM_TOLERANCE)
     what = "the norm without gradients"
-    zero = assert_tensor(total_norm(student.made("parameters", [None, None])), shape=(), what=what)
+    zero = assert_tensor(total_norm(code.made("parameters", [None, None])), what=what)
     assert zero.is_floating_point(), f"The norm without gradients has the dtype {zero.dtype}."
-    assert_close(zero.double(), torch.zeros(()).double(), what=what)
+    yield what, any_dtype(zero)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("total_norm")
-@pytest.mark.hint("Skip a .grad that is None, and flatten with reshape, which takes any strides.")
-def test_norm_of_anything(student: Student) -> None:
+@promise(
+    "total_norm",
+    points=3,
+    hint="Skip a .grad that is None, and flatten with reshape, which takes any strides.",
+)
+def test_norm_of_anything(code: Student, draw: Draw) -> Cases:
     """Parameters may be a generator, some without a gradient, and gradients have any strides."""
-    gradients = mixed()
-    norm = student.function("total_norm")(student.made("generator", gradients))
-    assert_close(as_float(norm), norm_of(gradients, 2), what="the 2-norm", rtol=NORM_TOLERANCE)
+    norm = code.function("total_norm")(code.made("generator", mixed(draw)))
+    yield "the 2-norm", number(norm)
 
 
-@pytest.mark.place("total_norm")
-@pytest.mark.word("the sandbox says what was left alone")
-@pytest.mark.hint("Look at the gradients, and leave them: a .grad of None stays None.")
+@promise(
+    "total_norm",
+    hint="Look at the gradients, and leave them: a .grad of None stays None.",
+    word="the sandbox says what was left alone",
+)
 def test_norm_changes_nothing(student: Student) -> None:
     """Measuring changes nothing."""
-    laws.check_changes_nothing(student, "total_norm", student.made("parameters", mixed()))
+    laws.check_changes_nothing(student, "total_norm", student.made("parameters", mixed(Draw(0))))
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("total_norm")
-@pytest.mark.hint("torch.stack and its max() keep NaN; Python's max loses it.")
-def test_norm_not_finite(student: Student) -> None:
+@promise(
+    "total_norm",
+    points=3,
+    hint="torch.stack and its max() keep NaN; Python's max loses it.",
+)
+def test_norm_not_finite(code: Student, draw: Draw) -> Cases:
     """Inf and NaN come through."""
-    check_norm(student, spoiled(-math.inf), 2)
-    check_norm(student, spoiled(math.nan), math.inf)
+    yield "the 2-norm of gradients with -inf", norm_of(code, spoiled(draw, -math.inf), 2)
+    yield "the inf-norm of gradients with NaN", norm_of(code, spoiled(draw, math.nan), math.inf)
 
 
 # --- clip_grad_norm_ -----------------------------------------------------------------------------
 
 
-@pytest.mark.points(11)
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("p.grad.mul_(max_norm / norm) for every gradient, with the norm of all of them.")
-def test_clips(student: Student) -> None:
+@promise(
+    "clip_grad_norm_",
+    points=11,
+    hint="p.grad.mul_(max_norm / norm) for every gradient, with the norm of all of them.",
+)
+def test_clips(code: Student, draw: Draw) -> Cases:
     """Gradients above max_norm are all multiplied by max_norm / norm."""
-    given = student.made("parameters", plain())
-    laws.check_not_used(student, "clip_grad_norm_", given, 1.0, functions=BANNED, why=WHY)
-    check_clipped(student, plain(10.0), 2)
+    given = code.made("parameters", plain(draw))
+    laws.check_not_used(code, "clip_grad_norm_", given, 1.0, **BANNED)
+    yield "the list of the gradients after clipping", clipped(code, draw, 2)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("Make a list of the parameters first: a generator is used up by the norm.")
-def test_clips_anything(student: Student) -> None:
+@promise(
+    "clip_grad_norm_",
+    points=3,
+    hint="Make a list of the parameters first: a generator is used up by the norm.",
+)
+def test_clips_anything(code: Student, draw: Draw) -> Cases:
     """Parameters may be a generator, some without a gradient, and gradients have any strides."""
-    gradients = mixed()
-    limit = norm_of(gradients, 2) * FACTOR
-    after = student.run("clipped_from_a_generator", gradients, limit)
-    what = f"the list of the gradients after clipping to {limit:.4g}"
-    assert_close(after, shortened(gradients), what=what, rtol=NORM_TOLERANCE)
+    after = code.run("clipped_from_a_generator", mixed(draw), LIMIT)
+    yield "the list of the gradients after clipping", within(after, rtol=NORM_TOLERANCE)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("Hand norm_type on to total_norm.")
-def test_clips_by_any_norm(student: Student) -> None:
+@promise(
+    "clip_grad_norm_",
+    points=2,
+    hint="Hand norm_type on to total_norm.",
+)
+def test_clips_by_any_norm(code: Student, draw: Draw) -> Cases:
     """The norm that is clipped is that of norm_type."""
-    check_clipped(student, plain(), 1)
-    check_clipped(student, plain(), math.inf)
+    for p in (1, math.inf):
+        yield f"the list of the gradients after clipping their {p}-norm", clipped(code, draw, p)
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("Keep the norm that total_norm gave, and return it as it is.")
-def test_returns_the_norm_before(student: Student) -> None:
+@promise(
+    "clip_grad_norm_",
+    points=5,
+    hint="Keep the norm that total_norm gave, and return it as it is.",
+)
+def test_returns_the_norm_before(code: Student, draw: Draw) -> Cases:
     """The result is the norm before clipping, as total_norm returns it."""
-    for factor in (0.25, 3.0):
-        gradients = plain()
-        right = norm_of(gradients, 2)
-        norm = entry(student.run("clipped", "clip_grad_norm_", gradients, right * factor), "value")
-        assert_close(norm, torch.tensor(right), what="the returned norm", rtol=NORM_TOLERANCE)
+    for limit in (LIMIT, 1e3):
+        norm = entry(code.run("clipped", "clip_grad_norm_", plain(draw), limit), "value")
+        yield f"the norm that clip_grad_norm_ with {limit} returns", within(norm, rtol=1e-5)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.word("code that does nothing leaves them alone, too")
-@pytest.mark.hint("if norm > max_norm: p.grad.mul_(factor). Otherwise nothing is to do.")
-def test_leaves(student: Student) -> None:
+@promise(
+    "clip_grad_norm_",
+    points=4,
+    hint="if norm > max_norm: p.grad.mul_(factor). Otherwise nothing is to do.",
+    word="code that does nothing leaves them alone, too",
+)
+def test_leaves(code: Student, draw: Draw) -> Cases:
     """Gradients whose norm is below max_norm stay as they are, bit for bit."""
-    small, zeros = plain(1e-3), plain(0.0)
-    for gradients, limit in (
-        (small, norm_of(small, 2) * 1.01),
-        (small, math.inf),
-        (zeros, 1.0),
-    ):
-        after = entry(student.run("clipped", "clip_grad_norm_", gradients, limit), "gradients")
-        what = f"the list of the gradients, which are short, after clipping to {limit:.3g}"
-        assert_equal(after, gradients, what=what)
+    small = [torch.tensor([0.003, 0.0]), torch.tensor([[-0.004]])]  # of norm 0.005
+    zeros = [torch.zeros(2), torch.zeros(1, 2)]
+    for gradients, limit in ((small, 0.00505), (small, math.inf), (zeros, 1.0)):
+        after = entry(code.run("clipped", "clip_grad_norm_", gradients, limit), "gradients")
+        yield (
+            f"the list of the gradients, which are short, after clipping to {limit}",
+            exactly(after),
+        )
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.word("the sandbox says which tensors are the same objects")
-@pytest.mark.hint("p.grad.mul_(factor) works in place; p.grad = p.grad * factor is another tensor.")
+@promise(
+    "clip_grad_norm_",
+    points=4,
+    hint="p.grad.mul_(factor) works in place; p.grad = p.grad * factor is another tensor.",
+    word="the sandbox says which tensors are the same objects",
+)
 def test_in_place(student: Student) -> None:
     """Each .grad stays the same tensor object, and parameters keep their values."""
     check_in_place(student, "clip_grad_norm_")
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("Measure, raise if asked and not norm.isfinite(), and then clip.")
-def test_nonfinite_norm(student: Student) -> None:
+@promise(
+    "clip_grad_norm_",
+    points=3,
+    hint="Measure, raise if asked and not norm.isfinite(), and then clip.",
+)
+def test_nonfinite_norm(code: Student, draw: Draw) -> Cases:
     """A norm that is not finite is returned; with error_if_nonfinite it raises before any change."""
-    norm = entry(student.run("clipped", "clip_grad_norm_", spoiled(math.inf), 1.0), "value")
-    assert_close(as_float(norm), math.inf, what="the returned norm of gradients with an inf")
+    norm = entry(code.run("clipped", "clip_grad_norm_", spoiled(draw, math.inf), 1.0), "value")
+    yield "the returned norm of gradients with an inf", number(norm)
     for bad in (-math.inf, math.nan):
         laws.check_changes_nothing(
-            student,
+            code,
             "clip_grad_norm_",
-            student.made("parameters", spoiled(bad)),
+            code.made("parameters", spoiled(draw, bad)),
             1.0,
             error_if_nonfinite=True,
             call=f"clip_grad_norm_ of gradients with {bad} among them, and with error_if_nonfinite=True,",
             raises=RuntimeError,
         )
-    check_clipped(student, plain(), 2, error_if_nonfinite=True)
+    after = clipped(code, draw, 2, error_if_nonfinite=True)
+    yield "the list of the gradients after clipping with error_if_nonfinite=True", after
 
 
-@pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("if max_norm <= 0: raise ValueError(...), with max_norm in the message.")
+@promise(
+    "clip_grad_norm_",
+    hint="if max_norm <= 0: raise ValueError(...), with max_norm in the message.",
+)
 def test_max_norm(student: Student) -> None:
     """A max_norm of 0 or below is a ValueError that names it."""
-    given = student.made("parameters", plain())
-    laws.check_errors(
-        student, "clip_grad_norm_", {"max_norm": [(given, 0.0), (given, -1.0)]}, fine=(given, 0.1)
-    )
+    check_limit(student, "clip_grad_norm_", "max_norm")
 
 
 # --- clip_grad_value_ ----------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("clip_grad_value_")
-@pytest.mark.hint("p.grad.clamp_(-clip_value, clip_value), for each gradient.")
-def test_values(student: Student) -> None:
+@promise(
+    "clip_grad_value_",
+    points=6,
+    hint="p.grad.clamp_(-clip_value, clip_value), for each gradient.",
+)
+def test_values(code: Student, draw: Draw) -> Cases:
     """Every entry is clamped to -clip_value ... clip_value, NaN stays NaN, None is returned."""
-    given = student.made("parameters", plain())
-    laws.check_not_used(student, "clip_grad_value_", given, 1.0, functions=BANNED, why=WHY)
-    gradients = mixed()
+    given = code.made("parameters", plain(draw))
+    laws.check_not_used(code, "clip_grad_value_", given, 1.0, **BANNED)
+    gradients = mixed(draw)
     gradients[0][:3] = torch.tensor([math.inf, -math.inf, math.nan])
-    right = [None if g is None else g.clamp(-CLIP_VALUE, CLIP_VALUE) for g in gradients]
-    report = student.run("clipped", "clip_grad_value_", gradients, CLIP_VALUE)
-    what = f"the list of the gradients clamped to {CLIP_VALUE}"
-    assert_close(entry(report, "gradients"), right, what=what)
-    assert entry(report, "value") is None, "The result should be None."
+    report = code.run("clipped", "clip_grad_value_", gradients, 0.75)
+    yield "the list of the gradients clamped to 0.75", entry(report, "gradients")
+    yield "the result", entry(report, "value")
 
 
-@pytest.mark.requires("test_values")
-@pytest.mark.place("clip_grad_value_")
-@pytest.mark.hint("p.grad.clamp_ works in place; p.grad = p.grad.clamp(...) is another tensor.")
+@promise(
+    "clip_grad_value_",
+    hint="p.grad.clamp_ works in place; p.grad = p.grad.clamp(...) is another tensor.",
+    after="test_values",
+)
 def test_values_in_place(student: Student) -> None:
     """Each .grad stays the same tensor object, and parameters keep their values."""
     check_in_place(student, "clip_grad_value_")
 
 
-@pytest.mark.requires("test_values")
-@pytest.mark.place("clip_grad_value_")
-@pytest.mark.hint("if clip_value <= 0: raise ValueError(...), with clip_value in the message.")
+@promise(
+    "clip_grad_value_",
+    hint="if clip_value <= 0: raise ValueError(...), with clip_value in the message.",
+    after="test_values",
+)
 def test_clip_value(student: Student) -> None:
     """A clip_value of 0 or below is a ValueError that names it."""
-    given = student.made("parameters", plain())
-    bad = {"clip_value": [(given, 0.0), (given, -1.0)]}
-    laws.check_errors(student, "clip_grad_value_", bad, fine=(given, 0.1))
+    check_limit(student, "clip_grad_value_", "clip_value")
 
 
 # --- train_step ----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(12)
-@pytest.mark.place("train_step")
-@pytest.mark.hint("zero_grad, forward, loss, backward, clip, step, in this order.")
-def test_steps(student: Student) -> None:
+@promise(
+    "train_step",
+    points=12,
+    hint="zero_grad, forward, loss, backward, clip, step, in this order.",
+)
+def test_steps(code: Student, draw: Draw) -> Cases:
     """A step is the optimizer's, with gradients that are clipped."""
-    weights, batches = new_weights(), [new_batch(rows) for rows in (4, 1, 3)]
-    model = student.made("model", weights)
-    given = model, student.made("loss_fn"), student.made("optimizer", model), *batches[0]
-    laws.check_not_used(student, "train_step", *given, 0.1, functions=BANNED, why=WHY)
-    norms = [step.norm for step in right_training(weights, batches, NO_LIMIT)]
-    for limit in (min(norms) / 4, max(norms) * 0.8):
-        reports = trained(student, student.made("model", weights), batches, limit)
-        right = [step.weights for step in right_training(weights, batches, limit)]
-        check_weights(reports, right, f"max_norm={limit:.3g}")
+    model, batch = code.made("model", draw.seed()), new_batch(draw, 4)
+    given = model, code.made("loss_fn"), code.made("optimizer", model), *batch
+    laws.check_not_used(code, "train_step", *given, 0.1, **BANNED)
+    batches = [new_batch(draw, 4, LARGE), new_batch(draw, 1, SMALL), new_batch(draw, 3, LARGE)]
+    report = code.run("trained", code.made("model", draw.seed()), batches, STEP_LIMIT)
+    what = f"the list of all weights, after each step with max_norm={STEP_LIMIT},"
+    yield what, within(entry(report, "weights"), **WEIGHTS)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("train_step")
-@pytest.mark.hint("norm.item() of what clip_grad_norm_ returned.")
-def test_step_returns_the_norm(student: Student) -> None:
+@promise(
+    "train_step",
+    points=4,
+    hint="norm.item() of what clip_grad_norm_ returned.",
+)
+def test_step_returns_the_norm(code: Student, draw: Draw) -> Cases:
     """The result is the norm before clipping, a Python float."""
-    weights, batch = new_weights(), new_batch(4)
-    right = right_training(weights, [batch], NO_LIMIT)[0].norm
-    reports = trained(student, student.made("model", weights), [batch], right / 4)
-    value = entry(reports, 0, "value")
-    assert_close(value, right, what="the result of a step", rtol=NORM_TOLERANCE)
+    batches = [new_batch(draw, 4, LARGE)]
+    report = code.run("trained", code.made("model", draw.seed()), batches, STEP_LIMIT)
+    yield "the result of a step", within(entry(report, "values", 0), rtol=NORM_TOLERANCE)
 
 
-@pytest.mark.points(8)
-@pytest.mark.place("train_step")
-@pytest.mark.hint("if math.isfinite(norm): optimizer.step(). The loss may be finite all the same.")
-def test_skips(student: Student) -> None:
+@promise(
+    "train_step",
+    points=8,
+    hint="if math.isfinite(norm): optimizer.step(). The loss may be finite all the same.",
+)
+def test_skips(code: Student, draw: Draw) -> Cases:
     """A step whose norm is inf or NaN is skipped, its norm returned; the next works as ever."""
     # The slope of the root is inf; where an input is 0, the gradient is that times 0.
-    infinite = steep_batch(torch.rand(1, 3).double() + 0.5)
-    not_a_number = steep_batch(torch.zeros(1, 3).double())
+    infinite = draw.uniform(1, 3, low=0.5, high=1.5), torch.tensor([[1.0, -1.0, 0.0]])
+    not_a_number = torch.zeros(1, 3), torch.tensor([[1.0, -1.0, 0.0]])
     for words, bad in (("infinite gradients", infinite), ("NaN gradients", not_a_number)):
-        weights, good, other = new_weights(), new_batch(2), new_batch(4)
-        batches = [bad, good, bad, bad, other]
-        reports = trained(student, student.made("model", weights), batches, NO_LIMIT)
-        # As if the bad batches had never been.
-        first, second = right_training(weights, [good, other], NO_LIMIT)
-        right = [weights, first.weights, first.weights, first.weights, second.weights]
-        check_weights(reports, right, f"steps 1, 3 and 4 with {words}")
-        finite = [math.isfinite(entry(report, "value", kind=float)) for report in reports]
-        told = "The result of a skipped step is its norm, inf or NaN; that of the others is finite."
-        assert finite == [False, True, False, False, True], told
+        batches = [bad, new_batch(draw, 2), bad, bad, new_batch(draw, 4)]
+        report = code.run("finite_values", code.made("model", draw.seed()), batches, 1e9)
+        what = f"the list of all weights, after each step, of which 0, 2 and 3 have {words},"
+        yield what, within(entry(report, "weights"), **WEIGHTS)
+        yield f"whether the results are finite, with {words}", entry(report, "values")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_step")
-@pytest.mark.hint(
-    "Parameters without influence on the loss have no gradient: skip a .grad of None."
+@promise(
+    "train_step",
+    points=2,
+    hint="Parameters without influence on the loss have no gradient: skip a .grad of None.",
 )
-def test_parts_of_a_model(student: Student) -> None:
+def test_parts_of_a_model(code: Student, draw: Draw) -> Cases:
     """Parameters may be frozen, or have no influence on the loss."""
-    weights, batches = new_weights(), [new_batch(rows) for rows in (4, 1, 3)]
-    reports = trained(student, student.made("model_with_a_frozen_bias", weights), batches, 0.25)
-    steps = right_training(weights, batches, 0.25, frozen_bias=True)
-    check_weights(reports, [step.weights for step in steps], "max_norm=0.25, a bias is frozen")
+    model = code.made("model_with_a_frozen_bias", draw.seed())
+    report = code.run("trained", model, [new_batch(draw, rows) for rows in (4, 1, 3)], 0.25)
+    what = "the list of all weights, after each step of a model with a frozen bias,"
+    yield what, within(entry(report, "weights"), **WEIGHTS)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("train_step")
-@pytest.mark.word("the sandbox says how often and in which modes the model runs")
-@pytest.mark.hint("No train() and no eval() in here, and one call of the model.")
-def test_one_forward_pass(student: Student) -> None:
+@promise(
+    "train_step",
+    points=2,
+    hint="No train() and no eval() in here, and one call of the model.",
+    word="the sandbox says how often and in which modes the model runs",
+)
+def test_one_forward_pass(code: Student, draw: Draw) -> Cases:
     """There is one forward pass, and the model's mode is left as it is."""
-    modes = random.sample([True, True, False, False], 4)
-    report = student.run("logged", new_weights(), new_batch(3), modes)
-    assert_equal(entry(report, "forwards"), 1, what="the number of forward passes")
-    what = "the list of the modes of the model's parts afterwards"
-    assert_equal(entry(report, "modes"), modes, what=what)
+    for modes in ([True, False, True, False], [False, True, False, True]):
+        model = code.made("model", draw.seed())
+        yield "the report on a step", code.run("logged", model, new_batch(draw, 3), modes)
 
 
-# --- gradients, locally --------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def plain(size: float = 3.0) -> Gradients:
-    """Gradients in float32; most entries are positive, and that of the largest magnitude is negative."""
-    first, second, third = (size * torch.rand(shape) for shape in ((4,), (3, 4), (2, 3)))
-    second[1, 2] = -2 * size
-    third[0, 1] = -size / 2
+def plain(draw: Draw) -> list[Tensor]:
+    """Gradients; most entries are positive, and that of the largest magnitude is negative."""
+    first, second, third = (draw.uniform(*shape, high=3.0) for shape in ((4,), (3, 4), (2, 3)))
+    second[1, 2] = -6.0
+    third[0, 1] = -1.5
     return [first, second, third]
 
 
-def mixed() -> list[Any]:
-    """Gradients in float64: contiguous, transposed, none, 0-d and sliced."""
+def mixed(draw: Draw) -> list[Any]:
+    """Gradients: contiguous, transposed, none, 0-d and sliced."""
     shapes = ((4,), (4, 3), (), (2, 6))
-    first, second, third, last = (3 * torch.randn(shape).double() for shape in shapes)
+    first, second, third, last = (draw.normal(*shape, scale=3.0) for shape in shapes)
     return [first, second.T, None, third, last[:, ::2]]
 
 
-def spoiled(bad: float) -> Gradients:
+def spoiled(draw: Draw, bad: float) -> list[Tensor]:
     """Gradients, the last of which has a `bad` entry."""
-    gradients = plain()
+    gradients = plain(draw)
     gradients[-1][1, 1] = bad
     return gradients
 
 
-def norm_of(gradients: list[Any], p: float) -> float:
-    """The norm of all gradients as one vector."""
-    vector = torch.cat([gradient.flatten() for gradient in gradients if gradient is not None])
-    return float(torch.linalg.vector_norm(vector.double(), p))
-
-
-def check_norm(student: Student, gradients: Gradients, p: float) -> None:
-    """total_norm gives the p-norm."""
-    norm = student.function("total_norm")(student.made("parameters", gradients), p)
-    right = norm_of(gradients, p)
-    assert_close(as_float(norm), right, what=f"the {p}-norm", rtol=NORM_TOLERANCE)
-
-
-def as_float(norm: Any) -> Any:
-    """A norm as a float: what kind of number it should be is judged by a test of its own."""
+def number(norm: Any) -> Any:
+    """A norm as a number: that it is a tensor, of which kind, is judged by tests of their own."""
     if isinstance(norm, Tensor) and norm.numel() == 1:
-        return norm.item()
-    return norm
+        norm = norm.item()
+    return within(norm, rtol=NORM_TOLERANCE)
 
 
-def shortened(gradients: list[Any]) -> list[Any]:
-    """The gradients after they are clipped to FACTOR times their norm."""
-    return [None if gradient is None else gradient * FACTOR for gradient in gradients]
+def norm_of(code: Student, gradients: list[Tensor], p: float) -> Any:
+    """The p-norm that total_norm gives."""
+    return number(code.function("total_norm")(code.made("parameters", gradients), p))
 
 
-def check_clipped(student: Student, gradients: list[Any], p: float, **options: bool) -> None:
-    """Gradients are shortened where max_norm is below their p-norm."""
-    limit = norm_of(gradients, p) * FACTOR
-    report = student.run("clipped", "clip_grad_norm_", gradients, limit, p, **options)
-    what = f"the list of the gradients after clipping their {p}-norm to {limit:.4g}"
-    right = shortened(gradients)
-    assert_close(entry(report, "gradients"), right, what=what, rtol=NORM_TOLERANCE)
+def clipped(code: Student, draw: Draw, p: float, **options: bool) -> Any:
+    """The gradients after their p-norm was clipped to LIMIT."""
+    report = code.run("clipped", "clip_grad_norm_", plain(draw), LIMIT, p, **options)
+    return within(entry(report, "gradients"), rtol=NORM_TOLERANCE)
 
 
 def check_in_place(student: Student, name: str) -> None:
     """Clipping changes gradients in place, and nothing else."""
-    same = entry(student.run("clipped", name, plain(), 0.5), "same")
+    same = entry(student.run("clipped", name, plain(Draw(0)), 0.5), "same")
     told = "A .grad is another tensor than before: change it in place, as mul_ and clamp_ do."
     assert laws.same(same, [True, True, True]), told
-    given = student.made("parameters", plain())
+    given = student.made("parameters", plain(Draw(0)))
     laws.check_changes_nothing(student, name, given, 0.5, allow=["grad"])
 
 
-# --- training, locally ---------------------------------------------------------------------------
+def check_limit(student: Student, name: str, limit: str) -> None:
+    """A limit of 0 or below is a ValueError that names it."""
+    given = student.made("parameters", plain(Draw(0)))
+    bad = {limit: [(given, 0.0), (given, -1.0)]}
+    laws.check_errors(student, name, bad, fine=(given, 0.1))
 
 
-def new_weights() -> Tensor:
-    """All weights of the probe's Network, in a row."""
-    return torch.randn(sum(SIZES)).double()
-
-
-def new_batch(rows: int) -> Batch:
-    """Inputs, and targets with which the loss is smooth."""
-    targets = 3 * torch.randn(rows, 3).double()
+def new_batch(draw: Draw, rows: int, scale: float = 3.0) -> Batch:
+    """Inputs, and targets of this size, with which the loss is smooth."""
+    targets = scale * draw.uniform(rows, 3, low=0.5, high=1.5)
     targets[:, 2] = 1.0
-    return Batch(torch.randn(rows, 3).double(), targets)
-
-
-def steep_batch(inputs: Tensor) -> Batch:
-    """These inputs, and targets with which the loss is finite and its gradients are not."""
-    targets = 3 * torch.randn(len(inputs), 3).double()
-    targets[:, 2] = 0.0
-    return Batch(inputs, targets)
-
-
-def trained(student: Student, model: Made, batches: list[Batch], max_norm: float) -> list[Any]:
-    """What each of the student's steps returns and leaves."""
-    reports = student.run("trained", model, batches, max_norm)
-    return list(entry(reports, kind=list, count=len(batches)))
-
-
-def check_weights(reports: list[Any], right: list[Tensor], case: str) -> None:
-    """The weights are right after each step."""
-    actual = [entry(report, "weights") for report in reports]
-    what = f"the list of all weights after each step ({case})"
-    assert_close(actual, right, what=what, **WEIGHTS)
-
-
-def right_training(
-    weights: Tensor, batches: list[Batch], max_norm: float, *, frozen_bias: bool = False
-) -> list[Step]:
-    """Each step of a training with clipped gradients."""
-    momentum = torch.zeros_like(weights)
-    steps = []
-    for inputs, targets in batches:
-        weights = weights.detach().requires_grad_()
-        weight, bias, last = weights.split(SIZES)
-        hidden = F.linear(inputs, weight.view(4, 3), bias).tanh()
-        outputs = F.linear(hidden, last.view(2, 4))
-        (gradient,) = torch.autograd.grad(loss(outputs, targets), weights)
-        if frozen_bias:
-            gradient.split(SIZES)[1].zero_()
-        norm = float(gradient.norm())
-        if norm > max_norm:
-            gradient = gradient * (max_norm / norm)
-        momentum = MOMENTUM * momentum + gradient
-        weights = weights.detach() - LR * momentum
-        steps.append(Step(norm, weights))
-    return steps
-
-
-def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The probe's: a squared error, and a root that is infinitely steep where column 2 of the targets is 0."""
-    zero = outputs[:, 0] - outputs[:, 0].detach()
-    return F.mse_loss(outputs, targets[:, :2]) + (zero + targets[:, 2]).sqrt().mean()
+    return draw.normal(rows, 3), targets
