@@ -144,7 +144,7 @@ def test_loss_value(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "td_loss",
-    points=2,
+    points=4,
     hint="The target is td_target(target_net, rewards, next_states, dones, gamma).",
     after=("test_loss_value", "test_target_values"),
 )
