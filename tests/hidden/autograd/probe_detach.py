@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 # What the body and the network do to their values in training mode only, as dropout does; always the same.
 BODY_FACTOR, NETWORK_SHIFT = 1.5, 0.25
+# Of all values: where none is above 0, the largest one is below 0, too.
+OFFSET = -100.0
 
 
 class Network(nn.Module):
@@ -32,20 +34,29 @@ class Network(nn.Module):
         return values
 
 
+@torch.no_grad()
 def network(
     module: Any,
-    state: dict[str, Tensor],
+    seed: int,
     *,
+    dtype: str = "float32",
+    flat: bool = False,
     training: Sequence[str] = (),
     frozen: Sequence[str] = (),
 ) -> Network:
-    """A Network of this state, with an old gradient at each parameter.
+    """A Network of these random numbers, with an old gradient at each parameter.
 
-    The parts in `training` ("" is the network itself) are in training mode, the parameters in `frozen` require
-    no gradient.
+    A `flat` one gives 0 for every state and action. The parts in `training` ("" is the network itself)
+    are in training mode, the parameters in `frozen` require no gradient.
     """
-    made = Network().to(state["offset"].dtype)
-    made.load_state_dict(state)
+    generator, made = torch.Generator().manual_seed(seed), Network().to(getattr(torch, dtype))
+    for tensor in (*made.parameters(), made.offset):
+        tensor.normal_(generator=generator)
+    made.offset.add_(OFFSET)
+    made.get_buffer("body.steps").random_(1, 1000, generator=generator)
+    if flat:
+        for tensor in (*made.head.parameters(), made.offset):
+            tensor.zero_()
     for name, part in made.named_modules():
         part.training = name in training
     for name, parameter in made.named_parameters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 from typing import Any
 
@@ -14,19 +15,23 @@ Tensors = dict[str, Tensor]
 PARAMETERS = "abcd"  # of the losses; their leaf x is none
 
 
-def nodes(module: Any, texts: list[str], values: Tensors) -> list[Any]:
-    """What graph_nodes says of the output of each of these expressions."""
-    return [module.graph_nodes(output(module, text, values)) for text in texts]
+def orders(module: Any, function: str, texts: list[str], values: Tensors) -> dict[str, str]:
+    """What graph_nodes or graph_leaves gives for each of these expressions, names in order."""
+    return {text: " ".join(names(module, function, text, values)) for text in texts}
 
 
-def leaves(module: Any, texts: list[str], values: Tensors) -> list[list[str]]:
-    """What graph_leaves says, by the names of the leaves."""
-    answers = []
-    for text in texts:
-        live = leaves_of(values)
-        found = module.graph_leaves(build(text, live))
-        answers.append([name_of(leaf, live) for leaf in found])
-    return answers
+def counts(
+    module: Any, function: str, texts: list[str], values: Tensors
+) -> dict[str, dict[str, int]]:
+    """How often it gives each name."""
+    return {text: dict(Counter(names(module, function, text, values))) for text in texts}
+
+
+def names(module: Any, function: str, text: str, values: Tensors) -> list[str]:
+    """What it gives for one expression: the names of nodes, or of the leaves that these very objects are."""
+    live = leaves_of(values)
+    found = getattr(module, function)(build(text, live))
+    return [each if isinstance(each, str) else name_of(each, live) for each in found]
 
 
 def gradients_after(module: Any, function: str, text: str, values: Tensors) -> dict[str, Any]:
@@ -79,8 +84,7 @@ def separated(module: Any, values: Tensors, grads: Tensors) -> dict[str, Any]:
     live = leaves_of(values)
     for name, grad in grads.items():
         live[name].grad = grad.clone()
-    parameters = [live[name] for name in PARAMETERS]
-    answer = module.separate_gradients(losses_of(live), parameters)
+    answer = module.separate_gradients(losses_of(live), [live[name] for name in PARAMETERS])
     return {
         "answer": answer,
         "requires_grad": [[gradient.requires_grad for gradient in row] for row in answer],

@@ -13,11 +13,12 @@ Forward = Callable[[Tensor], Tensor]
 
 def outcomes(
     module: Any, values: Tensor, others: dict[str, Tensor], questions: list[tuple[str, str]]
-) -> list[Any]:
+) -> dict[str, Any]:
     """What in_place_outcome says of an x of each kind and the forward with this text."""
-    return [
-        module.in_place_outcome(x_of(kind, values), forward(others, t)) for kind, t in questions
-    ]
+    return {
+        f"{kind}: {text}": module.in_place_outcome(x_of(kind, values), forward(others, text))
+        for kind, text in questions
+    }
 
 
 def x_of(kind: str, values: Tensor) -> Tensor:

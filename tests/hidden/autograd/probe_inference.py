@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ CALLS: list[dict[str, Any]] = []
 class Model(nn.Module):
     """x (n, 3) to (n, *shape), with dropout and batch norm."""
 
-    def __init__(self, width: int, shape: list[int]) -> None:
+    def __init__(self, width: int, shape: Sequence[int]) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
         self.head = nn.Linear(4, width)
@@ -40,14 +40,26 @@ class Model(nn.Module):
         return output.reshape(len(x), *self.shape)
 
 
-def model(module: Any, state: dict[str, Tensor], training: list[str], shape: list[int]) -> Model:
-    """A Model of this state, whose hook doubles the output, partly frozen and with old gradients.
+@torch.no_grad()
+def model(
+    module: Any,
+    seed: int,
+    *,
+    width: int = 2,
+    dtype: str = "float32",
+    shape: Sequence[int] = (2,),
+    training: Sequence[str] = (),
+) -> Model:
+    """A Model of these random numbers, whose hook doubles the output, partly frozen and with old gradients.
 
-    The parts in `training` ("" is the model itself) are in training mode.
+    An output row has `width` numbers, in this shape. The parts in `training` ("" is the model itself) are in
+    training mode.
     """
-    bias = state["head.bias"]
-    made = Model(len(bias), shape).to(bias.dtype)
-    made.load_state_dict(state)
+    generator = torch.Generator().manual_seed(seed)
+    made = Model(width, shape).to(getattr(torch, dtype))
+    for tensor in (*made.parameters(), made.get_buffer("body.1.running_mean")):
+        tensor.normal_(generator=generator)
+    made.get_buffer("body.1.running_var").uniform_(0.5, 1.5, generator=generator)
     for name, part in made.named_modules():
         part.training = name in training
     for parameter in made.parameters():
@@ -108,11 +120,12 @@ def broken_block(module: Any, model: Model, error: str, text: str) -> dict[str, 
 # --- loaders and tensors ---------------------------------------------------------------------------
 
 
-def calls(module: Any, model: Model, batches: list[Any]) -> list[dict[str, Any]]:
-    """How the model was run in a call of predict."""
+def calls(module: Any, model: Model, batches: list[Any]) -> dict[str, list[Any]]:
+    """How the model was run in a call of predict: in which modes, and with how many rows in each call."""
     CALLS.clear()
     module.predict(model, batches)
-    return list(CALLS)
+    modes = {name: sorted({call[name] for call in CALLS}) for name in ("training", "grad mode")}
+    return {**modes, "rows": [call["rows"] for call in CALLS]}
 
 
 def generator(module: Any, batches: list[Any]) -> Iterator[Any]:

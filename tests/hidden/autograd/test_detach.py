@@ -2,123 +2,116 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
-from grader.judge.outcomes import StudentError
+from grader.judge.checks import Cases, Draw, entry, exactly, laws, promise
 from grader.judge.student import Student
 
-State = dict[str, Tensor]
 GAMMA = 0.75
-# The probe's Network: 4 inputs, 5 hidden units, 3 actions.
-SHAPES = {"body.weight": (5, 4), "body.bias": (5,), "head.weight": (3, 5), "head.bias": (3,)}
+# The rewards make up for the values of the probe's Network, which are all below 0.
+MEAN_REWARD = 75
+PARAMETERS = ("body.weight", "body.bias", "head.weight", "head.bias")
 BUFFERS = ("offset", "body.steps")
-# What its body and the network itself do to their values in training mode only.
-BODY_FACTOR, NETWORK_SHIFT = 1.5, 0.25
-# Its parts ("" is the network itself) in two halves: one at a time is in training mode.
+# The network's parts ("" is itself) in two halves: one at a time is in training mode.
 BODY, ALL_BUT_BODY = ("body",), ("", "head")
-# The network's values are all below 0, and the rewards make up for it: what is rounded to float32 shows.
-MEAN_VALUE, MEAN_REWARD = -100, 75
-# A td_target with a mistake is off by less than this; anything farther off is no target at all.
-FAR_OFF = 500.0
 
 
 # --- to_numpy ------------------------------------------------------------------------------------
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("to_numpy")
-@pytest.mark.hint("x.detach().numpy() has the shape, dtype and values of x, and no graph.")
-def test_numpy_values(student: Student) -> None:
+@promise(
+    "to_numpy",
+    points=4,
+    hint="x.detach().numpy() has the shape, dtype and values of x, and no graph.",
+)
+def test_numpy_values(code: Student, draw: Draw) -> Cases:
     """The array has the values, shape and dtype of x, also where x requires a gradient."""
-    x = 4 * torch.randn(3, 4)
-    kinds = [x, x.double(), x.long(), x > 0, x.t(), torch.randn(()), torch.zeros(2, 0, 3)]
-    for tensor in [x.clone().requires_grad_(), *kinds]:
+    x, leaf = draw.normal(3, 4, scale=4), draw.normal(3, 4, grad="x")
+    for tensor in [leaf, x, x.double(), x.long(), x > 0, x.t(), x[0, 0], torch.zeros(2, 0, 3)]:
         what = f"to_numpy of a tensor of shape {tuple(tensor.shape)} and {tensor.dtype}"
-        assert_equal(student.function("to_numpy")(tensor), tensor.detach().numpy(), what=what)
+        yield what, exactly(code.function("to_numpy")(tensor))
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("to_numpy")
-@pytest.mark.hint("detach_() and requires_grad_(False) change x; x.detach() is a new tensor.")
-def test_numpy_leaves_x(student: Student) -> None:
+@promise(
+    "to_numpy",
+    points=5,
+    hint="detach_() and requires_grad_(False) change x; x.detach() is a new tensor.",
+)
+def test_numpy_leaves_x(code: Student, draw: Draw) -> Cases:
     """x still requires a gradient if it did, and keeps its graph."""
-    for x in laws.kinds_of(torch.randn(3, 2)):
-        array = laws.check_changes_nothing(student, "to_numpy", x)
+    for x in laws.kinds_of(draw.normal(3, 2)):
         # What does nothing changes nothing, and earns nothing.
-        assert_equal(array, x.detach().numpy(), what="to_numpy(x)")
+        yield "to_numpy(x)", exactly(laws.check_changes_nothing(code, "to_numpy", x))
 
 
 # --- td_target -----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("td_target")
-@pytest.mark.hint("rewards + gamma * target_net(next_states).amax(1) * ~dones")
-def test_target_values(student: Student) -> None:
+@promise(
+    "td_target",
+    points=3,
+    hint="rewards + gamma * target_net(next_states).amax(1) * ~dones",
+)
+def test_target_values(code: Student, draw: Draw) -> Cases:
     """The target is reward plus gamma times the next state's largest value, or reward alone."""
     for shape in ((6, 4), (5, 2, 2)):
-        state, batch = new_state(), new_batch(*shape)
-        net = student.made("network", state)
-        target = student.function("td_target")(net, *batch.for_target, GAMMA)
-        assert_close(target, target_of(state, batch), what="the target")
+        batch, net = new_batch(draw, *shape), code.made("network", draw.seed())
+        yield "the target", code.function("td_target")(net, *batch.for_target, GAMMA)
 
 
-@pytest.mark.place("td_target")
-@pytest.mark.hint("A tensor of your own takes its dtype from rewards: torch.zeros_like(rewards).")
-def test_target_in_float64(student: Student) -> None:
-    """The target of float64 tensors is computed in float64."""
-    state, batch = new_state(torch.float64), new_batch(6, 4, dtype=torch.float64)
-    target = student.function("td_target")(student.made("network", state), *batch.for_target, GAMMA)
-    laws.check_float64(target, target_of(state, batch), what="the target")
-
-
-@pytest.mark.points(10)
-@pytest.mark.requires("test_target_values")
-@pytest.mark.place("td_target")
-@pytest.mark.hint("Compute it under torch.no_grad(), or detach the result.")
-def test_target_is_a_constant(student: Student) -> None:
-    """The target has no graph, and is not an inference tensor."""
-    state, batch = new_state(), new_batch(6, 4)
-    batch.next_states.requires_grad_()
-    net = student.made("network", state)
-    laws.check_ordinary(student, "td_target", net, *batch.for_target, GAMMA)
-
-
-@pytest.mark.points(2)
-@pytest.mark.place("td_target")
-@pytest.mark.hint(
-    "Call neither train(), eval(), requires_grad_() nor zero_grad(): compute the result only."
+@promise(
+    "td_target",
+    hint="A tensor of your own takes its dtype from rewards: torch.zeros_like(rewards).",
 )
-def test_target_leaves_the_rest(student: Student) -> None:
+def test_target_in_float64(code: Student, draw: Draw) -> Cases:
+    """The target of float64 tensors is computed in float64."""
+    batch = new_batch(draw, 6, 4, dtype=torch.float64)
+    net = code.made("network", draw.seed(), dtype="float64")
+    yield "the target", code.function("td_target")(net, *batch.for_target, GAMMA)
+
+
+@promise(
+    "td_target",
+    points=10,
+    hint="Compute it under torch.no_grad(), or detach the result.",
+    after="test_target_values",
+)
+def test_target_is_a_constant(code: Student, draw: Draw) -> Cases:
+    """The target has no graph, and is not an inference tensor."""
+    batch, net = new_batch(draw, 6, 4), code.made("network", draw.seed())
+    batch.next_states.requires_grad_()
+    target = laws.check_ordinary(code, "td_target", net, *batch.for_target, GAMMA)
+    yield "the target", target
+
+
+@promise(
+    "td_target",
+    points=2,
+    hint="Call neither train(), eval(), requires_grad_() nor zero_grad(): compute the result only.",
+)
+def test_target_leaves_the_rest(code: Student, draw: Draw) -> Cases:
     """target_net runs in its own modes, and everything is left as it was."""
     for training in (BODY, ALL_BUT_BODY):
-        state, batch = new_state(), new_batch(6, 4)
-        net = student.made("network", state, training=training, frozen=["body.bias"])
-        arguments = net, *batch.for_target, GAMMA
-        target = laws.check_changes_nothing(student, "td_target", *arguments)
-        what = "the target of a network of which a part is in training mode"
-        assert_close(target, target_of(state, batch, training), what=what)
+        net = code.made("network", draw.seed(), training=training, frozen=["body.bias"])
+        arguments = net, *new_batch(draw, 6, 4).for_target, GAMMA
+        target = laws.check_changes_nothing(code, "td_target", *arguments)
+        yield "the target of a network of which a part is in training mode", target
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("td_target")
-@pytest.mark.hint("Compare rewards.shape and dones.shape with next_states.shape[:1].")
-def test_target_shapes(student: Student) -> None:
+@promise(
+    "td_target",
+    points=2,
+    hint="Compare rewards.shape and dones.shape with next_states.shape[:1].",
+)
+def test_target_shapes(code: Student, draw: Draw) -> Cases:
     """Rewards or dones whose shape is not (B,) are a ValueError; B may be 0."""
-    net = student.made("network", new_state())
-    for rows in (0, 4):
-        target = student.function("td_target")(net, *new_batch(rows, 4).for_target, GAMMA)
-        what = f"the target for B = {rows}"
-        assert_tensor(target, shape=(rows,), dtype=torch.float32, what=what)
-    rewards, states, dones = new_batch(4, 4).for_target
+    net = code.made("network", draw.seed())
+    nothing = code.function("td_target")(net, *new_batch(draw, 0, 4).for_target, GAMMA)
+    yield "the target for B = 0", nothing
+    rewards, states, dones = new_batch(draw, 4, 4).for_target
     shapes = ((4, 1), (1, 4), (5,), ())
     five_rewards, five_dones = torch.ones(5), torch.ones(5, dtype=torch.bool)
     bad = {
@@ -127,129 +120,152 @@ def test_target_shapes(student: Student) -> None:
         # Where both are wrong the message may name either.
         "rewards or dones": [(net, five_rewards, states, five_dones, GAMMA)],
     }
-    laws.check_errors(student, "td_target", bad)
+    laws.check_errors(code, "td_target", bad)
 
 
 # --- td_loss -------------------------------------------------------------------------------------
 
+# td_loss may use td_target, whose mistakes other tests tell: where no game ends, gamma is 1 and target_net is
+# flat, the target is the reward all the same.
 
-@pytest.mark.points(5)
-@pytest.mark.place("td_loss")
-@pytest.mark.hint("net(states).gather(1, actions.unsqueeze(1)).squeeze(1) are the actions' values.")
-def test_loss_value(student: Student) -> None:
+
+@promise(
+    "td_loss",
+    points=5,
+    hint="net(states).gather(1, actions.unsqueeze(1)).squeeze(1) are the actions' values.",
+)
+def test_loss_value(code: Student, draw: Draw) -> Cases:
     """The loss is the mean squared difference between the values of the actions and the targets."""
     for shape in ((6, 4), (1, 4), (5, 2, 2)):
-        state, target_state, batch = new_state(), new_state(), new_batch(*shape)
-        nets = [student.made("network", values) for values in (state, target_state)]
-        loss = student.function("td_loss")(*nets, *batch, GAMMA)
-        target = own_target(student, target_state, batch)
-        assert_close(loss, F.mse_loss(predicted(state, batch), target), what="the loss")
+        nets = code.made("network", draw.seed()), code.made("network", 0, flat=True)
+        batch = new_batch(draw, *shape, ends=False)
+        yield "the loss", code.function("td_loss")(*nets, *batch, 1.0)
 
 
-@pytest.mark.points(12)
-@pytest.mark.place("td_loss")
-@pytest.mark.hint("The prediction keeps its graph; the target has none, even if target_net is net.")
-def test_loss_gradient(student: Student) -> None:
-    """Gradients reach net, through net(states) only, and none reaches target_net."""
-    state, target_state, batch = new_state(), new_state(), new_batch(6, 4)
-    net, target_net = (student.made("network", values) for values in (state, target_state))
-    report = student.run("gradients", net, target_net, *batch, GAMMA)
-    right = gradients_at(state, batch, own_target(student, target_state, batch))
-    assert_close(entry(report, "net"), right, what="net's dict of gradients")
-    what = "target_net's dict of gradients, where there should be none,"
-    assert_equal(entry(report, "target_net"), dict.fromkeys(SHAPES), what=what)
-    what = "the gradient at next_states, where there should be none,"
-    assert_equal(entry(report, "next_states"), None, what=what)
-    report = student.run("gradients", net, net, *batch, GAMMA)
-    right = gradients_at(state, batch, own_target(student, state, batch))
-    what = "the dict of gradients of a net that is its own target_net"
-    assert_close(entry(report, "net"), right, what=what)
-
-
-@pytest.mark.points(5)
-@pytest.mark.place("td_loss")
-@pytest.mark.hint(
-    "Call neither train(), eval(), backward(), zero_grad() nor requires_grad_() here."
+@promise(
+    "td_loss",
+    points=4,
+    hint="The target is td_target(target_net, rewards, next_states, dones, gamma).",
+    after=("test_loss_value", "test_target_values"),
 )
-def test_loss_leaves_the_rest(student: Student) -> None:
+def test_loss_target(code: Student, draw: Draw) -> Cases:
+    """The target is that of td_target, at the end of a game, too."""
+    nets = [code.made("network", draw.seed()) for _ in range(2)]
+    yield "the loss", code.function("td_loss")(*nets, *new_batch(draw, 6, 4), GAMMA)
+
+
+@promise(
+    "td_loss",
+    points=12,
+    hint="The prediction keeps its graph; the target has none, even if target_net is net.",
+)
+def test_loss_gradient(code: Student, draw: Draw) -> Cases:
+    """Gradients reach net, through net(states) only, and none reaches target_net."""
+    batch, target_net = new_batch(draw, 6, 4, ends=False), code.made("network", 0, flat=True)
+    report = code.run("gradients", code.made("network", draw.seed()), target_net, *batch, 1.0)
+    yield "net's dict of gradients", entry(report, "net")
+    what = "target_net's dict of gradients, where there should be none,"
+    yield what, entry(report, "target_net")
+    what = "the gradient at next_states, where there should be none,"
+    yield what, entry(report, "next_states")
+    report = code.run("gradients", target_net, target_net, *batch, 1.0)
+    what = "the dict of gradients of a net that is its own target_net"
+    yield what, entry(report, "net")
+
+
+@promise(
+    "td_loss",
+    points=5,
+    hint="Call neither train(), eval(), backward(), zero_grad() nor requires_grad_() here.",
+)
+def test_loss_leaves_the_rest(code: Student, draw: Draw) -> Cases:
     """Both networks run in their own modes, and everything is left as it was."""
-    for training, target_training in ((BODY, ALL_BUT_BODY), (ALL_BUT_BODY, BODY)):
-        state, target_state, batch = new_state(), new_state(), new_batch(6, 4)
-        frozen = ["head.bias"]
-        nets = [
-            student.made("network", state, training=training, frozen=frozen),
-            student.made("network", target_state, training=target_training, frozen=frozen),
-        ]
-        loss = laws.check_changes_nothing(student, "td_loss", *nets, *batch, GAMMA)
-        target = own_target(student, target_state, batch, target_training)
-        what = "the loss of networks of which some parts are in training mode"
-        assert_close(loss, F.mse_loss(predicted(state, batch, training), target), what=what)
+    for training in (BODY, ALL_BUT_BODY):
+        net = code.made("network", draw.seed(), training=training, frozen=["head.bias"])
+        target_net = code.made("network", 0, flat=True, training=BODY, frozen=["head.bias"])
+        batch = new_batch(draw, 6, 4, ends=False)
+        loss = laws.check_changes_nothing(code, "td_loss", net, target_net, *batch, 1.0)
+        yield "the loss of a network of which some parts are in training mode", loss
 
 
 # --- soft_update ---------------------------------------------------------------------------------
 
 
-@pytest.mark.points(10)
-@pytest.mark.place("soft_update")
-@pytest.mark.hint("Under no_grad, for all parameters: target.mul_(1 - tau).add_(own, alpha=tau).")
-def test_update_values(student: Student) -> None:
+@promise(
+    "soft_update",
+    points=9,
+    hint="Under no_grad, for all parameters: target.mul_(1 - tau).add_(own, alpha=tau).",
+)
+def test_update_values(code: Student, draw: Draw) -> Cases:
     """Every parameter of target_net, frozen or not, becomes (1 - tau) * target + tau * net."""
-    for tau, frozen in ((0.125, []), (random.uniform(0.6, 0.9), ["head.weight"])):
-        target_state, state = new_state(torch.float64), new_state(torch.float64)
-        target_net = student.made("network", target_state, frozen=frozen)
-        net = student.made("network", state, frozen=["body.bias"])
-        seen = laws.observe(student, "soft_update", target_net, net, tau).checked()
-        for name in SHAPES:
-            right = (1 - tau) * target_state[name] + tau * state[name]
-            after = seen.after(0, "parameters", name, "values")
-            laws.check_float64(after, right, what=f"target_net's {name} after the update")
+    for tau, frozen in ((0.125, []), (draw.number(0.6, 0.9), ["head.weight"])):
+        target_net = code.made("network", draw.seed(), frozen=frozen)
+        net = code.made("network", draw.seed(), frozen=["body.bias"])
+        yield "target_net's parameters after the update", updated(code, target_net, net, tau)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("soft_update")
-@pytest.mark.hint("buffer.copy_(new) for each pair of buffers(): they are copied, not mixed.")
-def test_update_of_buffers(student: Student) -> None:
+@promise(
+    "soft_update",
+    hint="Write into the tensors as they are: no .float(), no dtype.",
+    after="test_update_values",
+)
+def test_update_in_float64(code: Student, draw: Draw) -> Cases:
+    """The update of float64 networks is computed in float64."""
+    target_net, net = (code.made("network", draw.seed(), dtype="float64") for _ in range(2))
+    for name, values in updated(code, target_net, net, draw.number(0.1, 0.9)).items():
+        yield f"target_net's {name} after the update", values
+
+
+@promise(
+    "soft_update",
+    points=3,
+    hint="buffer.copy_(new) for each pair of buffers(): they are copied, not mixed.",
+)
+def test_update_of_buffers(code: Student, draw: Draw) -> Cases:
     """Every buffer becomes that of net, whatever tau is."""
     for tau in (0.25, 0.0, 1.0):
-        state = new_state()
-        target_net, net = student.made("network", new_state()), student.made("network", state)
-        seen = laws.observe(student, "soft_update", target_net, net, tau).checked()
+        nets = [code.made("network", draw.seed()) for _ in range(2)]
+        seen = laws.observe(code, "soft_update", *nets, tau).checked()
         after = {name: seen.after(0, "buffers", name, "values") for name in BUFFERS}
-        what = f"the dict of target_net's buffers after tau = {tau}"
-        assert_close(after, {name: state[name] for name in BUFFERS}, what=what)
+        yield f"the dict of target_net's buffers after tau = {tau}", after
 
 
-@pytest.mark.points(5)
-@pytest.mark.requires("test_update_values")
-@pytest.mark.place("soft_update")
-@pytest.mark.hint("Write into the tensors under no_grad: copy_, lerp_, or mul_ and add_.")
+@promise(
+    "soft_update",
+    points=5,
+    hint="Write into the tensors under no_grad: copy_, lerp_, or mul_ and add_.",
+    after="test_update_values",
+)
 def test_update_in_place(student: Student) -> None:
     """The parameters stay the same objects, in their own memory, and net does not change."""
-    target_net = student.made("network", new_state(), training=BODY, frozen=["body.weight"])
-    net = student.made("network", new_state(), training=ALL_BUT_BODY, frozen=["head.bias"])
+    target_net = student.made("network", 0, training=BODY, frozen=["body.weight"])
+    net = student.made("network", 1, training=ALL_BUT_BODY, frozen=["head.bias"])
     allow = ("0.values", "0.buffers")
     for tau in (0.5, 1.0):
         laws.check_changes_nothing(student, "soft_update", target_net, net, tau, allow=allow)
         seen = laws.observe(student, "soft_update", target_net, net, tau).checked()
-        memory = [entry(fact, "storage", 0, kind=int) for fact in facts(seen, 1).values()]
-        for name, fact in facts(seen, 0).items():
-            what = f"After tau = {tau} target_net's {name} is"
-            assert entry(fact, "storage", 0, kind=int) not in memory, f"{what} net's memory: copy."
-            assert entry(fact, "inference") is False, f"{what} an inference tensor: use no_grad."
+        memory = [entry(fact, "storage", 0, kind=int) for fact in facts(seen, 1)]
+        for fact in facts(seen, 0):
+            shares = entry(fact, "storage", 0, kind=int) in memory
+            assert not shares, "target_net shares memory with net: copy the values."
+            is_ordinary = entry(fact, "inference") is False
+            assert is_ordinary, "target_net has an inference tensor after the update: use no_grad."
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("soft_update")
-@pytest.mark.hint("Check tau in the first line: if not 0 <= tau <= 1.")
+@promise(
+    "soft_update",
+    points=2,
+    hint="Check tau in the first line: if not 0 <= tau <= 1.",
+)
 def test_update_tau(student: Student) -> None:
     """A tau outside 0..1 is a ValueError, before anything changes."""
-    nets = [student.made("network", new_state()) for _ in range(2)]
+    nets = [student.made("network", seed) for seed in range(2)]
     bad = {"tau": [(*nets, -0.125), (*nets, 1.0625)]}
     laws.check_errors(student, "soft_update", bad, fine=(*nets, 0.5))
     laws.check_changes_nothing(student, "soft_update", *nets, 1.0625, raises=ValueError)
 
 
-# --- what goes in ----------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
 class Batch(NamedTuple):
@@ -267,80 +283,27 @@ class Batch(NamedTuple):
         return self.rewards, self.next_states, self.dones
 
 
-def new_batch(*shape: int, dtype: torch.dtype = torch.float32) -> Batch:
-    """Transitions with states of this shape; every third one is the last of its game."""
+def new_batch(
+    draw: Draw, *shape: int, dtype: torch.dtype = torch.float32, ends: bool = True
+) -> Batch:
+    """Transitions with states of this shape; if any game `ends`, every third one is the last of its game."""
     rows = shape[0]
     return Batch(
-        states=torch.randn(shape, dtype=dtype),
-        actions=torch.randint(3, (rows,)),
-        rewards=torch.randn(rows, dtype=dtype) * 3 + MEAN_REWARD,
-        next_states=torch.randn(shape, dtype=dtype),
-        dones=torch.arange(rows) % 3 == 1,
+        states=draw.normal(*shape, dtype=dtype),
+        actions=draw.integers(rows, high=3),
+        rewards=draw.normal(rows, dtype=dtype, scale=3) + MEAN_REWARD,
+        next_states=draw.normal(*shape, dtype=dtype),
+        dones=(torch.arange(rows) % 3 == 1) & ends,
     )
 
 
-def new_state(dtype: torch.dtype = torch.float32) -> State:
-    """A state of the probe's Network."""
-    state = {name: torch.randn(shape, dtype=dtype) for name, shape in SHAPES.items()}
-    offset, steps = torch.randn(3, dtype=dtype) + MEAN_VALUE, torch.randint(1, 1000, ())
-    return {**state, "offset": offset, "body.steps": steps}
+def updated(code: Student, target_net: Any, net: Any, tau: float) -> dict[str, Any]:
+    """The parameters of target_net after an update."""
+    seen = laws.observe(code, "soft_update", target_net, net, tau).checked()
+    return {name: seen.after(0, "parameters", name, "values") for name in PARAMETERS}
 
 
-# --- what should come out --------------------------------------------------------------------------
-
-
-def values_of(state: State, states: Tensor, training: Sequence[str] = ()) -> Tensor:
-    """What the probe's Network gives, with these of its parts in training mode."""
-    x = states.movedim(1, -1).flatten(1)
-    hidden = F.linear(x, state["body.weight"], state["body.bias"]).tanh()
-    if "body" in training:
-        hidden = hidden * BODY_FACTOR
-    values = F.linear(hidden, state["head.weight"], state["head.bias"]) + state["offset"]
-    return values + NETWORK_SHIFT if "" in training else values
-
-
-def predicted(state: State, batch: Batch, training: Sequence[str] = ()) -> Tensor:
-    """The values of the actions taken."""
-    values = values_of(state, batch.states, training)
-    return values[torch.arange(len(values)), batch.actions]
-
-
-def target_of(state: State, batch: Batch, training: Sequence[str] = ()) -> Tensor:
-    future = values_of(state, batch.next_states, training).amax(1)
-    return batch.rewards + GAMMA * future * ~batch.dones
-
-
-def gradients_at(state: State, batch: Batch, target: Tensor) -> State:
-    """The gradients of the loss at a network of this state, where the target is a constant."""
-    leaves = {name: state[name].clone().requires_grad_() for name in SHAPES}
-    loss = F.mse_loss(predicted({**state, **leaves}, batch), target)
-    gradients = torch.autograd.grad(loss, list(leaves.values()))
-    return dict(zip(leaves, gradients, strict=True))
-
-
-def own_target(
-    student: Student, state: State, batch: Batch, training: Sequence[str] = ()
-) -> Tensor:
-    """What td_loss should learn from: what the student's own td_target gives, with its mistakes.
-
-    td_loss may rely on it, and other tests judge td_target. Where it gives no target at all, the right one
-    takes its place.
-    """
-    right = target_of(state, batch, training)
-    net = student.made("network", state, training=training)
-    try:
-        target = student.function("td_target")(net, *batch.for_target, GAMMA)
-    except StudentError:
-        return right
-    if not isinstance(target, Tensor) or target.shape != right.shape:
-        return right
-    target = target.detach().to(right.dtype)
-    # A NaN is not near either.
-    is_near = bool(((target - right).abs() < FAR_OFF).all())
-    return target if is_near else right
-
-
-def facts(seen: laws.Observation, position: int) -> dict[str, Any]:
-    """What was seen of the parameters and buffers of the network at this position."""
+def facts(seen: laws.Observation, position: int) -> list[Any]:
+    """What was seen of each parameter and buffer of the network at this position."""
     parameters = entry(seen.after(position, "parameters"), kind=dict)
-    return {**parameters, **entry(seen.after(position, "buffers"), kind=dict)}
+    return [*parameters.values(), *entry(seen.after(position, "buffers"), kind=dict).values()]
