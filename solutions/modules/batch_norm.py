@@ -71,7 +71,7 @@ class BatchNorm1d(nn.Module):
         Raises ValueError, with a message that names `x`, and leaves the state as it is:
         - for an `x` that does not have 2 or 3 dimensions, or has another number of features;
         - in training mode for m below 2: one row (N, num_features), one row with L = 1, or an empty batch. In
-          evaluation mode these are fine.
+          evaluation mode one row is fine, and an empty batch is up to you.
 
         Not allowed here: PyTorch's own normalization (`F.batch_norm`, `nn.BatchNorm1d`, and those by instance,
         group, layer or RMS, however reached).

@@ -34,10 +34,13 @@ class Centered(nn.Module):
         return x - x.mean(0)
 
 
-def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Sequential:
+def network(module: Any, seed: int, training: list[str]) -> nn.Sequential:
     """(n, 3) to (n, 4), with two norms of PyTorch's; parts in `training` train; gradients from before."""
     made = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4)).double()
-    made.load_state_dict(state)
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in made.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.uniform_(0.5, 1.5, generator=generator)
     for name, part in made.named_modules():
         part.training = name in training
     made.get_parameter("1.bias").requires_grad_(False)
@@ -46,14 +49,21 @@ def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Se
     return made
 
 
-def passes(module: Any, xs: list[Tensor]) -> dict[str, Any]:
-    """The buffers of a new layer after passes in training mode, and those that are in a graph."""
+def passes(module: Any, xs: list[Tensor]) -> dict[str, Tensor]:
+    """The buffers of a new layer after passes in training mode, the last one under no_grad."""
     layer = module.BatchNorm1d(3)
-    for x in xs:
+    for x in xs[:-1]:
         layer(x.requires_grad_())
-    buffers = dict(layer.named_buffers())
-    graph = [name for name, buffer in buffers.items() if buffer.requires_grad]
-    return {"buffers": {name: b.detach() for name, b in buffers.items()}, "graph": graph}
+    with torch.no_grad():
+        layer(xs[-1])
+    return {name: buffer.detach() for name, buffer in layer.named_buffers()}
+
+
+def buffers_in_a_graph(module: Any, x: Tensor) -> list[str]:
+    """The buffers of a new layer that require a gradient after a pass."""
+    layer = module.BatchNorm1d(3)
+    layer(x.requires_grad_())
+    return [name for name, buffer in layer.named_buffers() if buffer.requires_grad]
 
 
 def files(module: Any, x: Tensor) -> list[str]:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
 from typing import Any
 
-import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
+from grader.judge.checks import (
+    Cases,
+    Draw,
+    any_gradients,
+    entry,
+    laws,
+    promise,
+    raises,
+    within,
+)
 from grader.judge.student import Student
 
-randn64 = functools.partial(torch.randn, dtype=torch.float64)
+NORM = "BatchNorm1d"
 AFFINE, RUNNING = ("weight", "bias"), ("running_mean", "running_var")
 BUFFERS = (*RUNNING, "num_batches_tracked")
 # In so many rows it makes no difference, within LOOSE, whether the variance is divided by m or by m - 1.
 MANY = 2000
-LOOSE: Any = {"rtol": 2e-3, "atol": 2e-3}
-LOOSE_SUMS: Any = {"rtol": 1e-3, "atol": 1e-2}  # of gradients, which are sums over MANY rows
-STATISTICS: Any = {"rtol": 1e-5, "atol": 1e-6}  # of running statistics
+LOOSE = {"rtol": 2e-3, "atol": 2e-3}
+STATISTICS = {"rtol": 1e-5, "atol": 1e-6}  # of running statistics
 # Where the variance is small, eps shows.
-SPREAD = torch.tensor([2.0, 2.0, 0.02]).double()
+SPREAD = torch.tensor([2.0, 2.0, 0.02])
 FAR = 1e8
-FAR_DIGITS: Any = {"rtol": 0.0, "atol": 0.01}  # a variance from squares is off by about 1 there
+FAR_DIGITS = {"rtol": 0.0, "atol": 0.01}  # a variance from squares is off by about 1 there
 # The parts of the network that are in training mode; its norms are "0" and "3".
 ALL = ["", "0", "1", "2", "3"]
 # So far are the rows of one batch from the others.
@@ -35,296 +40,313 @@ STATE = "The module is not as it was. (state_dict() holds the tensors themselves
 # --- the state -----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("BatchNorm1d.__init__")
-@pytest.mark.hint("nn.Parameter for weight and bias, self.register_buffer for the statistics.")
-def test_state(student: Student) -> None:
+@promise(
+    "BatchNorm1d.__init__",
+    points=5,
+    hint="nn.Parameter for weight and bias, self.register_buffer for the statistics.",
+)
+def test_state(code: Student, draw: Draw) -> Cases:
     """Parameters and buffers are those of nn.BatchNorm1d: names, shapes, dtypes and values."""
-    layer, right = student.module("BatchNorm1d", 3), nn.BatchNorm1d(3)
+    layer = code.module(NORM, 3)
     laws.check_parameters(layer, {"weight": [3], "bias": [3]}, call="BatchNorm1d(3)")
     laws.check_state_dict(layer, [*AFFINE, *BUFFERS])
-    what = "the parameters of a new BatchNorm1d(3)"
-    assert_equal(parameters_of(layer), parameters_of(right), what=what, ordered=False)
-    buffers = dict(layer.named_buffers())
+    parameters, buffers = dict(layer.named_parameters()), dict(layer.named_buffers())
+    yield "the parameters of a new BatchNorm1d(3)", parameters
+    learned = {name: parameter.requires_grad for name, parameter in parameters.items()}
+    yield "whether the parameters require grad", learned
     # Buffers that are not saved are free.
     own = {name: buffers[name] for name in BUFFERS if name in buffers}
-    what = "the buffers of a new BatchNorm1d(3)"
-    assert_equal(own, dict(right.named_buffers()), what=what, ordered=False)
-    for name, parameter in layer.named_parameters():
-        assert parameter.requires_grad, (
-            f"{name} does not require grad: weight and bias are learned."
-        )
+    yield "the buffers of a new BatchNorm1d(3)", own
 
 
 # --- forward in training mode --------------------------------------------------------------------
 
 
-@pytest.mark.points(12)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("(x - mean) / sqrt(var + eps), with mean and var of each column of x.")
-def test_training(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=12,
+    hint="(x - mean) / sqrt(var + eps), with mean and var of each column of x.",
+)
+def test_training(code: Student, draw: Draw) -> Cases:
     """In training mode each feature of (N, C) is normalized by the mean and variance of the batch."""
-    layer, right = new_layers(student, random=RUNNING)
-    x = randn64(MANY, 3) * torch.tensor([2.0, 1.0, 3.0]) + 4 * randn64(3)
-    assert_close(layer(x), right(x), what="the output in training mode for an x (N, C)", **LOOSE)
+    layer = new_layer(code, draw, *RUNNING)
+    x = draw.normal(MANY, 3) * torch.tensor([2.0, 1.0, 3.0]) + draw.normal(3, scale=4.0)
+    yield "the output in training mode for an x (N, C)", loosely(layer(x))
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("For (N, C, L) there is one mean and one variance for each of the C features.")
-def test_three_dimensions(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=6,
+    hint="For (N, C, L) there is one mean and one variance for each of the C features.",
+)
+def test_three_dimensions(code: Student, draw: Draw) -> Cases:
     """For x of shape (N, C, L) the statistics of each feature are taken over N and L."""
-    layer, right = new_layers(student, random=RUNNING)
-    x = standard(randn64(50, 3, 40)) + 4 * randn64(3, 1)
-    assert_close(layer(x), right(x), what="the output in training mode for an x (N, C, L)", **LOOSE)
+    layer = new_layer(code, draw, *RUNNING)
+    x = standard(draw.normal(50, 3, 40)) + draw.normal(3, 1, scale=4.0)
+    yield "the output in training mode for an x (N, C, L)", loosely(layer(x))
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("var(correction=0), or the mean of the squared deviations.")
-def test_biased_variance(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=4,
+    hint="var(correction=0), or the mean of the squared deviations.",
+)
+def test_biased_variance(code: Student, draw: Draw) -> Cases:
     """In training mode x is normalized with the biased variance of the batch."""
-    layer, right = new_layers(student, random=RUNNING)
-    x = standard(randn64(5, 3)) + 1
-    what = "the output in training mode for a batch of 5 rows"
-    assert_close(layer(x), right(x), what=what, **LOOSE)
+    layer = new_layer(code, draw, *RUNNING)
+    x = standard(draw.normal(5, 3)) + 1
+    yield "the output in training mode for a batch of 5 rows", loosely(layer(x))
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("The denominator is sqrt(var + eps), with the eps that the layer was made with.")
-def test_eps(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=3,
+    hint="The denominator is sqrt(var + eps), with the eps that the layer was made with.",
+)
+def test_eps(code: Student, draw: Draw) -> Cases:
     """eps stands inside the root, and is 1e-5 unless another one is asked for."""
-    for options in ({"eps": 0.5}, {}):
-        layer, right = new_layers(student, random=RUNNING, **options)
-        x = randn64(MANY, 3) * SPREAD + 1
-        what = f"the output in training mode for eps = {right.eps:g}"
-        assert_close(layer(x), right(x), what=what, **LOOSE)
+    for name, options in {"eps = 0.5": {"eps": 0.5}, "eps = 1e-05": {}}.items():
+        layer = new_layer(code, draw, *RUNNING, **options)
+        x = draw.normal(MANY, 3) * SPREAD + 1
+        yield f"the output in training mode for {name}", loosely(layer(x))
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("Multiply the normalized x by weight, and add bias.")
-def test_affine(student: Student) -> None:
-    """The normalized x is scaled by weight and shifted by bias, and gradients reach both."""
-    layer, right = new_layers(student, random=AFFINE)
-    x = standard(randn64(MANY, 3)) + 1
-    output, expected = layer(x), right(x)
-    what = "the output in training mode of a layer with other weights"
-    assert_close(output, expected, what=what, **LOOSE)
-    (output * x).sum().backward()
-    (expected * x).sum().backward()
-    own = dict(layer.named_parameters())
-    gradients = {name: entry(own, name).grad for name in AFFINE}
-    wanted = {name: parameter.grad for name, parameter in right.named_parameters()}
-    assert_close(gradients, wanted, what="the dict of the gradients", **LOOSE_SUMS)
+@promise("BatchNorm1d.forward", points=4, hint="Multiply the normalized x by weight, and add bias.")
+def test_affine(code: Student, draw: Draw) -> Cases:
+    """The normalized x is scaled by weight and shifted by bias."""
+    layer = new_layer(code, draw, *AFFINE)
+    x = standard(draw.normal(MANY, 3)) + 1
+    yield "the output in training mode of a layer with other weights", loosely(layer(x))
 
 
-@pytest.mark.points(9)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("(1 - momentum) * running + momentum * batch's, with var * m / (m - 1).")
-def test_running_statistics(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=8,
+    hint="(1 - momentum) * running + momentum * batch's, with var * m / (m - 1).",
+)
+def test_running_statistics(code: Student, draw: Draw) -> Cases:
     """In training mode the running statistics move towards the batch's, with the unbiased variance."""
     for shape in ((2, 3), (4, 3, 2)):
-        layer, right = new_layers(student, random=RUNNING, momentum=0.3)
-        x = randn64(shape) * 2 + 1
-        right(x)
-        what = f"the dict of buffers after a pass in training mode for x of shape {shape}"
-        after = buffers_after(student, layer, x)
-        assert_close(after, dict(right.named_buffers()), what=what, **STATISTICS)
-    xs, right = list(torch.randn(3, 4, 3)), nn.BatchNorm1d(3)
-    for x in xs:
-        right(x)
-    report = student.run("passes", xs)
-    after = {name: entry(report, "buffers", name) for name in BUFFERS}
-    what = "the dict of buffers of a new layer after three passes"
-    assert_close(after, dict(right.named_buffers()), what=what)
-    graph = entry(report, "graph", kind=list)
-    assert_equal(graph, [], what="the list of the buffers that require grad after a pass")
+        layer = new_layer(code, draw, *RUNNING, momentum=0.3)
+        after = buffers_after(code, layer, draw.normal(*shape, scale=2.0) + 1)
+        what = f"the buffers after a pass in training mode for x of shape {shape}"
+        yield what, within(after, **STATISTICS)
+    after = code.run("passes", [draw.normal(4, 3) for _ in range(3)])
+    what = "the buffers of a new layer after three passes, the last one under torch.no_grad()"
+    yield what, {name: entry(after, name) for name in BUFFERS}
+
+
+@promise(
+    "BatchNorm1d.forward",
+    hint="Update the buffers under torch.no_grad(), or with detached values.",
+)
+def test_no_graph_in_buffers(code: Student, draw: Draw) -> Cases:
+    """The buffers never require grad or hold a graph."""
+    graph = code.run("buffers_in_a_graph", draw.normal(4, 3))
+    yield "the list of the buffers that require grad after a pass", graph
 
 
 # --- forward in evaluation mode ------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_training")
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("if self.training: the batch's statistics, and an update; else the running ones.")
-def test_evaluation(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=6,
+    hint="if self.training: the batch's statistics, and an update; else the running ones.",
+    after="test_training",
+)
+def test_evaluation(code: Student, draw: Draw) -> Cases:
     """In evaluation mode the running statistics are used, and nothing is updated."""
-    for shape in ((4, 3, 2), (1, 3), (0, 3)):
-        layer, right = new_layers(student)
-        x = randn64(shape) * 2 + 1
-        call = "forward in evaluation mode"
-        output = laws.check_changes_nothing(student, layer.eval(), x, call=call)
-        what = f"the output in evaluation mode for x of shape {shape}"
-        assert_close(output, right.eval()(x), what=what, **LOOSE)
+    for shape in ((4, 3, 2), (1, 3)):
+        layer = new_layer(code, draw, *RUNNING).eval()
+        x, call = draw.normal(*shape, scale=2.0) + 1, "forward in evaluation mode"
+        output = laws.check_changes_nothing(code, layer, x, call=call)
+        yield f"the output in evaluation mode for x of shape {shape}", loosely(output)
 
 
 # --- forward in both modes -----------------------------------------------------------------------
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("mean and variance stay in the graph: no detach, no torch.no_grad() around them.")
-def test_gradients(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=5,
+    hint="mean and variance stay in the graph: no detach, no torch.no_grad() around them.",
+)
+def test_gradients(code: Student, draw: Draw) -> Cases:
     """Gradients reach x, weight and bias, in training mode through the batch's statistics, too."""
-    for training in (True, False):
-        layer, right = new_layers(student, random=RUNNING)
-        x = (standard(randn64(5, 3)) + 1).requires_grad_()
-        own = {name: p for name, p in layer.named_parameters() if name in AFFINE}
-        right.train(training)
-
-        def formula(x: Tensor, *parameters: Tensor) -> Any:
-            """What PyTorch's layer gives with these parameters."""
-            values = dict(zip(own, parameters, strict=True))
-            return torch.func.functional_call(right, values, (x,))
-
-        laws.check_gradients(layer.train(training)(x), {"x": x, **own}, formula)
+    for mode in ("training", "evaluation"):
+        layer = new_layer(code, draw, *AFFINE, *RUNNING).train(mode == "training")
+        x = draw.leaf("x", standard(draw.normal(5, 3)) + 1)
+        draw.leaves.update(layer.named_parameters())
+        yield f"the output in {mode} mode", layer(x)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("(x - mean).square().mean(dims), not x.square().mean(dims) - mean.square().")
-def test_far_from_zero(student: Student) -> None:
+@promise(
+    "BatchNorm1d.forward",
+    points=3,
+    hint="(x - mean).square().mean(dims), not x.square().mean(dims) - mean.square().",
+)
+def test_far_from_zero(code: Student, draw: Draw) -> Cases:
     """Where data lie far from zero the variance keeps its digits, also in running_var."""
-    layer, right = new_layers(student, random=())
-    x = standard(randn64(256, 3)) + FAR
-    assert_close(layer(x), right(x), what=f"the output for x near {FAR:g}", **FAR_DIGITS)
-    after = buffers_after(student, layer, x)["running_var"]
-    what = f"running_var after an x near {FAR:g}"
-    assert_close(after, right.running_var, what=what, **FAR_DIGITS)
+    layer = new_layer(code, draw).double()
+    x = standard(draw.normal(256, 3, dtype=torch.float64)) + FAR
+    output, after = layer(x), buffers_after(code, layer, x)
+    yield f"the output for x near {FAR:g}", any_gradients(within(output, **FAR_DIGITS))
+    yield f"running_var after an x near {FAR:g}", within(after["running_var"], **FAR_DIGITS)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("Write nothing into x; name no dtype in forward.")
+@promise("BatchNorm1d.forward", hint="Name no dtype in forward.", after="test_training")
+def test_float64(code: Student, draw: Draw) -> Cases:
+    """After layer.double() the output has float64's precision."""
+    layer = new_layer(code, draw, *RUNNING).double()
+    yield "the output", any_gradients(layer(draw.normal(5, 3, dtype=torch.float64)))
+
+
+@promise("BatchNorm1d.forward", hint="Write nothing into x; use reshape where you use view.")
 def test_any_x(student: Student) -> None:
-    """x is not changed and may have any strides, and the output has its dtype and precision."""
-    layer = student.module("BatchNorm1d", 3)
+    """x is not changed, and need not be contiguous."""
+    layer = student.module(NORM, 3)
     x = torch.randn(4, 3, 4, requires_grad=True)
     laws.check_changes_nothing(student, layer, x, call="forward", allow=["buffers"])
-    assert_tensor(layer(x), shape=x.shape, dtype=torch.float32)
-    layer, right = new_layers(student, random=RUNNING)
-    for layout, x in laws.layouts_of(randn64(4, 3, 4)).items():
-        assert_close(layer(x), layer(x.contiguous()), what=f"the output for x {layout} in memory")
-    x = randn64(5, 3)
-    laws.check_float64(layer(x), right(x))
+    laws.check_layouts(student, layer, torch.randn(4, 3, 4))
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("Check x before anything is computed or updated; m is N, or N * L.")
-def test_errors(student: Student) -> None:
-    """An x of another shape, or with fewer than two values in training mode, is a ValueError."""
-    layer, _ = new_layers(student)
-    wrong, too_few = [(2, 3, 4, 5), (4, 1), (2, 4, 3)], [(1, 3), (0, 3), (1, 3, 1)]
-    cases = [(shape, "training") for shape in wrong + too_few]
-    cases += [(shape, "evaluation") for shape in wrong]
-    for shape, mode in cases:
-        seen = laws.observe(student, layer.train(mode == "training"), randn64(shape))
-        call = f"BatchNorm1d(3) in {mode} mode, for x of shape {shape},"
-        with must_raise(ValueError, mentions="x", call=call):
-            seen.checked()
-        changed = [change.words for change in seen.changes()]
-        assert_equal(changed, [], what=f"the list of what {call} changed before it raised")
-    laws.observe(student, layer.train(), randn64(1, 3, 2)).checked()  # one row, but two values
+@promise(
+    "BatchNorm1d.forward", points=2, hint="Check x before anything is computed, in both modes."
+)
+def test_shape_errors(code: Student, draw: Draw) -> Cases:
+    """An x with other than 2 or 3 dimensions, or with other features, is a ValueError."""
+    for mode in ("training", "evaluation"):
+        layer = code.module(NORM, 3).train(mode == "training")
+        for shape in ((2, 3, 4, 5), (4, 1), (2, 4, 3)):
+            what = f"BatchNorm1d(3) in {mode} mode, for x of shape {shape},"
+            yield what, raises(ValueError, "x", layer, draw.normal(*shape))
 
 
-@pytest.mark.requires("test_training")
-@pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint("Compute x.mean and a square root, and write the formula as the text has it.")
+@promise("BatchNorm1d.forward", hint="m is N, or N * L: a variance needs two values.")
+def test_too_few_values(code: Student, draw: Draw) -> Cases:
+    """One row, with L = 1 too, is a ValueError in training mode; one row of two values is fine."""
+    layer = code.module(NORM, 3)
+    for shape in ((1, 3), (1, 3, 1)):
+        what = f"BatchNorm1d(3) in training mode, for x of shape {shape},"
+        yield what, raises(ValueError, "x", layer, draw.normal(*shape))
+    laws.observe(code, layer, draw.normal(1, 3, 2)).checked()
+
+
+@promise("BatchNorm1d.forward", hint="Without any row m is 0, which is below 2.")
+def test_empty_batch(code: Student, draw: Draw) -> Cases:
+    """An empty batch is a ValueError in training mode."""
+    layer, what = code.module(NORM, 3), "BatchNorm1d(3) in training mode, for x of shape (0, 3),"
+    yield what, raises(ValueError, "x", layer, draw.normal(0, 3))
+
+
+@promise("BatchNorm1d.forward", hint="Check x first; only then compute and update.")
+def test_errors_change_nothing(student: Student) -> None:
+    """An x that is refused leaves the state as it is."""
+    for shape in ((2, 4), (1, 3)):
+        x, layer = torch.randn(shape), student.module(NORM, 3)
+        call = f"forward for x of shape {shape}"
+        laws.check_changes_nothing(student, layer, x, raises=ValueError, call=call)
+
+
+@promise(
+    "BatchNorm1d.forward",
+    hint="Compute x.mean and a square root, and write the formula as the text has it.",
+    after="test_training",
+)
 def test_by_hand(student: Student) -> None:
     """forward does not call PyTorch's references and decompositions of its normalization either."""
     files = entry(student.run("files", torch.randn(4, 3)), kind=list)
     inner = [file for file in files if str(file) in ("_decomp", "_refs", "_prims", "_inductor")]
-    assert not inner, f"forward runs functions of torch.{inner[0]}: write out the formula."
+    assert not inner, "forward runs PyTorch's own decompositions: write out the formula."
 
 
 # --- batching_gap --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(10)
-@pytest.mark.place("batching_gap")
-@pytest.mark.hint("(module(x) - torch.cat([module(batch) for ...])).abs().max().item()")
-def test_gap(student: Student) -> None:
-    """The gap is the largest absolute difference, in the modes in which the module's parts are."""
-    middle, last = slice(3, 6), slice(6, 8)  # of batches of 3 rows
-    for batch_far_off in (middle, last):
-        x = torch.randn(8, 3)
+@promise(
+    "batching_gap",
+    points=8,
+    hint="(module(x) - torch.cat([module(batch) for ...])).abs().max().item()",
+)
+def test_gap(code: Student, draw: Draw) -> Cases:
+    """The gap is the largest absolute difference over all rows."""
+    for batch_far_off in (slice(3, 6), slice(6, 8)):  # the middle and the last one, of 3 rows
+        x = draw.normal(8, 3)
         x[batch_far_off] += SHIFT  # the largest difference is negative
-        gap = student.function("batching_gap")(student.made("Centered"), x, 3)
-        parts = torch.cat([centered(batch) for batch in x.split(3)])
-        right = (centered(x) - parts).abs().max().item()
-        assert_close(gap, right, what="the gap of a module that subtracts the mean of its batch")
-    gap = student.function("batching_gap")(student.made("Centered"), x, 9)
-    assert_close(gap, 0.0, what="the gap of 8 rows in batches of 9")
-    state, x = new_network_state(), randn64(6, 3)
+        gap = code.function("batching_gap")(code.made("Centered"), x, 3)
+        yield "the gap of a module that subtracts the mean of its batch", gap
+    gap = code.function("batching_gap")(code.made("Centered"), draw.normal(8, 3), 9)
+    yield "the gap of 8 rows in batches of 9", gap
+
+
+@promise("batching_gap", points=6, hint="Call neither train() nor eval().", after="test_gap")
+def test_gap_modes(code: Student, draw: Draw) -> Cases:
+    """The module and its parts run in the modes in which they are."""
     for training in (ALL, ["3"]):
-        gap = student.function("batching_gap")(student.made("network", state, training), x, 2)
-        right = network_gap(state, x, 2, training)
-        assert_close(gap, right, what=f"the gap of a module with the parts {training} in training")
+        network = code.made("network", draw.seed(), training)
+        gap = code.function("batching_gap")(network, draw.normal(6, 3, dtype=torch.float64), 2)
+        yield f"the gap of a module with the parts {training} in training", gap
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_gap")
-@pytest.mark.place("batching_gap")
-@pytest.mark.hint("Each pass on a deep copy of its own, or the state set back before each one.")
-def test_gap_starts_anew(student: Student) -> None:
+@promise(
+    "batching_gap",
+    points=3,
+    hint="Each pass on a deep copy of its own, or the state set back before each one.",
+    after="test_gap",
+)
+def test_gap_starts_anew(code: Student, draw: Draw) -> Cases:
     """Every pass starts from the module's state of now, not from what the previous pass left."""
-    gap = student.function("batching_gap")(student.made("Counting"), torch.randn(6, 3), 2)
-    assert_close(gap, 0.0, what="the gap of a module that multiplies x by the number of its calls")
+    gap = code.function("batching_gap")(code.made("Counting"), draw.normal(6, 3), 2)
+    yield "the gap of a module that multiplies x by the number of its calls", gap
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("batching_gap")
-@pytest.mark.hint("state_dict() holds the tensors themselves: work on copy.deepcopy(module).")
+@promise(
+    "batching_gap",
+    points=6,
+    hint="state_dict() holds the tensors themselves: work on copy.deepcopy(module).",
+)
 def test_gap_leaves_the_module(student: Student) -> None:
     """Afterwards the module is as it was, also when it raises, and its error passes through."""
-    check = functools.partial(laws.check_changes_nothing, student, "batching_gap", told=STATE)
-    check(student.made("network", new_network_state(), ["", "0"]), randn64(6, 3), 2)
+    network, x = student.made("network", 0, ["", "0"]), torch.randn(6, 3).double()
+    laws.check_changes_nothing(student, "batching_gap", network, x, 2, told=STATE)
     # For the last batch, of one row, a norm in training mode raises.
-    module = student.made("network", new_network_state(), ALL)
-    call = "batching_gap with a module that raises"
-    check(module, randn64(5, 3), 2, raises=ValueError, call=call)
+    network, call = student.made("network", 0, ALL), "batching_gap with a module that raises"
+    laws.check_changes_nothing(
+        student, "batching_gap", network, x[:5], 2, raises=ValueError, call=call, told=STATE
+    )
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("batching_gap")
-@pytest.mark.hint("if batch_size < 1: raise ValueError(...), before the first pass.")
-def test_gap_errors(student: Student) -> None:
+@promise(
+    "batching_gap",
+    points=2,
+    hint="if batch_size < 1: raise ValueError(...), before the first pass.",
+)
+def test_gap_errors(code: Student, draw: Draw) -> Cases:
     """A batch_size below 1 is a ValueError that names it."""
-    module, x = student.made("Counting"), torch.randn(4, 3)
-    calls = [(module, x, 0), (module, x, -1)]
-    laws.check_errors(student, "batching_gap", {"batch_size": calls}, fine=(module, x, 1))
+    gap, module, x = code.function("batching_gap"), code.made("Counting"), draw.normal(4, 3)
+    for size in (0, -1):
+        what = f"batching_gap with a batch_size of {size}"
+        yield what, raises(ValueError, "batch_size", gap, module, x, size)
+    gap(module, x, 1)  # is no error
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def parameters_of(module: Any) -> dict[str, Tensor]:
-    return {name: parameter.detach() for name, parameter in module.named_parameters()}
+def new_layer(code: Student, draw: Draw, *random: str, **options: Any) -> Any:
+    """A layer with random numbers in the parameters and buffers in `random`, and the rest as it begins.
 
-
-def new_layers(
-    student: Student, *, random: Sequence[str] = (*AFFINE, *RUNNING), **options: Any
-) -> tuple[Any, nn.BatchNorm1d]:
-    """A layer of the student's and one of PyTorch's in float64, with the same random numbers in `random`.
-
-    The rest is as it should begin: whether it does, and whether the layer has all of them, is another test.
+    Whether the layer has all of them, and how they begin, is another test's.
     """
-    layer = student.module("BatchNorm1d", 3, **options).double()
-    right = nn.BatchNorm1d(3, **options).double()
+    layer = code.module(NORM, 3, **options)
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-    values = {"weight": randn64(3), "bias": randn64(3), "running_mean": randn64(3)}
-    values["running_var"] = torch.rand(3).double() + 0.5
-    state = right.state_dict()
-    for name, value in values.items():
+    start = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
+    for name, value in start.items():
+        drawn = draw.uniform(3, low=0.5, high=1.5) if name in random else torch.full((3,), value)
         if name in own and own[name].shape == (3,):
-            if name in random:
-                state[name].copy_(value)
-            own[name].data.copy_(state[name])
-    return layer, right
+            own[name].data.copy_(drawn)
+    return layer
 
 
 def standard(x: Tensor) -> Tensor:
@@ -334,38 +356,12 @@ def standard(x: Tensor) -> Tensor:
     return deviations / deviations.square().mean(dims, keepdim=True).sqrt()
 
 
-def buffers_after(student: Student, layer: Any, x: Tensor) -> dict[str, Any]:
+def loosely(output: Any) -> Any:
+    """An output of which other tests look at the last digits, and at the gradients."""
+    return any_gradients(within(output, **LOOSE))
+
+
+def buffers_after(code: Student, layer: Any, x: Tensor) -> dict[str, Any]:
     """The buffers after a pass over x."""
-    after = laws.observe(student, layer, x).checked().after("module", "buffers")
+    after = laws.observe(code, layer, x).checked().after("module", "buffers")
     return {name: entry(after, name, "values") for name in BUFFERS}
-
-
-def new_network() -> nn.Sequential:
-    """The probe's network."""
-    return nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4)).double()
-
-
-def new_network_state() -> dict[str, Tensor]:
-    state = new_network().state_dict()
-    for name, tensor in state.items():
-        if name.endswith("running_var"):
-            tensor.copy_(torch.rand(tensor.shape) + 0.5)
-        elif tensor.dim():
-            tensor.copy_(randn64(tensor.shape))
-    return state
-
-
-def network_gap(state: dict[str, Tensor], x: Tensor, size: int, training: list[str]) -> float:
-    """The gap of the network with these parts in training mode."""
-    network = new_network()
-    for name, part in network.named_modules():
-        part.training = name in training
-    outputs = []
-    for batch in (x, *x.split(size)):
-        network.load_state_dict(state)
-        outputs.append(network(batch).detach())
-    return float((outputs[0] - torch.cat(outputs[1:])).abs().max())
-
-
-def centered(x: Tensor) -> Tensor:
-    return x - x.mean(0)
