@@ -22,25 +22,27 @@ BUFFERS += [f"body.2.1.{name}" for name in ("running_mean", "running_var", "num_
 # --- the range test ------------------------------------------------------------------------------
 
 
-def range_test(
+def losses(
     module: Any,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     loss_fn: Loss,
     loader: Passes,
     *span: float,
-) -> dict[str, Any]:
-    """The fields of a range test's result, and whether the losses require a gradient."""
+) -> Tensor:
+    """The losses of a range test in float64, whatever holds them."""
     result = module.lr_range_test(model, optimizer, loss_fn, loader, *span)
-    losses = getattr(result, "losses", None)
-    return {
-        "learning_rates": getattr(result, "learning_rates", None),
-        "losses": losses,
-        "attached": getattr(losses, "requires_grad", False),
-    }
+    return torch.as_tensor(result.losses, dtype=torch.float64).detach()
 
 
-def range_test_and_after(
+def result(module: Any, *arguments: Any) -> list[Any]:
+    """The fields of a range test's result, and whether the losses require a gradient."""
+    found = module.lr_range_test(*arguments)
+    requires_grad = getattr(found.losses, "requires_grad", False)
+    return [found.learning_rates, found.losses, requires_grad]
+
+
+def losses_and_after(
     module: Any,
     model: Network,
     optimizer: torch.optim.Optimizer,
@@ -49,9 +51,9 @@ def range_test_and_after(
     span: list[float],
     inputs: Tensor,
     gradient: Tensor,
-) -> dict[str, Any]:
-    """A range test, and what copies of model and optimizer then do with these inputs and this gradient."""
-    report = range_test(module, model, optimizer, loss_fn, loader, *span)
+) -> dict[str, Tensor]:
+    """The losses of a range test, and what copies of model and optimizer then do with these tensors."""
+    report = {"losses": losses(module, model, optimizer, loss_fn, loader, *span)}
     model, optimizer = copy.deepcopy((model, optimizer))
     # By attributes: a model can be made to say that it has other buffers.
     buffers: list[Tensor] = [attrgetter(name)(model) for name in BUFFERS]
@@ -76,9 +78,9 @@ def square_loss(module: Any) -> Loss:
     return lambda outputs, targets: (outputs - 2 * targets).square().mean()
 
 
-def squared_error(module: Any) -> Loss:
-    """A loss that is the same with its arguments swapped: square_loss for half the targets."""
-    return nn.functional.mse_loss
+def product(module: Any) -> Loss:
+    """A loss whose decrease in a step does not hang on a constant in the outputs."""
+    return lambda outputs, targets: (outputs * targets).mean()
 
 
 def distance(module: Any) -> Loss:

@@ -25,11 +25,8 @@ def first_scale(module: Any, *arguments: Any) -> Any:
 
 
 def interval(module: Any) -> Any:
-    """The default of growth_interval as it stands in the signature; None if it does not."""
-    parameter = inspect.signature(module.GradScaler).parameters.get("growth_interval")
-    if parameter is None or type(parameter.default) is not int:
-        return None
-    return parameter.default
+    """The default of growth_interval, in the signature: to run so many iterations takes long."""
+    return inspect.signature(module.GradScaler).parameters["growth_interval"].default
 
 
 def two_scalers(module: Any, first: float, second: float, gradients: list[Tensor]) -> list[float]:
@@ -99,12 +96,12 @@ def iterated(
     iterations: list[Any],
     sgd_options: dict[str, Any],
     scaler_options: dict[str, Any],
-) -> list[dict[str, Any]]:
+) -> dict[str, list[Any]]:
     """What iterations leave; each is gradients without a scale, and what is done with them before step."""
     scaler = module.GradScaler(**scaler_options)
     parameters = [nn.Parameter(value) for value in values]
     sgd = torch.optim.SGD(parameters, **sgd_options)
-    reports = []
+    report: dict[str, list[Any]] = {"stepped": [], "scales": [], "values": []}
     for gradients, before_step in iterations:
         scale = float(scaler.get_scale())
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -113,11 +110,11 @@ def iterated(
             scaler.unscale_(sgd)
         if "clip" in before_step:
             nn.utils.clip_grad_value_(parameters, 1.0)
-        stepped = scaler.step(sgd)
+        report["stepped"].append(scaler.step(sgd))
         scaler.update()
-        scale = float(scaler.get_scale())
-        reports.append({"stepped": stepped, "scale": scale, "values": vector(parameters)})
-    return reports
+        report["scales"].append(float(scaler.get_scale()))
+        report["values"].append(vector(parameters))
+    return report
 
 
 def vector(tensors: Iterable[Tensor]) -> Tensor:
@@ -193,22 +190,22 @@ def trained(
     weights: Tensor,
     batches: list[Any],
     scaler_options: dict[str, float] | None,
-    max_norm: float | None,
-) -> list[dict[str, Any]]:
+    max_norm: float | None = None,
+) -> dict[str, list[Any]]:
     """What each of several steps returns and leaves."""
     model = Network(weights)
     sgd = sgd_of(model)
     scaler = None
     if scaler_options is not None:
         scaler = module.GradScaler(**scaler_options)
-    reports = []
+    report: dict[str, list[Any]] = {"losses": [], "scales": [], "weights": []}
     for inputs, targets in batches:
         loss = module.train_step(model, loss_fn, sgd, inputs, targets, scaler, max_norm)
-        report = {"loss": loss, "weights": vector(model.parameters())}
+        report["losses"].append(loss)
+        report["weights"].append(vector(model.parameters()))
         if scaler is not None:
-            report["scale"] = float(scaler.get_scale())
-        reports.append(report)
-    return reports
+            report["scales"].append(float(scaler.get_scale()))
+    return report
 
 
 def logged(module: Any, weights: Tensor, batch: list[Tensor]) -> dict[str, Any]:
