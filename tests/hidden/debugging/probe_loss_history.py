@@ -155,6 +155,11 @@ def loss_with_graph(value: Tensor) -> Any:
     return Marked.apply(x, value)  # type: ignore[no-untyped-call]
 
 
+def number(value: Any) -> Any:
+    """A 0-d tensor as its number: that a mean is a float, `played` shows."""
+    return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+
+
 # --- LossHistory ---------------------------------------------------------------------------------
 
 
@@ -170,7 +175,7 @@ def played(module: Any, epochs: list[Any]) -> dict[str, Any]:
             ends.append(history.end_epoch())
         except ValueError:
             ends.append("ValueError")
-    return {"ends": ends, "epochs": history.epochs}
+    return {"ends": ends, "epochs": history.epochs, "numbers": [number(end) for end in ends]}
 
 
 def interleaved(module: Any, losses: list[Tensor]) -> dict[str, Any]:
@@ -178,7 +183,8 @@ def interleaved(module: Any, losses: list[Tensor]) -> dict[str, Any]:
     first, second, unused = (module.LossHistory() for _ in range(3))
     first.update(losses[0])
     second.update(losses[1])
-    return {"ends": [first.end_epoch(), second.end_epoch()], "unused": unused.epochs}
+    ends = [number(history.end_epoch()) for history in (first, second)]
+    return {"ends": ends, "unused": unused.epochs}
 
 
 def watched(module: Any, value: Tensor, updates: int) -> dict[str, Any]:
@@ -202,7 +208,12 @@ def watched(module: Any, value: Tensor, updates: int) -> dict[str, Any]:
         with ending:
             mean = history.end_epoch()
     alive.append(len(TOKENS))
-    return {"mean": mean, "alive": alive, "updating": updating.reads, "ending": ending.reads}
+    return {
+        "mean": number(mean),
+        "alive": alive,
+        "updating": updating.reads,
+        "ending": ending.reads,
+    }
 
 
 # The history that got losses without values, and their device.
@@ -219,11 +230,11 @@ def without_values(module: Any, like: Tensor, updates: int) -> None:
     WAITING[:] = history, device
 
 
-def with_values(module: Any, value: Tensor) -> dict[str, Any]:
+def with_values(module: Any, value: Tensor) -> Any:
     """The mean, now that the losses have this value."""
     history, device = WAITING
     device.fill(value)
-    return {"mean": history.end_epoch()}
+    return number(history.end_epoch())
 
 
 def on_meta(module: Any, value: Tensor) -> list[str]:
@@ -245,7 +256,7 @@ def left(module: Any, value: Tensor, sizes: list[int]) -> dict[str, Any]:
     made = [loss_with_graph(value) for _ in sizes]
     for loss, size in zip(made, sizes, strict=True):
         history.update(loss, size)
-    mean = history.end_epoch()
+    mean = number(history.end_epoch())
     for loss in made:
         loss.backward()
     return {"mean": mean, "values": [loss.detach() for loss in made]}
@@ -283,7 +294,9 @@ def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
     model, reads = Network(weights), Reads()
     model.body.eval()
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    values, updates, ends = [], [], []
+    values: list[Any] = []
+    ends: list[Any] = []
+    updates: list[tuple[Any, Any]] = []
 
     class Recorded(module.LossHistory):  # type: ignore[misc]  # the student's
         """The student's history, whose own reads do not count."""
@@ -291,7 +304,7 @@ def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
         def update(self, loss: Any, size: Any = 1) -> Any:
             reads.counting = False
             value = loss.detach().clone() if isinstance(loss, Tensor) else loss
-            updates.append({"loss": value, "size": size})
+            updates.append((value, size))
             super().update(loss, size)
             reads.counting = True
 
@@ -310,12 +323,13 @@ def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
         with reads:
             values.append(module.train_epoch(model, batches, loss_fn, sgd, history))
     return {
-        "values": values,
-        "ends": ends,
-        "updates": updates,
+        "number of ends": len(ends),
+        "returned": values == ends,
+        "losses": [loss for loss, _ in updates],
+        "sizes": [size for _, size in updates],
         "weights": torch.cat([p.detach().flatten() for p in model.parameters()]),
         "reads": reads.reads,
         "modes": model.modes,
         "alive": len(TOKENS),
-        "random": [before, torch.get_rng_state()],
+        "seeded": not torch.equal(before, torch.get_rng_state()),
     }

@@ -158,34 +158,38 @@ factors: list[list[float]] = []
 
 
 class Network(nn.Module):
-    """Runs stem, core and head, of which some weights are frozen."""
+    """Runs three layers of the first three of these names, of which some weights are frozen."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: list[str]) -> None:
         super().__init__()
+        stem, core, head = nn.Linear(4, 3), nn.Linear(3, 3), nn.Linear(3, 2)
+        unused = nn.Linear(2, 2)
+        core.weight.requires_grad = False
+        head.weight.requires_grad = False
+        head.bias.register_hook(lambda _: None)
+        unused.bias.grad = torch.ones(2)
+        self.layers = stem, core, head
         # In another order than they run in.
-        self.stem, self.head = nn.Linear(4, 3), nn.Linear(3, 2)
-        self.core, self.unused = nn.Linear(3, 3), nn.Linear(2, 2)
-        self.core.weight.requires_grad = False
-        self.head.weight.requires_grad = False
-        self.head.bias.register_hook(lambda _: None)
-        self.unused.bias.grad = torch.ones(2)
+        for place, layer in ((0, stem), (2, head), (1, core), (3, unused)):
+            self.add_module(names[place], layer)
 
     def forward(self, x: Tensor) -> Any:
+        stem, core, head = self.layers
         behind_stem, behind_head = factors[-1]
-        x = spoiled(torch.tanh(self.stem(x)), behind_stem)
-        return spoiled(self.head(self.core(x)), behind_head).sum()
+        x = spoiled(torch.tanh(stem(x)), behind_stem)
+        return spoiled(head(core(x)), behind_head).sum()
 
 
 def watched(
-    module: Any, seed: int, passes: list[list[float]], x: Tensor, error: str = ""
+    module: Any, names: list[str], passes: list[list[float]], x: Tensor, error: str = ""
 ) -> dict[str, Any]:
     """Backward passes in a block by these factors, and an error at its end, if one is named.
 
     "done" is how many passes raised nothing, None where the block does not begin; "named" are the layers whose
     parameters the error names. A last pass brings a NaN after the block.
     """
-    torch.manual_seed(seed)
-    model = Network().eval()
+    torch.manual_seed(0)
+    model = Network(names).eval()
     done, later = None, None
 
     def run() -> None:
@@ -202,14 +206,14 @@ def watched(
                 raise ERRORS[error]
 
     error_of_run = raised_by(run)
-    names = [name for name, _ in model.named_parameters() if name in str(error_of_run)]
+    named = [name for name, _ in model.named_parameters() if name in str(error_of_run)]
     gradients = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     tables = [[p._backward_hooks, p._post_accumulate_grad_hooks] for p in model.parameters()]
     return {
         "done": done,
         "raised": isinstance(error_of_run, RuntimeError),
         "own": error_of_run in ERRORS.values(),
-        "named": [name.partition(".")[0] for name in names],
+        "named": [name.partition(".")[0] for name in named],
         "gradients": gradients,
         "modes": [torch.is_grad_enabled(), *(part.training for part in model.modules())],
         "hooks": sum(len(table or ()) for pair in tables for table in pair),

@@ -24,8 +24,10 @@ RTOL, RTOL_OF_FLOAT64 = 1e-5, 1e-10  # of norms
 # The modules of the probe's model for first_non_finite, in the order in which they return. What one does to its
 # output is a key of the probe's KINDS, "same" where a test says nothing else.
 MODULES = ("a.a", "a.b", "a", "b.a", "b.b", "b", "")
-# By what a backward pass of the probe's network multiplies the gradients behind the stem and behind the head.
-FINE, LARGE, OF_STEM, OF_HEAD, INFINITE = (
+# What the layers of the probe's network may be called.
+NAMES = ("stem", "core", "head", "mixer", "tower", "gate", "inlet", "outlet")
+# By what a backward pass of the network multiplies the gradients behind the first layer and behind the last.
+FINE, LARGE, OF_FIRST, OF_LAST, INFINITE = (
     [1.0, 1.0],
     [0.0, 2e38],
     [NAN, 1.0],
@@ -189,7 +191,7 @@ def test_first_leaves_no_hook(code: Student, draw: Draw) -> Cases:
 )
 def test_watch_raises(code: Student, draw: Draw) -> Cases:
     """The backward pass itself raises, and names the first parameter that it reaches."""
-    for passes in ([FINE] * draw.size(1, 4) + [OF_HEAD, FINE], [OF_STEM, FINE], [FINE, OF_STEM]):
+    for passes in ([FINE] * draw.size(1, 4) + [OF_LAST, FINE], [OF_FIRST, FINE], [FINE, OF_FIRST]):
         yield "what comes of a gradient of NaN", raised(watched(code, draw, passes))
 
 
@@ -225,7 +227,7 @@ def test_watch_leaves_finite_gradients(code: Student, draw: Draw) -> Cases:
 )
 def test_watch_leaves_no_hook(code: Student, draw: Draw) -> Cases:
     """No hook of yours is left after the block, also after an error; the block's error comes through."""
-    for passes, error in (([FINE], ""), ([OF_HEAD], ""), ([FINE], "odd"), ([FINE], "lookup")):
+    for passes, error in (([FINE], ""), ([OF_LAST], ""), ([FINE], "odd"), ([FINE], "lookup")):
         report = watched(code, draw, passes, error)
         yield "whether the block's own error comes out", entry(report, "own")
         yield "the modes after the block", entry(report, "modes")
@@ -305,8 +307,9 @@ def first(code: Student, draw: Draw, kinds: dict[str, str], *inputs: Tensor) -> 
 
 
 def watched(code: Student, draw: Draw, passes: list[list[float]], error: str = "") -> Any:
-    """The probe's report of backward passes in a block."""
-    return code.run("watched", draw.seed(), passes, draw.uniform(1, 4), error)
+    """The probe's report of backward passes in a block, through layers whose names are drawn."""
+    names = [NAMES[number] for number in draw.permutation(len(NAMES))[:4]]
+    return code.run("watched", names, passes, draw.uniform(1, 4), error)
 
 
 def raised(report: Any) -> dict[str, Any]:

@@ -21,24 +21,12 @@ def work(program: str) -> Callable[..., None]:
     return run
 
 
-def with_gradients(tensors: list[Tensor]) -> list[Tensor]:
-    """The tensors, which require a gradient where they can."""
-    return [tensor.requires_grad_(tensor.is_floating_point()) for tensor in tensors]
-
-
-def bytes_without(module: Any, program: str, tensors: list[Tensor], excluded: list[int]) -> Any:
-    """The bytes of a program's work on these tensors, of which some are excluded."""
-    leaves = with_gradients(tensors)
-    exclude = (leaves[i] for i in excluded)
-    return module.saved_bytes(work(program), *leaves, exclude=exclude)
-
-
-def bytes_without_views(
-    module: Any, program: str, tensors: list[Tensor], excluded: list[int]
+def bytes_without(
+    module: Any, program: str, tensors: list[Tensor], excluded: list[int], begin: int
 ) -> Any:
-    """The same where views of tensors are excluded, all but their first rows."""
-    leaves = with_gradients(tensors)
-    exclude = (leaves[i].detach()[1:] for i in excluded)
+    """The bytes of a program's work on these tensors, without some of them, of which rows are excluded."""
+    leaves = [tensor.requires_grad_(tensor.is_floating_point()) for tensor in tensors]
+    exclude = (leaves[i].detach()[begin:] for i in excluded)
     return module.saved_bytes(work(program), *leaves, exclude=exclude)
 
 
@@ -80,17 +68,18 @@ def with_backward(module: Any, x: Tensor) -> dict[str, Any]:
 
 
 def with_error(module: Any, x: Tensor) -> dict[str, bool]:
-    """Whether the error of some work comes out, and leaves hooks behind."""
+    """Whether the error of some work comes out, and whether it leaves hooks behind."""
 
     def fail(x: Tensor) -> None:
         x.exp()
         raise IndexError("as it should be")
 
+    raised = False
     try:
         module.saved_bytes(fail, x.requires_grad_())
     except IndexError:
-        return {"raised": True, "hooks left": hooks_left()}
-    return {"raised": False, "hooks left": hooks_left()}
+        raised = True
+    return {"error comes out": raised, "hooks are left": hooks_left()}
 
 
 def hooks_left() -> bool:
@@ -106,37 +95,34 @@ def hooks_left() -> bool:
 # --- training_bytes -------------------------------------------------------------------------------
 
 
-def spaced(shape: list[int], dtype: str, device: Any) -> Tensor:
-    """A tensor of this shape, of every second element of a storage, which has more bytes than the tensor."""
+def spaced(kind: Any, device: Any) -> Tensor:
+    """A tensor of this shape and dtype, of every second element of a storage, which has more bytes than it."""
+    shape, dtype, *_ = kind
     return torch.ones(*shape, 2, dtype=getattr(torch, dtype), device=device)[..., 0]
 
 
 def network(module: Any, parameters: list[Any], buffers: list[Any], device: str) -> nn.Module:
     """A model whose submodule has such parameters and buffers; it shares the first parameter."""
     part = nn.Module()
-    for i, (shape, dtype, trainable, has_gradient) in enumerate(parameters):
-        parameter = nn.Parameter(spaced(shape, dtype, device), requires_grad=trainable)
-        if has_gradient:
-            parameter.grad = torch.ones_like(parameter)
+    for i, kind in enumerate(parameters):
+        *_, trainable, has_gradient = kind
+        parameter = nn.Parameter(spaced(kind, device), requires_grad=trainable)
+        parameter.grad = torch.ones_like(parameter) if has_gradient else None
         part.register_parameter(f"parameter{i}", parameter)
-    for i, (shape, dtype, persistent) in enumerate(buffers):
-        part.register_buffer(f"buffer{i}", spaced(shape, dtype, device), persistent=persistent)
+    for i, kind in enumerate(buffers):
+        part.register_buffer(f"buffer{i}", spaced(kind, device), persistent=kind[-1])
     whole = nn.Module()
     whole.add_module("part", part)
     whole.register_parameter("shared", part.get_parameter("parameter0"))
     return whole
 
 
-def optimizer_with_state(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
+def optimizer(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
     """An optimizer of the two parameters that learn: it keeps such tensors, by name, and other things."""
-    first, second = (
-        parameter
-        for parameter in model.parameters()
-        if parameter.requires_grad and parameter.grad is not None
-    )
+    first, second = (p for p in model.parameters() if p.requires_grad and p.grad is not None)
     made = torch.optim.SGD([first, second])
-    for name, (shape, dtype) in tensors.items():
-        made.state[first][name] = spaced(shape, dtype, first.device)
+    for name, kind in tensors.items():
+        made.state[first][name] = spaced(kind, first.device)
     made.state[second].update(others)
     return made
 
@@ -144,6 +130,8 @@ def optimizer_with_state(module: Any, model: nn.Module, tensors: Any, others: An
 # --- checkpointed_forward -------------------------------------------------------------------------
 
 log: list[str] = []
+# How many bytes go into them.
+inputs: list[int] = []
 # What the layers compute before their dropout.
 products: list[StorageWeakRef] = []
 
@@ -164,6 +152,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         log.append(f"layer {self.name} runs")
+        inputs.append(x.nbytes)
         x = x.view_as(x)
         if x.requires_grad:
             x.register_hook(lambda _: log.append(f"gradients of layer {self.name}"))
@@ -176,9 +165,7 @@ def blocks(
     module: Any, weights: list[Tensor], names: list[int], dropout: float, frozen: list[int]
 ) -> list[Block]:
     """Layers with these weights, some of them frozen."""
-    made = []
-    for weight, name in zip(weights, names, strict=True):
-        made.append(Block(weight, name, dropout))
+    made = [Block(*named, dropout) for named in zip(weights, names, strict=True)]
     for i in frozen:
         made[i].requires_grad_(False)
     return made
@@ -202,14 +189,16 @@ def both_passes(
     """Output and gradients of checkpointed layers, and the random state after either pass."""
     torch.manual_seed(seed)
     y = module.checkpointed_forward(iter(layers), x)
-    report = {"output": y.detach().clone(), "random after forward": torch.get_rng_state()}
+    report: dict[str, Any] = {"output": y.detach().clone()}
+    report["random after forward"] = torch.get_rng_state()
     (y * factors).sum().backward()
     report["random after backward"] = torch.get_rng_state()
-    return {**report, "gradients": [x.grad, *(layer.weight.grad for layer in layers)]}
+    report["gradients"] = [x.grad, *(layer.weight.grad for layer in layers)]
+    return report
 
 
 def logged(module: Any, layers: list[Block], x: Tensor) -> dict[str, Any]:
-    """What runs in either pass, and what the forward pass saves besides parameters and keeps alive."""
+    """What runs in either pass, and what the forward pass keeps: more bytes than the inputs', or products."""
     parameters = {layer.weight.untyped_storage().data_ptr() for layer in layers}
     saved: dict[int, torch.UntypedStorage] = {}
 
@@ -219,11 +208,12 @@ def logged(module: Any, layers: list[Block], x: Tensor) -> dict[str, Any]:
             saved[storage.data_ptr()] = storage
         return tensor
 
-    log.clear()
-    products.clear()
+    for notes in (log, inputs, products):
+        notes.clear()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         y = module.checkpointed_forward(layers, x)
-    report = {"bytes": sum(storage.nbytes() for storage in saved.values()), "forward": list(log)}
+    count = sum(storage.nbytes() for storage in saved.values())
+    report: dict[str, Any] = {"forward": list(log), "saves too much": count > sum(inputs)}
     saved.clear()
     report["alive"] = sum(not product.expired() for product in products)
     log.clear()
