@@ -23,7 +23,7 @@ SCHEDULERS: dict[str, Any] = {
     "OneCycleLR": {"max_lr": 0.2, "total_steps": 60},
 }
 # What a file with an array of NumPy names.
-ARRAYS = [np.ndarray, np.dtype, type(np.dtype("uint32")), type(np.dtype("int64"))]
+ARRAYS: list[Any] = [np.ndarray, np.dtype, type(np.dtype("uint32")), type(np.dtype("int64"))]
 ARRAYS.append(np.zeros(1).__reduce__()[0])
 # How many epochs a training has run before it is saved; one is saved before its first step.
 EPOCHS = 2

@@ -354,8 +354,8 @@ def test_default_span(code: Student, draw: Draw) -> Cases:
 )
 def test_empty_loader(code: Student, draw: Draw) -> Cases:
     """A loader that yields nothing is a ValueError."""
-    call = (code, "losses", [[]], *ANY_RATES, 5)
-    yield "lr_range_test with an empty loader", raises(ValueError, "loader", scripted, *call)
+    refused = raises(ValueError, "loader", scripted, code, "losses", [[]], *ANY_RATES, 5)
+    yield "lr_range_test with an empty loader", refused
 
 
 # --- suggest_lr ----------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_arguments(code: Student, draw: Draw) -> Cases:
     for fine in ((), (1000.0,), (1e-3, 1.01, 0.99, 1)):
         yield f"the scale of a new GradScaler{fine}", code.run("first_scale", *fine)
     yield "the default of growth_interval", code.run("interval")
-    bad = {
+    bad: dict[str, list[tuple[float, ...]]] = {
         "init_scale": [(0.0,), (-1.0,)],
         "growth_factor": [(8.0, 1.0), (8.0, 0.5)],
         "backoff_factor": [(8.0, 2.0, 1.0), (8.0, 2.0, 0.0), (8.0, 2.0, 1.5)],
