@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+# The numbers of validation samples are not below it, those of training samples are.
+VALIDATION = 1000
 # Of the module, not of an object: copies of a model write into it as well.
 LOG: list[dict[str, Any]] = []
 LOSS_MODES: list[bool] = []  # whether gradients are enabled in each call of loss_fn
@@ -26,7 +30,7 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.body(x).tanh()
         call = {
-            "inputs": x.detach().clone(),
+            "numbers": [round(1024 * value) for value in x[:, 0].tolist()],
             "logits": 2 * logits.detach().clone(),
             "modes": [part.training for part in self.modules()],
             "grad": torch.is_grad_enabled(),
@@ -81,7 +85,7 @@ def dataset(numbers: list[int]) -> list[tuple[Tensor, int]]:
 
 
 def label_of(number: int) -> int:
-    return number % 2 + 2 * (number >= 1000)
+    return number % 2 + 2 * (number >= VALIDATION)
 
 
 def loader(module: Any, train: list[int], validation: list[int], place: int, *options: int) -> Any:
@@ -93,23 +97,21 @@ def loader(module: Any, train: list[int], validation: list[int], place: int, *op
     return loaders[place]
 
 
-def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any]:
-    """Of each part of a model its parameters: their learning rates, and whether they require a gradient."""
-    first, second, third, own = names
-    model = nn.Sequential()
-    model.add_module(first, nn.Linear(3, 4))
-    model.add_module(second, nn.BatchNorm1d(4))
-    model.add_module(third, nn.Sequential(nn.Linear(4, 2)))
-    model.register_parameter(own, nn.Parameter(torch.ones(1)))  # of the model itself
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name.partition(".")[0] not in frozen)
+def optimized(module: Any, frozen: list[int]) -> dict[str, Any]:
+    """Which parameters of a model learn, and which are left out of the optimizer, and its learning rates."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2)))
+    model.register_parameter("own", nn.Parameter(torch.ones(1)))  # of the model itself
+    for number in frozen:
+        model[number].requires_grad_(False)
     optimizer = module.make_optimizer(model)
-    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
-    parts: dict[str, Any] = {name: [] for name in names}
-    for name, parameter in model.named_parameters():
-        report = {"rate": rates.get(id(parameter)), "requires_grad": parameter.requires_grad}
-        parts[name.partition(".")[0]].append(report)
-    return {"parts": parts, "of torch.optim": issubclass(type(optimizer), torch.optim.Optimizer)}
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    return {
+        "of torch.optim": issubclass(type(optimizer), torch.optim.Optimizer),
+        "trainable": list(trainable),
+        "left out": [name for name, p in trainable.items() if id(p) not in held],
+        "rates": [float(group["lr"]) for group in optimizer.param_groups],
+    }
 
 
 def trained(
@@ -119,25 +121,68 @@ def trained(
     model = network(module, weights, training, norm)
     sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     value = module.train_epoch(model, Batches(batches), loss_fn, sgd)
-    return {"value": value, "log": list(LOG), "weights": weights_of(model)}
+    return {
+        "loss": value,
+        "weights": weights_of(model),
+        "modes": [call["modes"] for call in LOG],
+        "first logits": LOG[0]["logits"],
+    }
 
 
 def evaluated(module: Any, model: nn.Module, batches: list[Any]) -> dict[str, Any]:
     """What a call of evaluate gives, and how it runs the model and the loss."""
-    value = module.evaluate(model, Batches(batches), loss_fn)
-    value = tuple(value) if isinstance(value, tuple) else value  # a named tuple will do
-    return {"value": value, "log": list(LOG), "loss modes": list(LOSS_MODES)}
+    loss, accuracy = module.evaluate(model, Batches(batches), loss_fn)
+    return {
+        "loss": loss,
+        "accuracy": accuracy,
+        "modes": [call["modes"] for call in LOG],
+        "logits": [call["logits"] for call in LOG],
+        "graph of the model": any(call["grad"] for call in LOG) or not LOG,
+        "graph of the loss": any(LOSS_MODES) or not LOSS_MODES,
+    }
 
 
 def fitted(
     module: Any, weights: Tensor, train: list[int], validation: list[int], **options: int
 ) -> dict[str, Any]:
-    """What a call of fit gives and leaves; of each call of the model the student's own loss."""
+    """What a call of fit gives, and in which epochs it runs the model."""
     model = network(module, weights, [""])
     history = module.fit(model, dataset(train), dataset(validation), **options)
-    calls = list(LOG)
-    for call in calls:
-        call["numbers"] = [round(1024 * value) for value in call["inputs"][:, 0].tolist()]
-        targets = torch.tensor([label_of(number) for number in call["numbers"]])
-        call["loss"] = module.classification_loss(call["logits"], targets).item()
-    return {"history": history, "log": calls, "weights": weights_of(model)}
+    turns = [
+        (name, list(calls))
+        for name, calls in itertools.groupby(LOG, lambda call: call["numbers"][0] >= VALIDATION)
+    ]
+    draws = [draw for is_validation, calls in turns if not is_validation for draw in drawn(calls)]
+    return {
+        "history": history,
+        "trained": not torch.equal(weights_of(model), weights),
+        "turns": ["validation" if is_validation else "training" for is_validation, _ in turns],
+        "sizes": [[len(c["numbers"]) for c in calls] for is_val, calls in turns if not is_val],
+        "orders": [numbers_of(calls) for is_val, calls in turns if not is_val],
+        "evaluated": [numbers_of(calls) for is_val, calls in turns if is_val],
+        "drawn again": len(draws) - len(set(draws)),
+        "kept": [kept(module, calls) for _, calls in turns],
+    }
+
+
+def numbers_of(calls: list[Any]) -> list[int]:
+    return [number for call in calls for number in call["numbers"]]
+
+
+def drawn(calls: list[Any]) -> list[Any]:
+    """What a model draws, in pairs, since a single number may come again."""
+    return list(itertools.pairwise(number for call in calls for number in call["draw"]))
+
+
+def kept(module: Any, calls: list[Any]) -> dict[str, float]:
+    """What a history keeps of these calls: the mean loss over batches, that over samples, and the accuracy."""
+    labels = [torch.tensor([label_of(number) for number in call["numbers"]]) for call in calls]
+    pairs = [(call["logits"], own) for call, own in zip(calls, labels, strict=True)]
+    losses = [module.classification_loss(*pair).item() for pair in pairs]
+    sizes = [len(own) for own in labels]
+    hits = sum(int((logits.argmax(1) == own).sum()) for logits, own in pairs)
+    return {
+        "over batches": sum(losses) / len(losses),
+        "over samples": sum(map(operator.mul, losses, sizes)) / sum(sizes),
+        "accuracy": hits / sum(sizes),
+    }
