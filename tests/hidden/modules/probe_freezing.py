@@ -37,15 +37,16 @@ def network(
     *,
     frozen: Sequence[str] = (),
     evaluating: Sequence[str] = (),
+    gradient: float | None = OLD_GRADIENT,
 ) -> Network:
-    """A Network with `more` parameters of these shapes; all are ones, with gradients from before.
+    """A Network with `more` parameters of these shapes; all are ones, with a gradient from before or None.
 
     Parameters in `frozen` require none, submodules in `evaluating` are in evaluation mode.
     """
     made = Network(more)
     for name, parameter in made.named_parameters():
         nn.init.constant_(parameter, START).requires_grad_(name not in frozen)
-        parameter.grad = torch.full_like(parameter, OLD_GRADIENT)
+        parameter.grad = None if gradient is None else torch.full_like(parameter, gradient)
     for name, part in made.named_modules():
         part.training = name not in evaluating
     return made
@@ -75,7 +76,11 @@ def stepped(
     for name, slope in slopes.items():
         loss = loss + slope * parameters[name].sum()
     loss.backward()
-    torch.optim.SGD(parameters.values(), lr=1.0, weight_decay=DECAY).step()
+    # As SGD does with a learning rate of 1; to import PyTorch's takes most of a second.
+    with torch.no_grad():
+        for parameter in parameters.values():
+            if parameter.grad is not None:
+                parameter.sub_(parameter.grad + DECAY * parameter)
     weights = {name: parameter.detach() for name, parameter in parameters.items()}
     return {"result": result, "weights": weights}
 
