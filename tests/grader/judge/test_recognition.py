@@ -98,7 +98,8 @@ def test_the_note_of_an_author_is_told_to_no_student() -> None:
     bare, unnamed = failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")
     answer = WrongAnswer("a", "a", b"a", mistake="an odd d is fine", told="got", caught_by=("x",))
     found = Recognition(answer, (FORWARD, GRADIENT))
-    assert with_sentences([bare, unnamed], [found]) == [bare, unnamed]
+    told = with_sentences([bare, unnamed], [found])
+    assert [(test.message, test.mistake) for test in told] == [("got 1", 1), ("got 2", 1)]
     named = msgspec.structs.replace(
         unnamed, cause=Cause.MISTAKE, named="The bias is missing.", message="The bias is missing."
     )

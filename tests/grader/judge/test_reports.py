@@ -424,7 +424,7 @@ def told(module):
 def test_a_library_that_a_probe_imports_first_is_not_told(judged: JudgeSource) -> None:
     # Importing it runs texts: named tuples and enumerations.
     probe = "def told(module):\n    import sched, plistlib, ssl\n    return 'as it is'\n"
-    assert held(judged, RIGHT, PROBED, probe) == ()
+    assert held(judged(RIGHT, PROBED, probe)) == ()
 
 
 def test_names_of_a_probe_are_not_given_to_what_it_iterates_over(judged: JudgeSource) -> None:
