@@ -101,9 +101,10 @@ def test_trailing_dimensions(code: Student, draw: Draw) -> Cases:
     """Sequences may have further dimensions, which stay as they are."""
     lengths = [5, 2]
     result = collated(code, [draw.normal(n, 2, 1, 3) for n in lengths])
-    for name in ("sequences", "mask"):
-        what = f"the list of the rows of {name} for trailing dimensions (2, 1, 3)"
-        yield what, rows(result, name, lengths)
+    where = "for trailing dimensions (2, 1, 3)"
+    yield f"the list of the rows of sequences {where}", rows(result, "sequences", lengths)
+    mask = assert_tensor(field(result, "mask"), what="mask")
+    yield f"the shape of the mask {where}", list(mask.shape)
 
 
 @promise(
