@@ -29,34 +29,35 @@ class Witness(Dataset[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         worker = get_worker_info()
         self.loaded += 1
-        return torch.tensor([int(index), -1 if worker is None else worker.id, self.loaded - 1])
+        return torch.tensor([[int(index), -1 if worker is None else worker.id, self.loaded - 1]])
 
 
-def in_turns(module: Any, items: list[Tensor], options: dict[str, Any]) -> list[list[Any]]:
-    """Two epochs of each of two equal loaders that take turns."""
-    first = module.make_loader(items, **options)
-    second = module.make_loader(items, **options)
-    epochs: list[list[Any]] = [[], []]
-    for _ in range(2):
-        epochs[0].append(list(first))
-        epochs[1].append(list(second))
-    return epochs
-
-
-def one_batch_each(module: Any, items: list[Tensor], padding_values: list[float]) -> list[Any]:
-    """A batch of each of several loaders, all of which are made before one of them runs."""
-    size = len(items)
-    loaders = [module.make_loader(items, size, padding_value=value) for value in padding_values]
-    return [next(iter(loader)) for loader in loaders]
-
-
-def list_of(module: Any, loader: Any) -> list[Any]:
+def batches(module: Any, items: list[Any], options: dict[str, Any]) -> list[Any]:
     """The batches of a loader."""
-    return list(loader)
+    return list(module.make_loader(items, **options))
 
 
-def described(module: Any, loader: Any) -> dict[str, Any]:
-    return {"is_loader": issubclass(type(loader), DataLoader), "workers": loader.num_workers}
+def in_turns(
+    module: Any, items: list[Tensor], options: list[dict[str, Any]], epochs: int = 1
+) -> list[list[Any]]:
+    """The batches of loaders, all of which are made before one of them runs, and which take turns."""
+    loaders = [module.make_loader(items, **own) for own in options]
+    seen: list[list[Any]] = [[] for _ in loaders]
+    for _ in range(epochs):
+        for turn in zip(*loaders, strict=True):
+            for own, batch in zip(seen, turn, strict=True):
+                own.append(batch)
+    return seen
+
+
+def described(module: Any, numbers: list[int]) -> dict[str, Any]:
+    """The kind of a loader made by default, the number of its workers, and its batches of numbers."""
+    loader = module.make_loader([torch.tensor([number]) for number in numbers])
+    return {
+        "is_loader": issubclass(type(loader), DataLoader),
+        "workers": loader.num_workers,
+        "batches": [batch[0].flatten().tolist() for batch in loader],
+    }
 
 
 def through_pickle(module: Any, items: list[Tensor], options: dict[str, Any]) -> list[Any]:
@@ -86,17 +87,18 @@ def pinned(module: Any, cuda: bool, given: list[bool | None]) -> list[bool]:
         return [bool(loader.pin_memory) for loader in loaders]
 
 
-def workers(module: Any, length: int, options: dict[str, Any]) -> list[list[Tensor]]:
-    """The items of two epochs of each of two equal loaders of a Witness, made after other random numbers."""
-    epochs: list[list[Tensor]] = []
+def workers(module: Any, length: int, options: dict[str, Any]) -> list[list[dict[str, list[int]]]]:
+    """What the items tell in two epochs of two equal loaders of a Witness, made after other random numbers."""
+    loaders: list[list[dict[str, list[int]]]] = []
     for number in (1, 2):
         torch.manual_seed(number)
         loader = module.make_loader(Witness(length), **options)
         # Workers can only be forked here, also where the student asks for another way.
         loader.multiprocessing_context = None
-        epochs.append([])
+        loaders.append([])
         for _ in range(2):
-            batches = [batch.sequences for batch in loader]
-            epochs[-1].append(torch.cat(batches))
+            items = torch.cat([batch[0].reshape(-1, 3) for batch in loader])
+            columns = zip(("index", "worker", "loaded before"), items.t().tolist(), strict=True)
+            loaders[-1].append(dict(columns))
         del loader
-    return epochs
+    return loaders

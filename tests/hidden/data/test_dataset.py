@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.checks import (
+    Cases,
+    Draw,
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    entry,
+    laws,
+    promise,
+    within,
+)
 from grader.judge.student import Student
 
 LAYOUTS = ("sliced", "beside other columns", "transposed")
@@ -28,72 +37,74 @@ LOOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 # --- TabularDataset ------------------------------------------------------------------------------
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("TabularDataset.__getitem__")
-@pytest.mark.hint("(self.X[idx], self.y[idx]) of a float32 and an int64 tensor.")
-def test_items(student: Student) -> None:
+@promise(
+    "TabularDataset.__getitem__",
+    points=4,
+    hint="(self.X[idx], self.y[idx]) of a float32 and an int64 tensor.",
+)
+def test_items(code: Student, draw: Draw) -> Cases:
     """An item is a row, (d,) float32, and its class, () int64, for arrays of all kinds and layouts."""
     kinds = [("float64", "int64"), ("float32", "uint8"), ("int16", "int32")]
     for layout, (floats, integers) in zip(LAYOUTS, kinds, strict=True):
-        X = (9 * abs(new_table(6))).astype(floats)
+        X = (9 * abs(new_table(draw, 6))).astype(floats)
         # Up to the largest numbers, but for those that are no classes any more.
         largest = min(np.iinfo(integers).max, 10**9)
         y = (np.arange(6) * (largest // 6)).astype(integers)
-        rows = torch.from_numpy(X.astype("float32"))
-        classes = torch.from_numpy(y.astype("int64"))
-        right = list(zip(rows, classes, strict=True))
         what = f"the list of the items, rows {floats}, {layout}, and classes {integers},"
-        assert_close(student.run("items", X, y, layout), right, what=what)
+        yield what, code.run("items", X, y, layout)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_items")
-@pytest.mark.place("TabularDataset.__len__")
-@pytest.mark.hint("The number of rows, also if it is 0.")
-def test_length(student: Student) -> None:
+@promise(
+    "TabularDataset.__len__",
+    points=2,
+    hint="The number of rows, also if it is 0.",
+    after="test_items",
+)
+def test_length(code: Student, draw: Draw) -> Cases:
     """Its length is the number of rows, which may be 0, and the arrays are left as they are."""
-    for n in (random.randint(4, 9), 0):
-        found = student.run("length", new_table(n), np.arange(n))
-        assert_equal(found, n, what=f"the length for {n} rows")
-    laws.check_changes_nothing(student, "TabularDataset", new_table(5), np.arange(5))
+    for n in (draw.size(4, 10), 0):
+        yield f"the length for {n} rows", code.run("length", new_table(draw, n), np.arange(n))
+    laws.check_changes_nothing(code, "TabularDataset", new_table(draw, 5), np.arange(5))
 
 
-@pytest.mark.place("TabularDataset.__init__")
-@pytest.mark.word("the sandbox says that it raised")
-@pytest.mark.hint("if len(X) != len(y): raise ValueError(...)")
+@promise(
+    "TabularDataset.__init__",
+    hint="if len(X) != len(y): raise ValueError(...)",
+    word="the sandbox says that it raised",
+)
 def test_lengths_differ(student: Student) -> None:
     """X and y of different lengths are a ValueError that names y."""
     differing = [(4, 3), (4, 5), (4, 0), (0, 1)]
-    calls = [(new_table(n), np.arange(m)) for n, m in differing]
-    fine = (new_table(4), np.arange(4))
+    calls = [(np.ones((n, 3)), np.arange(m)) for n, m in differing]
+    fine = (np.ones((4, 3)), np.arange(4))
     laws.check_errors(student, "TabularDataset", {"y": calls}, fine=fine)
 
 
 # --- split_indices -------------------------------------------------------------------------------
 
 
-@pytest.mark.points(5)
-@pytest.mark.place("split_indices")
-@pytest.mark.hint("One permutation, cut into three: no index is lost, and none comes twice.")
-def test_partition(student: Student) -> None:
+@promise(
+    "split_indices",
+    points=5,
+    hint="One permutation, cut into three: no index is lost, and none comes twice.",
+)
+def test_partition(code: Student, draw: Draw) -> Cases:
     """Each index is in exactly one part, and the parts have the sizes that are asked for."""
-    drawn = (random.randint(30, 50), random.randint(9, 12), random.randint(3, 8))
-    for n, val, test in (drawn, (10, 0, 3), (10, 3, 0), (1, 0, 0)):
-        call = f"split_indices({n}, {val}, {test})"
-        parts = parts_of(student.function("split_indices")(n, val, test), call)
-        for part in parts:
-            assert_tensor(part, dtype=torch.int64, what=f"a part of {call}")
-        sizes = [tuple(part.shape) for part in parts]
-        right = [(n - val - test,), (val,), (test,)]
-        assert_equal(sizes, right, what=f"the list of the shapes of {call}")
-        indices = sorted(torch.cat(parts).tolist())
-        assert_equal(indices, list(range(n)), what=f"the sorted list of all indices of {call}")
+    drawn = (draw.size(30, 50), draw.size(9, 13), draw.size(3, 9))
+    for sizes in (drawn, (10, 0, 3), (10, 3, 0), (1, 0, 0)):
+        call = f"split_indices{sizes}"
+        parts = parts_of(code.function("split_indices")(*sizes), call)
+        yield f"the list of the dtypes of {call}", [str(part.dtype) for part in parts]
+        yield f"the list of the shapes of {call}", [list(part.shape) for part in parts]
+        yield f"the sorted list of all indices of {call}", sorted(flattened(sorted_parts(parts)))
 
 
-@pytest.mark.points(6)
-@pytest.mark.requires("test_partition")
-@pytest.mark.place("split_indices")
-@pytest.mark.hint("torch.randperm(n, generator=...), whose first val_size are one part, and so on.")
+@promise(
+    "split_indices",
+    points=6,
+    hint="torch.randperm(n, generator=...), whose first val_size are one part, and so on.",
+    after="test_partition",
+)
 def test_at_random(student: Student) -> None:
     """Validation and test rows are drawn at random."""
     rows = random.randint(10, 14)
@@ -107,9 +118,11 @@ def test_at_random(student: Student) -> None:
         assert any(blocks_in(part, rows) > 1 for part in drawn), told
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("split_indices")
-@pytest.mark.hint("torch.Generator().manual_seed(seed): a generator that nothing else draws from.")
+@promise(
+    "split_indices",
+    points=4,
+    hint="torch.Generator().manual_seed(seed): a generator that nothing else draws from.",
+)
 def test_split_seed(student: Student) -> None:
     """The seed decides alone; the global random states have no part in it, and are left alone."""
     split = student.function("split_indices")
@@ -122,10 +135,12 @@ def test_split_seed(student: Student) -> None:
     laws.check_changes_nothing(student, "split_indices", ROWS, VAL, TEST, SEED)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("split_indices")
-@pytest.mark.word("the sandbox says that it raised")
-@pytest.mark.hint("Check each size alone, then whether val_size + test_size < n.")
+@promise(
+    "split_indices",
+    points=2,
+    hint="Check each size alone, then whether val_size + test_size < n.",
+    word="the sandbox says that it raised",
+)
 def test_split_errors(student: Student) -> None:
     """Negative sizes, and sizes that leave nothing to train on, are ValueErrors that name them."""
     table = {
@@ -139,53 +154,63 @@ def test_split_errors(student: Student) -> None:
 # --- standardize ---------------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("standardize")
-@pytest.mark.hint("mean, std = train.mean(axis=0), train.std(axis=0), and those for all arrays.")
-def test_standardize(student: Student) -> None:
+@promise(
+    "standardize",
+    points=6,
+    hint="mean, std = train.mean(axis=0), train.std(axis=0), and those for all arrays.",
+)
+def test_standardize(code: Student, draw: Draw) -> Cases:
     """Every array is standardized column by column with the statistics of train."""
     for counts in ((6, 4), (7, 1, 0, 3)):
-        arrays = [new_table(n) + i for i, n in enumerate(counts)]
-        check_standardized(student, arrays)
-        right = tuple(array.astype("float32") for array in standardized(*arrays))
-        report = student.run("standardized", [x.astype("float32") for x in arrays], "sliced")
-        assert_close(entry(report, "result"), right, what="the tuple of float32 results", **LOOSE)
+        arrays = [new_table(draw, n) + i for i, n in enumerate(counts)]
+        yield f"the result for {counts} rows", entry(standardized(code, arrays), "result")
+        arrays = [array.astype("float32") for array in arrays]
+        result = entry(standardized(code, arrays), "result")
+        yield "the tuple of float32 results", within(result, **LOOSE)
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_standardize")
-@pytest.mark.place("standardize")
-@pytest.mark.hint("np.where(std == 0, 1, std)")
-def test_constant_columns(student: Student) -> None:
+@promise(
+    "standardize",
+    points=4,
+    hint="np.where(std == 0, 1, std)",
+    after="test_standardize",
+)
+def test_constant_columns(code: Student, draw: Draw) -> Cases:
     """Where a column of train is constant the difference is divided by 1, and nowhere else."""
     for value in (3.0, 0.0):
         # The last column has tiny numbers, which are not constant all the same.
-        train, other = new_table(6), new_table(5)
+        tiny = np.array([1, 1, 1e-6])
+        train, other = new_table(draw, 6) * tiny, new_table(draw, 5) * tiny
         train[:, 1] = value
-        train[:, 2] *= 1e-6
-        other[:, 2] *= 1e-6
-        check_standardized(student, [train, other])
-    check_standardized(student, [np.full((1, 3), 2.0), new_table(5)])
+        what = f"the result for a column of {value} and one of tiny numbers"
+        yield what, entry(standardized(code, [train, other]), "result")
+    report = standardized(code, [np.full((1, 3), 2.0), new_table(draw, 5)])
+    yield "the result for a train of one row", entry(report, "result")
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_standardize")
-@pytest.mark.place("standardize")
-@pytest.mark.hint("(array - mean) / std makes a new array; array -= mean changes the caller's.")
-def test_arrays_are_left_alone(student: Student) -> None:
+@promise(
+    "standardize",
+    points=2,
+    hint="(array - mean) / std makes a new array; array -= mean changes the caller's.",
+    after="test_standardize",
+)
+def test_arrays_are_left_alone(code: Student, draw: Draw) -> Cases:
     """The inputs are unchanged, the results new arrays, whatever the layout of the inputs."""
     for layout in LAYOUTS:
-        report = check_standardized(student, [new_table(6), new_table(3)], layout)
+        report = standardized(code, [new_table(draw, 6), new_table(draw, 3)], layout)
+        yield f"the result for arrays {layout}", entry(report, "result")
         assert entry(report, "shared") is False, "A result shares its memory with an input."
-    laws.check_changes_nothing(student, "standardize", new_table(4), new_table(2))
+    laws.check_changes_nothing(code, "standardize", new_table(draw, 4), new_table(draw, 2))
 
 
 # --- make_loaders --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(7)
-@pytest.mark.place("make_loaders")
-@pytest.mark.hint("DataLoader(train, batch_size, shuffle=True, drop_last=True, generator=...)")
+@promise(
+    "make_loaders",
+    points=7,
+    hint="DataLoader(train, batch_size, shuffle=True, drop_last=True, generator=...)",
+)
 def test_training(student: Student) -> None:
     """Training batches have batch_size rows of the training part, shuffled anew in every epoch."""
     part = split(student, VAL, TEST)[0]
@@ -198,9 +223,11 @@ def test_training(student: Student) -> None:
     assert_equal(sorted(seen), part, what=f"the list of the rows that come in {EPOCHS} epochs")
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("make_loaders")
-@pytest.mark.hint("DataLoader(val, batch_size): no shuffle, no drop_last.")
+@promise(
+    "make_loaders",
+    points=2,
+    hint="DataLoader(val, batch_size): no shuffle, no drop_last.",
+)
 def test_evaluation(student: Student) -> None:
     """Validation and test loaders yield every row of their part once, in the same order in each pass."""
     for val, test in ((VAL, TEST), (3, 0), (0, 0)):
@@ -215,30 +242,38 @@ def test_evaluation(student: Student) -> None:
         assert (val_again, test_again) == (val_rows, test_rows), told
 
 
-@pytest.mark.points(10)
-@pytest.mark.place("make_loaders")
-@pytest.mark.hint("standardize(*(X[part] for part in parts)), with train first.")
+@promise(
+    "make_loaders",
+    points=10,
+    hint="standardize(*(X[part] for part in parts)), with train first.",
+)
 def test_inputs(student: Student) -> None:
     """Inputs are float32, standardized with the statistics of the training rows; targets are int64."""
-    train = split(student, VAL, TEST)[0]
-    X = new_table(ROWS) * 3 + np.arange(ROWS)[:, None] ** 2 / 100
+    parts = split(student, VAL, TEST)
+    X = new_rows() * 3 + np.arange(ROWS)[:, None] ** 2 / 100
     y = new_classes().astype("int32")
-    _, table = map(torch.from_numpy, standardized(X[train], X))
+    # By the student's own split_indices and standardize, which are judged elsewhere.
+    table, result = torch.zeros(ROWS, 3), standardized(student, [X[part] for part in parts])
+    for i, part in enumerate(parts):
+        rows = entry(result, "result", i, kind=np.ndarray)
+        assert rows.shape == (len(part), 3), "Fix standardize first."
+        table[part] = torch.from_numpy(rows).float()
     found, right = [], []
-    order = ["train", "val", "test"]
-    passes = student.run("passes", X, y, [SIZE, VAL, TEST, SEED], order, 0)
+    passes = student.run("passes", X, y, [SIZE, VAL, TEST, SEED], ["train", "val", "test"], 0)
     for batches in entry(passes, kind=list):
         for inputs, targets in pairs_of(batches):
             assert_tensor(targets, dtype=torch.int64, what="the targets of a batch")
             found.append(inputs)
-            right.append(table[row_numbers(targets, y)].float())
+            right.append(table[row_numbers(targets, y)])
     assert_close(found, right, what="the list of the inputs of the three loaders", **LOOSE)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_training")
-@pytest.mark.place("make_loaders")
-@pytest.mark.hint("A generator for the training loader alone: torch.Generator().manual_seed(seed).")
+@promise(
+    "make_loaders",
+    points=3,
+    hint="A generator for the training loader alone: torch.Generator().manual_seed(seed).",
+    after="test_training",
+)
 def test_loader_seed(student: Student) -> None:
     """The seed decides the training batches, whatever other loaders and random states do."""
     three_epochs = ["train"] * 3
@@ -257,33 +292,41 @@ def test_loader_seed(student: Student) -> None:
     assert one != other, "Another seed gives the same training batches."
 
 
-@pytest.mark.points(1)
-@pytest.mark.place("make_loaders")
-@pytest.mark.word("code that does nothing leaves them alone, too")
-@pytest.mark.hint("Make new arrays, and draw from generators of your own.")
+@promise(
+    "make_loaders",
+    hint="Make new arrays, and draw from generators of your own.",
+    word="code that does nothing leaves them alone, too",
+)
 def test_make_loaders_leaves_the_rest(student: Student) -> None:
     """X, y and the global random states are left as they are."""
-    given = new_table(ROWS), new_classes(), SIZE, VAL, TEST
+    given = new_rows(), new_classes(), SIZE, VAL, TEST
     laws.check_changes_nothing(student, "make_loaders", *given)
 
 
-@pytest.mark.points(1)
-@pytest.mark.place("make_loaders")
-@pytest.mark.word("the sandbox says that it raised")
-@pytest.mark.hint("if not 1 <= batch_size <= len(train): raise ValueError(...)")
+@promise(
+    "make_loaders",
+    hint="if not 1 <= batch_size <= len(train): raise ValueError(...)",
+    word="the sandbox says that it raised",
+)
 def test_batch_size(student: Student) -> None:
     """A batch_size below 1, or above the number of training rows, is a ValueError that names it."""
-    X, y = new_table(ROWS), np.arange(ROWS)
+    X, y = np.ones((ROWS, 3)), np.arange(ROWS)
     table = {"batch_size": [(X, y, size, VAL, TEST) for size in (0, -1, TRAIN + 1)]}
     for size in (1, TRAIN):
         laws.check_errors(student, "make_loaders", table, fine=(X, y, size, VAL, TEST))
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def new_table(n: int) -> Any:
-    return torch.randn(n, 3).double().numpy() + 2
+def new_table(draw: Draw, n: int) -> Any:
+    """A float64 table of n rows and 3 columns, which is not centered."""
+    return draw.normal(n, 3, dtype=torch.float64).numpy() + 2
+
+
+def new_rows() -> Any:
+    """The table for make_loaders."""
+    return torch.randn(ROWS, 3).double().numpy()
 
 
 def new_classes() -> Any:
@@ -303,27 +346,18 @@ def blocks_in(part: set[int], rows: int) -> int:
 
 
 def sorted_parts(parts: Any) -> list[list[int]]:
-    return [sorted(part.flatten().tolist()) for part in parts_of(parts)]
+    return [sorted(part.flatten().long().tolist()) for part in parts_of(parts)]
 
 
-def standardized(train: Any, *others: Any) -> list[Any]:
-    mean, std = train.mean(axis=0), train.std(axis=0)
-    divisor = np.where(std == 0, 1, std)
-    return [(array - mean) / divisor for array in (train, *others)]
-
-
-def check_standardized(student: Student, arrays: list[Any], layout: str = "sliced") -> Any:
-    report = student.run("standardized", arrays, layout)
-    what = f"the result for {[len(array) for array in arrays]} rows, {layout},"
-    assert_close(entry(report, "result"), tuple(standardized(*arrays)), what=what)
-    return report
+def standardized(code: Student, arrays: list[Any], layout: str = "sliced") -> Any:
+    """The result of standardize, and whether it shares memory with the arrays."""
+    return code.run("standardized", arrays, layout)
 
 
 def split(student: Student, val: int, test: int) -> list[list[int]]:
     """The parts that the student's split_indices makes for make_loaders, sorted."""
     parts = sorted_parts(student.run("split", ROWS, val, test, SEED))
-    right = [len(part) for part in parts] == [ROWS - val - test, val, test]
-    assert right and sorted(flattened(parts)) == list(range(ROWS)), "Fix split_indices first."
+    assert set(flattened(parts)) <= set(range(ROWS)), "Fix split_indices first."
     return parts
 
 
@@ -336,7 +370,7 @@ def rows_of_passes(
     global_seed: int = 0,
 ) -> list[list[list[int]]]:
     """The numbers of the rows in each batch of the probe's passes over loaders in this order."""
-    X, y = new_table(ROWS), new_classes()
+    X, y = new_rows(), new_classes()
     report = student.run("passes", X, y, [SIZE, val, test, seed], order, global_seed)
     passes = entry(report, kind=list, count=len(order))
     return [[row_numbers(targets, y) for _, targets in pairs_of(batches)] for batches in passes]
