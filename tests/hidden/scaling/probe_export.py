@@ -9,29 +9,37 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-State = dict[str, Tensor]
+FEATURES, OUTPUTS = 3, 2
+# Of the network, BatchNorm, what follows it, and the Linear, ReLU and Dropout in there.
+NETWORK_MODES = [True, True, False, False, True, True]
 
 
 # --- models --------------------------------------------------------------------------------------
 
 
-def router(module: Any, state: State) -> nn.Module:
-    """The stub's Router with these weights."""
-    outputs, features = state["positive.weight"].shape
-    made: nn.Module = module.Router(features, outputs).to(state["positive.weight"].dtype)
-    made.load_state_dict(state)
+def router(module: Any, seed: int, like: Tensor) -> nn.Module:
+    """The stub's Router, with weights from this seed, in the dtype of `like`."""
+    return drawn(module.Router(FEATURES, OUTPUTS).to(like.dtype), seed)
+
+
+def network(module: Any, seed: int, like: Tensor) -> nn.Module:
+    """A network with weights and statistics from this seed, partly frozen and partly in train mode."""
+    inner = nn.Sequential(nn.Linear(FEATURES, OUTPUTS), nn.ReLU(), nn.Dropout(0.5))
+    made = drawn(nn.Sequential(nn.BatchNorm1d(FEATURES), inner).to(like.dtype), seed)
+    made.get_submodule("0").weight.requires_grad_(False)
+    set_modes(made, NETWORK_MODES)
     return made
 
 
-def network(module: Any, state: State, modes: list[bool]) -> nn.Module:
-    """A network with these weights, partly frozen, and with modes in the order of modules()."""
-    outputs, features = state["1.0.weight"].shape
-    inner = nn.Sequential(nn.Linear(features, outputs), nn.ReLU(), nn.Dropout(0.5))
-    made = nn.Sequential(nn.BatchNorm1d(features), inner).to(state["1.0.weight"].dtype)
-    made.load_state_dict(state)
-    made[0].weight.requires_grad_(False)
-    set_modes(made, modes)
-    return made
+def drawn(model: nn.Module, seed: int) -> nn.Module:
+    """The model with weights, biases and statistics that are drawn."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, value in model.state_dict().items():
+        if "running_var" in name:
+            value.uniform_(0.5, 1.5, generator=generator)
+        elif value.is_floating_point():
+            value.normal_(generator=generator)
+    return model
 
 
 class Answering(nn.Module):
@@ -79,17 +87,16 @@ def first_line(error: Exception) -> str:
 
 
 def shared(module: Any, router: nn.Module) -> dict[str, Any]:
-    """Which of a router's parameters a BranchFreeRouter has, and how many it has in all."""
+    """How many of a router's parameters a BranchFreeRouter has, and how many it has in all."""
     free = module.BranchFreeRouter(router)
     own = {id(parameter) for parameter in free.parameters()}
-    of_router = [id(parameter) in own for parameter in router.parameters()]
-    return {"is_router": free is router, "shared": of_router, "count": len(own)}
+    of_router = {id(parameter) for parameter in router.parameters()}
+    return {"is_router": free is router, "shared": len(own & of_router), "count": len(own)}
 
 
-def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> dict[str, Any]:
-    """The outputs of a BranchFreeRouter, and whether it is the router itself."""
-    free = module.BranchFreeRouter(router)
-    return {"is_router": free is router, "values": outputs_of(free, batches)}
+def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> list[Any]:
+    """The outputs of a BranchFreeRouter."""
+    return outputs_of(module.BranchFreeRouter(router), batches)
 
 
 def router_program(module: Any, free: Any, example: Tensor) -> dict[str, Any]:
@@ -103,25 +110,20 @@ def router_program(module: Any, free: Any, example: Tensor) -> dict[str, Any]:
     return {"error": None, "saved": saved(torch.export.save, program)}
 
 
-def script(module: Any, model: nn.Module) -> dict[str, Any]:
-    """The model as TorchScript, saved."""
+def script(module: Any, model: nn.Module) -> bytes | None:
+    """The model as TorchScript, saved; None for an object of another class."""
     result = module.to_torchscript(model)
     if not issubclass(type(result), torch.jit.ScriptModule):
-        return {"class": other_class(result)}
-    return {"class": "ScriptModule", "saved": saved(torch.jit.save, result)}
+        return None
+    return saved(torch.jit.save, result)
 
 
-def program(module: Any, model: nn.Module, example: Tensor) -> dict[str, Any]:
-    """The model as torch.export exported it, saved."""
+def program(module: Any, model: nn.Module, example: Tensor) -> bytes | None:
+    """The model as torch.export exported it, saved; None for an object of another class."""
     result = module.to_exported(model, example)
     if type(result) is not torch.export.ExportedProgram:
-        return {"class": other_class(result)}
-    return {"class": "ExportedProgram", "saved": saved(torch.export.save, result)}
-
-
-def other_class(value: Any) -> str:
-    """The name of a class with its module: one of the student's may be called as PyTorch's is."""
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+        return None
+    return saved(torch.export.save, result)
 
 
 def saved(save: Callable[[Any, Any], None], value: Any) -> bytes:

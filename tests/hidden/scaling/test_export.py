@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any, NamedTuple
+from typing import Any
 
-import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
+from grader.judge.checks import Cases, Draw, any_gradients, entry, fields, laws, promise, within
 from grader.judge.student import Student
 
-State = dict[str, Tensor]
-FEATURES, OUTPUTS = 3, 2
+FEATURES = 3
 # Rows of both signs, and a mean above 0.
 SIGNS = [[-1.0], [2.0], [4.0], [-2.0], [3.0]]
 # How often a batch is repeated to have more rows than any bound.
@@ -35,212 +33,232 @@ TRAIN = [True] * 4
 MIXED = [True, False, True, False]
 
 
-class Export(NamedTuple):
-    """What an exporter made of the probe's network and how it left all; batches, and the right outputs."""
-
-    seen: laws.Observation
-    batches: list[Tensor]
-    right: list[Tensor]
-
-
-class OnnxModel(NamedTuple):
-    """What an ONNX model says of itself and gives, and the outputs that are right."""
-
-    report: dict[str, Any]
-    right: list[Tensor]
-
-
 # --- BranchFreeRouter ----------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("BranchFreeRouter")
-@pytest.mark.word("the sandbox says which objects are the same")
-@pytest.mark.hint("self.positive = router.positive, or the router itself as a submodule.")
-def test_router_shares(student: Student) -> None:
+@promise(
+    "BranchFreeRouter",
+    points=3,
+    hint="self.positive = router.positive, or the router itself as a submodule.",
+    word="the sandbox says which objects are the same",
+)
+def test_router_shares(code: Student, draw: Draw) -> Cases:
     """Its two layers are those of the router: shared, not copied, and registered as submodules."""
-    report = student.run("shared", student.made("router", router_state()))
-    assert entry(report, "is_router") is False, "This is the router itself."
+    report = code.run("shared", made_router(code, draw))
+    yield "whether it is the router itself", entry(report, "is_router")
     told = "Not all of the router's parameters are those of BranchFreeRouter: share its layers."
-    assert entry(report, "shared", kind=list, count=4) == [True] * 4, told
-    assert_equal(entry(report, "count"), 4, what="the number of parameters")
+    assert laws.same(entry(report, "shared"), 4), told
+    yield "the number of its parameters", entry(report, "count")
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("BranchFreeRouter.forward")
-@pytest.mark.hint("torch.where(x.mean() > 0, self.positive(x), self.negative(x))")
-def test_router(student: Student) -> None:
+@promise(
+    "BranchFreeRouter.forward",
+    points=6,
+    hint="torch.where(x.mean() > 0, self.positive(x), self.negative(x))",
+)
+def test_router(code: Student, draw: Draw) -> Cases:
     """It has the values of the router, by one decision for the whole batch."""
-    check_router(student, new_batches(torch.float64))
+    yield from routed(code, draw, new_batches(draw))
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("BranchFreeRouter.forward")
-@pytest.mark.hint("The condition is x.mean() > 0, as in Router.")
-def test_router_near_zero(student: Student) -> None:
+@promise(
+    "BranchFreeRouter.forward",
+    points=2,
+    hint="The condition is x.mean() > 0, as in Router.",
+)
+def test_router_near_zero(code: Student, draw: Draw) -> Cases:
     """A mean of 0 is not positive, and a mean just above 0 is."""
-    positive = torch.rand(2, FEATURES) + 1
+    positive = draw.uniform(2, FEATURES, low=1, high=2, dtype=torch.float64)
     # Whole numbers, so that their sum is exactly 0 in whatever order.
-    whole = torch.randint(1, 9, (1, FEATURES)).float()
-    check_router(student, [TINY * positive, -TINY * positive, torch.cat([whole, -whole])])
+    whole = draw.integers(1, FEATURES, low=1, high=9).double()
+    yield from routed(code, draw, [TINY * positive, -TINY * positive, torch.cat([whole, -whole])])
 
 
-@pytest.mark.points(12)
-@pytest.mark.place("BranchFreeRouter.forward")
-@pytest.mark.hint("No if, no .item(), no bool(): the condition stays a tensor.")
-def test_router_exports(student: Student) -> None:
+@promise(
+    "BranchFreeRouter.forward",
+    points=12,
+    hint="No if, no .item(), no bool(): the condition stays a tensor.",
+)
+def test_router_exports(code: Student, draw: Draw) -> Cases:
     """Exported by torch.export, it is right for batches of both kinds and of any size."""
-    state, batches = router_state(), new_batches()
-    free = student.own("BranchFreeRouter", student.made("router", state))
+    batches = new_batches(draw)
+    free = code.own("BranchFreeRouter", made_router(code, draw))
     # A size of 1 is a constant to torch.export.
-    example = random.choice([x for x in batches if len(x) > 1])
-    report = student.run("router_program", free, example)
+    report = code.run("router_program", free, draw.choice(batches[SEVERAL_ROWS]))
     error = entry(report, "error")
     assert error is None, f"torch.export cannot export it, an if on a value? {error}"
-    right = [routed(state, x) for x in batches]
-    check_saved(student, "program", report, batches, right, "the exported BranchFreeRouter")
+    yield from outputs(code, "program", entry(report, "saved"), batches)
 
 
 # --- to_torchscript ------------------------------------------------------------------------------
 
 
-@pytest.mark.points(8)
-@pytest.mark.place("to_torchscript")
-@pytest.mark.hint("torch.jit.script(model)")
-def test_script(student: Student) -> None:
+@promise(
+    "to_torchscript",
+    points=8,
+    hint="torch.jit.script(model)",
+)
+def test_script(code: Student, draw: Draw) -> Cases:
     """Control flow that depends on a value is kept, also after torch.jit.save and torch.jit.load."""
-    state, batches = router_state(torch.float64), new_batches(torch.float64)
-    report = student.run("script", student.made("router", state))
-    right = [routed(state, x) for x in batches]
-    check_script(student, report, batches, right, "the scripted router")
+    script = code.run("script", made_router(code, draw))
+    yield from outputs(code, "script", script, new_batches(draw))
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("to_torchscript")
-@pytest.mark.hint("Set the model to eval mode before you script it.")
-def test_script_mode(student: Student) -> None:
-    """It has the outputs of the model in eval mode, whatever mode it is in."""
-    seen, batches, right = scripted_network(student)
-    check_script(student, seen.value, batches, right, "the script of a model in train mode")
+@promise(
+    "to_torchscript",
+    points=4,
+    hint="Set the model to eval mode before you script it, and keep its dtype.",
+)
+def test_script_mode(code: Student, draw: Draw) -> Cases:
+    """It has the outputs of the model in eval mode, whatever mode it is in, also in float64."""
+    batches = new_batches(draw, torch.float64)
+    script = code.run("script", made_network(code, draw, torch.float64))
+    yield from outputs(code, "script", script, batches)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_script")
-@pytest.mark.place("to_torchscript")
-@pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
+@promise(
+    "to_torchscript",
+    points=2,
+    hint="Note the mode of each submodule before eval(), and set it back at the end.",
+    after="test_script",
+)
 def test_script_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule."""
-    seen = scripted_network(student).seen
-    check_class(seen.value, "ScriptModule", "to_torchscript")
-    check_left(seen, "to_torchscript")
+    model, probe = student.made("network", 0, torch.ones(1)), student.probe("script")
+    laws.check_changes_nothing(student, probe, model, call="to_torchscript", only=LEFT)
 
 
 # --- to_exported ---------------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("to_exported")
-@pytest.mark.hint("dynamic_shapes=({0: torch.export.Dim('batch')},), in eval mode.")
-def test_exported(student: Student) -> None:
+@promise(
+    "to_exported",
+    points=6,
+    hint="dynamic_shapes=({0: torch.export.Dim('batch')},), in eval mode.",
+)
+def test_exported(code: Student, draw: Draw) -> Cases:
     """One program has the outputs of the model in eval mode, for every batch size from 1."""
-    check_program(student, observe_export(student, "program", new_batches(), new_example()))
+    example = draw.normal(draw.size(3, 7), FEATURES)
+    program = code.run("program", made_network(code, draw), example)
+    yield from outputs(code, "program", program, new_batches(draw))
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("to_exported")
-@pytest.mark.hint("Export with two rows at least: cat the example with itself.")
-def test_exported_from_one_row(student: Student) -> None:
-    """An example may have one row, and inputs more dimensions than two."""
-    check_program(student, exported_from_one_row(student))
+@promise(
+    "to_exported",
+    points=4,
+    hint="Export with two rows at least: cat the example with itself.",
+)
+def test_exported_from_one_row(code: Student, draw: Draw) -> Cases:
+    """An example may have one row, and inputs more dimensions than two, and float64."""
+    example = draw.normal(1, FEATURES, FEATURES, dtype=torch.float64)
+    program = code.run("program", made_network(code, draw, torch.float64), example)
+    channels = draw.normal(FEATURES, 1, dtype=torch.float64)
+    batches = [x[:, None] * channels for x in new_batches(draw, torch.float64)]
+    yield from outputs(code, "program", program, batches)
 
 
-@pytest.mark.points(4)
-@pytest.mark.place("to_exported")
-@pytest.mark.word("code that exports nothing leaves it alone, too")
-@pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
+@promise(
+    "to_exported",
+    points=4,
+    hint="Note the mode of each submodule before eval(), and set it back at the end.",
+    word="code that exports nothing leaves it alone, too",
+)
 def test_exported_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule, and the example, too."""
-    seen = exported_from_one_row(student).seen
-    check_class(seen.value, "ExportedProgram", "to_exported")
-    check_left(seen, "to_exported")
+    example, probe = torch.randn(1, FEATURES), student.probe("program")
+    model = student.made("network", 0, example)
+    program = laws.check_changes_nothing(
+        student, probe, model, example, call="to_exported", only=LEFT
+    )
+    check_made("program", program)
 
 
 # --- largest_difference --------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
-@pytest.mark.place("largest_difference")
-@pytest.mark.hint("(expected - actual).abs().max().item(), and the largest of all inputs.")
-def test_difference(student: Student) -> None:
+@promise(
+    "largest_difference",
+    points=6,
+    hint="(expected - actual).abs().max().item(), and the largest of all inputs.",
+)
+def test_difference(code: Student, draw: Draw) -> Cases:
     """It is the largest absolute difference over all inputs and elements, as a float."""
-    base, largest = torch.randn(3, 2, dtype=torch.float64), random.uniform(3, 6)
+    base, largest = draw.normal(3, 2), draw.number(3, 6)
     # Relative differences, and those of the smaller outputs, are in another order.
-    shift = torch.tensor([[0.1, -1.0], [0.2, 0.0], [0.3, 0.6]], dtype=torch.float64) * largest
+    shift = torch.tensor([[0.1, -1.0], [0.2, 0.0], [0.3, 0.6]]) * largest
     outputs = [base, base, 2 * base]
     others = [base + 0.5 * shift, base + shift, 2 * base + 0.25 * shift]
-    value = difference(student, outputs, others)
-    assert_close(value, largest, what="largest_difference")
-    value = difference(student, others, outputs)
-    assert_close(value, largest, what="largest_difference the other way round")
+    yield "largest_difference", difference(code, outputs, others)
+    yield "largest_difference the other way round", difference(code, others, outputs)
     equal = [base, base[:1]]
-    value = difference(student, equal, equal)
-    assert_close(value, 0.0, what="largest_difference of equal outputs")
+    yield "largest_difference of equal outputs", difference(code, equal, equal)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_difference")
-@pytest.mark.place("largest_difference")
-@pytest.mark.hint("Round nothing, and keep the dtype of the outputs.")
-def test_small_difference(student: Student) -> None:
+@promise(
+    "largest_difference",
+    points=2,
+    hint="Round nothing, and keep the dtype of the outputs.",
+    after="test_difference",
+)
+def test_small_difference(code: Student, draw: Draw) -> Cases:
     """A small difference counts, too."""
-    base = torch.randn(3, 2, dtype=torch.float64)
-    value = difference(student, [base], [base + SMALL_DIFFERENCE])
+    base = draw.normal(3, 2, dtype=torch.float64)
+    value = difference(code, [base], [base + SMALL_DIFFERENCE])
     what = f"largest_difference of outputs that differ by {SMALL_DIFFERENCE:.1e}"
-    assert_close(value, SMALL_DIFFERENCE, what=what, rtol=1e-4, atol=0)
+    yield what, within(value, rtol=1e-4, atol=0)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_difference")
-@pytest.mark.place("largest_difference")
-@pytest.mark.hint("Compare shapes before you subtract.")
-def test_difference_of_shapes(student: Student) -> None:
+@promise(
+    "largest_difference",
+    points=2,
+    hint="Compare shapes before you subtract.",
+    after="test_difference",
+)
+def test_difference_of_shapes(code: Student, draw: Draw) -> Cases:
     """Outputs of different shapes make it infinity, even if the shapes broadcast."""
-    x = torch.randn(2, 3)
+    x = draw.normal(2, 3)
     for other in (x[:, :1], x[0], x.T):
-        check_infinite(student, x, other, f"outputs {(2, 3)} and {tuple(other.shape)}")
+        value = surrounded(code, x, other)
+        yield f"largest_difference with outputs {(2, 3)} and {tuple(other.shape)}", value
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_difference")
-@pytest.mark.place("largest_difference")
-@pytest.mark.hint("A difference that is not equal to itself is NaN.")
-def test_difference_of_nan(student: Student) -> None:
+@promise(
+    "largest_difference",
+    points=3,
+    hint="A difference that is not equal to itself is NaN.",
+    after="test_difference",
+)
+def test_difference_of_nan(code: Student, draw: Draw) -> Cases:
     """A NaN in an output makes it infinity."""
-    x = torch.randn(2, 3)
+    x = draw.normal(2, 3)
     nan = x.clone()
-    nan[random.randrange(2), random.randrange(3)] = math.nan
-    check_infinite(student, x, nan, "a NaN in what was exported")
-    check_infinite(student, nan, x, "a NaN in the model's output")
-    check_infinite(student, nan, nan, "a NaN in both")
+    nan[draw.size(0, 2), draw.size(0, 3)] = math.nan
+    yield "largest_difference with a NaN in what was exported", surrounded(code, x, nan)
+    yield "largest_difference with a NaN in the model's output", surrounded(code, nan, x)
+    yield "largest_difference with a NaN in both", surrounded(code, nan, nan)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_difference")
-@pytest.mark.place("largest_difference")
-@pytest.mark.hint("model.eval() sets all submodules.")
-def test_difference_in_eval_mode(student: Student) -> None:
+@promise(
+    "largest_difference",
+    points=3,
+    hint="model.eval() sets all submodules.",
+    after="test_difference",
+)
+def test_difference_in_eval_mode(code: Student, draw: Draw) -> Cases:
     """The model runs in eval mode, and each of its submodules does."""
-    x, gap = torch.ones(2, 3), random.uniform(0.25, 0.75)
+    x, gap = torch.ones(2, 3), draw.number(0.25, 0.75)
     for modes in (TRAIN, MIXED):
-        value = difference(student, [x], [x + gap], modes)
-        assert_close(value, gap, what="largest_difference with a model in train mode")
+        value = difference(code, [x], [x + gap], modes)
+        yield "largest_difference with a model in train mode", value
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_difference_in_eval_mode", "test_difference_of_shapes")
-@pytest.mark.place("largest_difference")
-@pytest.mark.word("the sandbox says in which mode a submodule is")
-@pytest.mark.hint("Note the mode of each submodule, model.eval(), and set them back at the end.")
+@promise(
+    "largest_difference",
+    points=2,
+    hint="Note the mode of each submodule, model.eval(), and set them back at the end.",
+    after=("test_difference_in_eval_mode", "test_difference_of_shapes"),
+    word="the sandbox says in which mode a submodule is",
+)
 def test_difference_leaves_modes(student: Student) -> None:
     """Afterwards every submodule has the mode that it had, even where shapes differ."""
     x, compare = torch.ones(2, 3), student.probe("difference")
@@ -252,229 +270,147 @@ def test_difference_leaves_modes(student: Student) -> None:
 # --- to_onnx -------------------------------------------------------------------------------------
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("to_onnx")
-@pytest.mark.hint('input_names=["features"], output_names=["logits"], into an io.BytesIO.')
-def test_onnx_names(student: Student) -> None:
+@promise(
+    "to_onnx",
+    points=2,
+    hint='input_names=["features"], output_names=["logits"], into an io.BytesIO.',
+)
+def test_onnx_names(code: Student, draw: Draw) -> Cases:
     """The bytes are those of an ONNX model with one input, "features", and one output, "logits"."""
-    report = onnx_model(student).report
-    names = fields(report, "inputs", "outputs")
-    what = "the list of the names of the inputs and of the outputs"
-    assert_equal(names, [["features"], ["logits"]], what=what)
+    names = fields(onnx_model(code), "inputs", "outputs")
+    yield "the list of the names of the inputs and of the outputs", names
 
 
-@pytest.mark.points(5)
-@pytest.mark.requires("test_onnx_names")
-@pytest.mark.place("to_onnx")
-@pytest.mark.hint('dynamic_axes={"features": {0: "batch"}, "logits": {0: "batch"}}')
-def test_onnx_dynamic(student: Student) -> None:
+@promise(
+    "to_onnx",
+    points=5,
+    hint='dynamic_axes={"features": {0: "batch"}, "logits": {0: "batch"}}',
+    after="test_onnx_names",
+)
+def test_onnx_dynamic(code: Student, draw: Draw) -> Cases:
     """The batch dimension is dynamic, even where the example has one row."""
-    report = onnx_model(student).report
-    fixed = entry(report, "fixed_rows", kind=list, count=2)
-    for name, rows in zip(("features", "logits"), fixed, strict=True):
-        told = f"{name!r} has {rows} rows in the ONNX model: declare its dimension 0 as dynamic."
-        assert rows is None, told
+    fixed = entry(onnx_model(code), "fixed_rows")
+    yield "the list of the numbers of rows to which input and output are fixed", fixed
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_onnx_names")
-@pytest.mark.place("to_onnx")
-@pytest.mark.hint("Set the model to eval mode before you export it.")
-def test_onnx(student: Student) -> None:
+@promise(
+    "to_onnx",
+    points=4,
+    hint="Set the model to eval mode before you export it.",
+    after="test_onnx_names",
+)
+def test_onnx(code: Student, draw: Draw) -> Cases:
     """Its outputs are those of the model in eval mode."""
-    check_onnx(student, SEVERAL_ROWS)
+    yield from onnx_outputs(code, SEVERAL_ROWS)
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_onnx_dynamic")
-@pytest.mark.place("to_onnx")
-@pytest.mark.hint("Cat the example with itself where it has one row.")
-def test_onnx_sizes(student: Student) -> None:
+@promise(
+    "to_onnx",
+    points=3,
+    hint="Cat the example with itself where it has one row.",
+    after="test_onnx_dynamic",
+)
+def test_onnx_sizes(code: Student, draw: Draw) -> Cases:
     """They are so for one row and for many, though the example has one row."""
-    check_onnx(student, ONE_ROW_AND_MANY)
+    yield from onnx_outputs(code, ONE_ROW_AND_MANY)
 
 
-@pytest.mark.points(2)
-@pytest.mark.requires("test_onnx_names")
-@pytest.mark.place("to_onnx")
-@pytest.mark.hint("Note the mode of each submodule before eval(), and set it back at the end.")
+@promise(
+    "to_onnx",
+    points=2,
+    hint="Note the mode of each submodule before eval(), and set it back at the end.",
+    after="test_onnx_names",
+)
 def test_onnx_leaves_the_model(student: Student) -> None:
     """The model is left as it was, with the mode of each submodule; the example may have many rows."""
-    model = made_network(student, new_network())
-    laws.check_changes_nothing(student, "to_onnx", model, new_example(), only=LEFT)
+    example = torch.randn(5, FEATURES)
+    model = student.made("network", 0, example)
+    laws.check_changes_nothing(student, "to_onnx", model, example, only=LEFT)
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def new_batches(dtype: torch.dtype = torch.float32) -> list[Tensor]:
+def made_router(code: Student, draw: Draw, dtype: torch.dtype = torch.float32) -> Any:
+    """The stub's Router, with weights that are drawn."""
+    return code.made("router", draw.seed(), torch.empty(0, dtype=dtype))
+
+
+def made_network(code: Student, draw: Draw, dtype: torch.dtype = torch.float32) -> Any:
+    """The probe's network, with weights and statistics that are drawn, partly in train mode."""
+    return code.made("network", draw.seed(), torch.empty(0, dtype=dtype))
+
+
+def new_batches(draw: Draw, dtype: torch.dtype = torch.float32) -> list[Tensor]:
     """Two batches of several rows and two of one row, with means above 0 and below, and one of many rows."""
-    signs = torch.tensor(SIGNS, dtype=dtype)
-    batch = signs * (1 + torch.rand(len(SIGNS), FEATURES, dtype=dtype))
+    sizes = draw.uniform(len(SIGNS), FEATURES, low=1, high=2, dtype=dtype)
+    batch = torch.tensor(SIGNS, dtype=dtype) * sizes
     return [batch, -batch, batch[1:2], -batch[1:2], batch.repeat(REPEATS, 1)]
 
 
-def router_state(dtype: torch.dtype = torch.float32) -> State:
-    """New weights of a router."""
-    state = {}
-    for layer in ("positive", "negative"):
-        state[f"{layer}.weight"] = torch.randn(OUTPUTS, FEATURES, dtype=dtype)
-        state[f"{layer}.bias"] = torch.randn(OUTPUTS, dtype=dtype)
-    return state
+def routed(code: Student, draw: Draw, batches: list[Tensor]) -> Cases:
+    """The outputs of a BranchFreeRouter of the dtype of the batches."""
+    values = code.run("routed", made_router(code, draw, batches[0].dtype), batches)
+    yield from each(values, batches)
 
 
-def routed(state: State, x: Tensor) -> Tensor:
-    """What a router of these weights gives."""
-    layer = "positive" if x.mean() > 0 else "negative"
-    return x @ state[f"{layer}.weight"].T + state[f"{layer}.bias"]
+def check_made(kind: str, data: Any) -> bytes:
+    """What an exporter made, saved; the probe saves nothing of another class."""
+    told = {
+        "script": "What to_torchscript returns is no torch.jit.ScriptModule.",
+        "program": "What to_exported returns is no torch.export.ExportedProgram.",
+    }
+    saved: bytes = entry(data, kind=bytes, told=told[kind])
+    return saved
 
 
-def check_values(values: Any, right: list[Tensor], what: str, **tolerances: Any) -> None:
-    """Outputs of several batches are right; in the place of one may stand what was raised."""
-    for value, output in zip(entry(values, kind=list, count=len(right)), right, strict=True):
-        assert not isinstance(value, str), (
-            f"{what} fails for a batch of {len(output)} rows: {value}"
-        )
-    assert_close(values, right, what=what, **tolerances)
+def outputs(code: Student, kind: str, data: Any, batches: list[Tensor]) -> Cases:
+    """The outputs of what was exported and saved, where no student's code runs."""
+    yield from each(code.apart("run_saved", kind, check_made(kind, data), batches), batches)
 
 
-def check_router(student: Student, batches: list[Tensor]) -> None:
-    """A BranchFreeRouter has the outputs of a router of the dtype of `batches`, and is another module."""
-    state = router_state(batches[0].dtype)
-    report = student.run("routed", student.made("router", state), batches)
-    assert entry(report, "is_router") is False, "This is the router itself."
-    right = [routed(state, x) for x in batches]
-    check_values(entry(report, "values"), right, "BranchFreeRouter")
-
-
-def new_example() -> Tensor:
-    """An example of several rows for an exporter."""
-    return torch.randn(random.randrange(3, 7), FEATURES)
-
-
-def new_network(dtype: torch.dtype = torch.float32) -> nn.Module:
-    """The probe's network in eval mode, with weights and statistics that are drawn."""
-    inner = nn.Sequential(nn.Linear(FEATURES, OUTPUTS), nn.ReLU(), nn.Dropout(0.5))
-    network = nn.Sequential(nn.BatchNorm1d(FEATURES), inner).to(dtype).eval()
-    for name, value in network.state_dict().items():
-        if "running_var" in name:
-            value.uniform_(0.5, 1.5)
-        elif value.is_floating_point():
-            value.normal_()
-    return network
-
-
-def new_modes() -> list[bool]:
-    """The modes of the network's modules: BatchNorm, Dropout and two of the four others are in train mode."""
-    batch_norm = dropout = True
-    network, inner, linear, relu = random.sample([True, True, False, False], 4)
-    return [network, batch_norm, inner, linear, relu, dropout]
-
-
-def made_network(student: Student, network: nn.Module) -> Any:
-    """A copy of the network where the student's code runs, with modes that are drawn."""
-    return student.made("network", network.state_dict(), new_modes())
-
-
-def outputs_of(network: nn.Module, batches: list[Tensor]) -> list[Tensor]:
-    return [network(x).detach() for x in batches]
-
-
-def check_onnx(student: Student, batches: slice) -> None:
-    """The outputs of the ONNX model for some of the batches of `new_batches` are right."""
-    report, right = onnx_model(student)
-    values = entry(report, "values", kind=list, count=len(right))[batches]
-    check_values(values, right[batches], "the ONNX model", rtol=0, atol=ONNX_TOLERANCE)
-
-
-def observe_export(student: Student, probe: str, batches: list[Tensor], *example: Tensor) -> Export:
-    """Let a probe export a network of the dtype of `batches`, which are for what comes of it."""
-    network = new_network(batches[0].dtype)
-    arguments = made_network(student, network), *example
-    seen = laws.observe(student, student.probe(probe), *arguments).checked()
-    return Export(seen, batches, outputs_of(network, batches))
-
-
-def scripted_network(student: Student) -> Export:
-    """The network as TorchScript, once for all tests."""
-    return student.once("script", lambda: observe_export(student, "script", new_batches()))
-
-
-def exported_from_one_row(student: Student) -> Export:
-    """The program from an example of one row, of float64 and three dimensions, once for all tests."""
-
-    def export() -> Export:
-        channels = torch.randn(FEATURES, 1, dtype=torch.float64)
-        example = torch.randn(1, FEATURES, FEATURES, dtype=torch.float64)
-        batches = [x[:, None] * channels for x in new_batches(torch.float64)]
-        return observe_export(student, "program", batches, example)
-
-    return student.once("from one row", export)
-
-
-def check_left(seen: laws.Observation, call: str) -> None:
-    """A call of an exporter changed neither the model nor its other arguments."""
-    changed = [change.words for change in seen.changes() if change.part in LEFT]
-    assert not changed, f"One call of {call} changed {', '.join(changed[:6])}."
-
-
-def check_class(report: Any, right: str, name: str) -> None:
-    returned = str(entry(report, "class"))[:40]
-    assert returned == right, f"{name} returns an object of type {returned}, not {right}."
-
-
-def check_saved(
-    student: Student, kind: str, report: Any, batches: list[Tensor], right: list[Tensor], what: str
-) -> None:
-    """What an exporter made was saved, and has the right outputs where no student's code runs."""
-    data = entry(report, "saved", kind=bytes)
-    check_values(student.apart("run_saved", kind, data, batches), right, what)
-
-
-def check_script(
-    student: Student, report: Any, batches: list[Tensor], right: list[Tensor], what: str
-) -> None:
-    """The report of the probe's script is one of TorchScript that has the outputs that are right."""
-    check_class(report, "ScriptModule", "to_torchscript")
-    check_saved(student, "script", report, batches, right, what)
-
-
-def check_program(student: Student, export: Export) -> None:
-    """The program has the outputs that are right."""
-    report = export.seen.value
-    check_class(report, "ExportedProgram", "to_exported")
-    what = "the program of a model in train mode"
-    check_saved(student, "program", report, export.batches, export.right, what)
+def each(values: Any, batches: list[Tensor], **tolerances: float) -> Cases:
+    """The outputs for batches; in the place of one may stand what was raised."""
+    for x, value in zip(batches, entry(values, kind=list, count=len(batches)), strict=True):
+        what = f"the output for a batch of {len(x)} rows"
+        assert not isinstance(value, str), f"It fails for a batch of {len(x)} rows: {value}"
+        yield what, any_gradients(within(value, **tolerances))
 
 
 def difference(
-    student: Student, expected: list[Tensor], actual: list[Tensor], modes: list[bool] = EVAL
+    code: Student, expected: list[Tensor], actual: list[Tensor], modes: list[bool] = EVAL
 ) -> Any:
     """The largest difference of the outputs of a model and those of what was exported."""
-    return student.run("difference", student.made("answering", expected, modes), actual)
+    return code.run("difference", code.made("answering", expected, modes), actual)
 
 
-def check_infinite(student: Student, expected: Tensor, actual: Tensor, what: str) -> None:
-    """Two outputs make the difference infinite, whatever comes before and after them."""
+def surrounded(code: Student, expected: Tensor, actual: Tensor) -> Any:
+    """The largest difference where finite ones come before and after that of these two outputs."""
     finite = expected.nan_to_num()
-    value = difference(student, [finite, expected, finite], [finite + 1, actual, finite + 1])
-    assert_close(value, math.inf, what=f"largest_difference with {what}")
+    return difference(code, [finite, expected, finite], [finite + 1, actual, finite + 1])
 
 
-def onnx_model(student: Student) -> OnnxModel:
-    """The ONNX model of a network, exported from one row, once for all tests.
+def onnx_model(code: Student) -> dict[str, Any]:
+    """What the ONNX model of a network says of itself, and its outputs, with the batches; once for all tests.
 
-    It is run where no student's code runs.
+    It is exported from one row, and run where no student's code runs.
     """
 
-    def export() -> OnnxModel:
-        network, batches = new_network(), new_batches()
-        model, example = made_network(student, network), torch.randn(1, FEATURES)
+    def ask() -> dict[str, Any]:
+        draw = Draw(random.randrange(2**31))
+        batches = new_batches(draw)
+        model, example = made_network(code, draw), draw.normal(1, FEATURES)
         told = "to_onnx returns something else than bytes: the ONNX model, serialized."
-        data = entry(student.function("to_onnx")(model, example), kind=bytes, told=told)
-        report = student.apart("run_onnx", data, batches)
+        data = entry(code.function("to_onnx")(model, example), kind=bytes, told=told)
+        report = code.apart("run_onnx", data, batches)
         error = entry(report, "error")
         assert error is None, f"to_onnx returns bytes that are not an ONNX model: {error}"
-        return OnnxModel(report, outputs_of(network, batches))
+        return {**report, "batches": batches}
 
-    return student.once("ONNX", export)
+    return code.once("ONNX", ask)
+
+
+def onnx_outputs(code: Student, which: slice) -> Cases:
+    """The outputs of the ONNX model for some of its batches."""
+    values, batches = fields(onnx_model(code), "values", "batches")
+    yield from each(entry(values, kind=list)[which], batches[which], rtol=0, atol=ONNX_TOLERANCE)
