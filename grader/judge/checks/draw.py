@@ -104,8 +104,7 @@ class Draw:
             drawn = self._drawn("randn", shape, parameter.dtype) * scales.get(last, scale)
             with torch.no_grad():
                 parameter.copy_(drawn)
-            if parameter.requires_grad:
-                self.leaves[name] = parameter
+            self.leaves[name] = parameter
         return layer
 
     # --- numbers ---------------------------------------------------------------------------------

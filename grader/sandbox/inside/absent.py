@@ -11,6 +11,7 @@ for them is told (`reports`). As long as a handle lives, Python has no way to th
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import importlib.util
@@ -207,6 +208,8 @@ def _replace(holder: Any, attribute: str, value: Any) -> None:
         # The dict behind the proxy, which is all that Python gives of a builtin type's.
         (table,) = gc.get_referents(vars(holder))
         table[attribute] = value
+        # Python remembers what it found under a name, and is told of a change by `setattr` alone.
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(holder))
 
 
 def is_one_of(files: Collection[str]) -> Callable[[object], bool]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -400,3 +402,35 @@ def test_what_a_probe_calls_is_guarded_and_what_it_does_itself_is_not(
     for test, part in zip(result.tests, ("scale", "norm", "free"), strict=True):
         refused = "not allowed here" in test.message and "do it yourself" in test.message
         assert (test.outcome is Outcome.PASSED, refused) == (part != failing, part == failing)
+
+
+CALLED_BEFORE = """
+import torch
+from grader.sandbox.inside.absent import forbid_name
+
+class Refused(Exception):
+    pass
+
+def ask(x):
+    return x.stride()
+
+def check(*arguments):
+    raise Refused
+
+x = torch.zeros(2)
+for _ in range(100):
+    ask(x)
+forbid_name("torch.Tensor.stride", check)
+try:
+    ask(x)
+except Refused:
+    print("refused")
+"""
+
+
+def test_a_method_in_c_that_was_called_before_is_refused() -> None:
+    """Python remembers where it found a method, also across a fork."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALLED_BEFORE], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "refused\n", done.stderr
