@@ -22,13 +22,8 @@ from grader.judge.checks import (
 from grader.judge.student import Student
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
-# The lengths of the items of a batch, in no order; the longest exceeds their number, so that a batch whose
-# time comes first is known by its shape.
-LENGTHS = ([2, 6, 3], [7, 1, 1, 9])
 # The number of items of a dataset: two random orders agree by chance once in 24! cases, never.
 LENGTH = 24
-# The items of such a dataset, in no order, each known by its number.
-NUMBERS = [11 * i % LENGTH for i in range(LENGTH)]
 # A batch size that leaves a shorter batch at the end.
 UNEVEN = 7
 
@@ -43,7 +38,7 @@ UNEVEN = 7
 )
 def test_layout(code: Student, draw: Draw) -> Cases:
     """Sequences and mask have a row for each item, as long as the longest sequence of the batch."""
-    for lengths in LENGTHS:
+    for lengths in new_lengths(draw):
         result = collated(code, new_sequences(draw, lengths))
         for name in ("sequences", "mask"):
             tensor = assert_tensor(field(result, name), what=name)
@@ -57,7 +52,7 @@ def test_layout(code: Student, draw: Draw) -> Cases:
 )
 def test_order(code: Student, draw: Draw) -> Cases:
     """Everything comes in the order of the items."""
-    for lengths in LENGTHS:
+    for lengths in new_lengths(draw):
         items = list(zip(new_sequences(draw, lengths), range(len(lengths)), strict=True))
         result = collated(code, items)
         for name in ("sequences", "mask"):
@@ -72,7 +67,7 @@ def test_order(code: Student, draw: Draw) -> Cases:
 )
 def test_padding(code: Student, draw: Draw) -> Cases:
     """Sequences are padded behind, with 0 unless told otherwise."""
-    for lengths in LENGTHS:
+    for lengths in new_lengths(draw):
         result = collated(code, new_sequences(draw, lengths))
         yield "the list of the rows of sequences", rows(result, "sequences", lengths)
 
@@ -128,7 +123,7 @@ def test_dtypes(code: Student, draw: Draw) -> Cases:
 )
 def test_lengths(code: Student, draw: Draw) -> Cases:
     """Lengths are the numbers of real steps, int64."""
-    for lengths in LENGTHS:
+    for lengths in new_lengths(draw):
         result = collated(code, new_sequences(draw, lengths))
         yield "lengths", field(result, "lengths")
 
@@ -140,7 +135,7 @@ def test_lengths(code: Student, draw: Draw) -> Cases:
 )
 def test_mask(code: Student, draw: Draw) -> Cases:
     """The mask is True on real steps and False on padding, bool."""
-    for lengths in LENGTHS:
+    for lengths in new_lengths(draw):
         result = collated(code, new_sequences(draw, lengths))
         yield (
             f"the list of the rows of the mask of lengths {lengths}",
@@ -368,7 +363,7 @@ def test_each_epoch(student: Student) -> None:
 def test_seed(student: Student) -> None:
     """Two loaders with the same seed give the same order, whatever else draws random numbers."""
     options = {"batch_size": UNEVEN, "shuffle": True, "seed": torch.randint(1, 10**6, ()).item()}
-    items = [torch.tensor([number]) for number in NUMBERS]
+    items = [torch.tensor([number]) for number in new_numbers()]
     loaders = student.run("in_turns", items, [options, options], epochs=2)
     first, second = (
         [numbers_in(batch) for batch in entry(loaders, i, kind=list)] for i in range(2)
@@ -388,10 +383,11 @@ def test_seed(student: Student) -> None:
 )
 def test_other_seeds(student: Student) -> None:
     """0 is a seed like any other, and other seeds give other orders."""
+    numbers = new_numbers()
 
     def orders(seed: int) -> Any:
         options = {"batch_size": LENGTH, "shuffle": True, "seed": seed}
-        return epochs_of_numbers(student, 2, **options)
+        return epochs_of(student, numbers, 2, **options)
 
     laws.check_seeded(student, orders, seeds=(0, 42), what="the order of the items")
 
@@ -405,7 +401,7 @@ def test_other_seeds(student: Student) -> None:
 def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
     told = "A generator of the loader's own would leave it alone."
-    dataset = dataset_of_numbers(student)
+    dataset = dataset_of(student, new_numbers())
     for seed in (3, None):
         laws.check_changes_nothing(
             student, "make_loader", dataset, only=("random",), told=told, shuffle=True, seed=seed
@@ -489,6 +485,15 @@ def test_workers_repeat(student: Student) -> None:
 # --- what the tests share ------------------------------------------------------------------------
 
 
+def new_lengths(draw: Draw) -> tuple[list[int], list[int]]:
+    """The lengths of the items of two batches, in no order.
+
+    The longest exceeds their number, so that a batch whose time comes first is known by its shape.
+    """
+    short, middle, long = draw.size(1, 4), draw.size(4, 7), draw.size(7, 12)
+    return [short, long, middle], [middle, short, short, long]
+
+
 def new_sequences(draw: Draw, lengths: Sequence[int]) -> list[Tensor]:
     """Sequences of these lengths, without zeros."""
     return [draw.uniform(n, low=1, high=9) for n in lengths]
@@ -537,14 +542,19 @@ def check_refused(student: Student, batches: Sequence[Any]) -> None:
     laws.check_errors(student, "pad_collate", table, fine=(fine,))
 
 
-def dataset_of_numbers(student: Student) -> Any:
+def new_numbers() -> list[int]:
+    """The items of a dataset, in no order, each known by its number."""
+    return (torch.randperm(LENGTH) + torch.randint(100, ())).tolist()
+
+
+def dataset_of(student: Student, numbers: list[int]) -> Any:
     """A dataset of sequences of one step, each of which holds its number."""
-    return laws.dataset_of(student, [torch.tensor([number]) for number in NUMBERS])
+    return laws.dataset_of(student, [torch.tensor([number]) for number in numbers])
 
 
-def epochs_of_numbers(student: Student, count: int, **options: Any) -> Any:
+def epochs_of(student: Student, numbers: list[int], count: int, **options: Any) -> Any:
     """The numbers in each batch of epochs of the student's loader over these numbers."""
-    loader = student.own("make_loader", dataset_of_numbers(student), **options)
+    loader = student.own("make_loader", dataset_of(student, numbers), **options)
     return laws.epochs_of(student, loader, count, read=numbers_in)
 
 
@@ -552,9 +562,9 @@ def check_epochs(
     student: Student, *, epochs: int = 1, shuffled: bool = False, **options: Any
 ) -> None:
     """Each epoch of the student's loader yields every number once, in the batches it was asked for."""
-    seen = epochs_of_numbers(student, epochs, **options)
-    size = options["batch_size"]
-    laws.check_epochs(seen, NUMBERS, batch_size=size, shuffled=shuffled)
+    numbers, size = new_numbers(), options["batch_size"]
+    seen = epochs_of(student, numbers, epochs, **options)
+    laws.check_epochs(seen, numbers, batch_size=size, shuffled=shuffled)
 
 
 def numbers_in(batch: Any) -> list[Any]:

@@ -47,16 +47,17 @@ STATE = "The module is not as it was. (state_dict() holds the tensors themselves
 )
 def test_state(code: Student, draw: Draw) -> Cases:
     """Parameters and buffers are those of nn.BatchNorm1d: names, shapes, dtypes and values."""
-    layer = code.module(NORM, 3)
-    laws.check_parameters(layer, {"weight": [3], "bias": [3]}, call="BatchNorm1d(3)")
+    size = draw.size(3, 40)
+    layer, call = code.module(NORM, size), f"BatchNorm1d({size})"
+    laws.check_parameters(layer, {"weight": [size], "bias": [size]}, call=call)
     laws.check_state_dict(layer, [*AFFINE, *BUFFERS])
     parameters, buffers = dict(layer.named_parameters()), dict(layer.named_buffers())
-    yield "the parameters of a new BatchNorm1d(3)", parameters
+    yield f"the parameters of a new {call}", parameters
     learned = {name: parameter.requires_grad for name, parameter in parameters.items()}
     yield "whether the parameters require grad", learned
     # Buffers that are not saved are free.
     own = {name: buffers[name] for name in BUFFERS if name in buffers}
-    yield "the buffers of a new BatchNorm1d(3)", own
+    yield f"the buffers of a new {call}", own
 
 
 # --- forward in training mode --------------------------------------------------------------------
