@@ -13,6 +13,7 @@ pytest.mark.place, points, hint, requires, word and unproven.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import math
 from pathlib import Path
@@ -93,12 +94,15 @@ def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
 
 
 def is_compared(course: Course, exercise: Exercise) -> bool:
-    """Whether a test of the exercise runs on the solution, too: it then has to be where the suites are."""
-    return any(
-        test.compared
-        for visibility, path in course.suites(exercise).items()
-        for test in read_suite(path, visibility)
-    )
+    """Whether a test of the exercise runs on the solution, too: it then has to be where the suites are.
+
+    A suite that cannot be read compares nothing; whoever judges by it says what is wrong.
+    """
+    for visibility, path in course.suites(exercise).items():
+        with contextlib.suppress(CourseError):
+            if any(test.compared for test in read_suite(path, visibility)):
+                return True
+    return False
 
 
 def _with_share(course: Course, path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:

@@ -362,6 +362,9 @@ def _judge(
             learned[key] = _late_imports(assignment, course, exercise, sandboxes, suites)
         preload = dict.fromkeys([*exercise.preload, *learned[key]])
         exercise = msgspec.structs.replace(exercise, preload=tuple(preload))
+        if "torch" in exercise.preload:
+            # Not in the time of the first answer with a tensor.
+            importlib.import_module("torch")
         limit_time(exercise)
         return judge_exercise(
             course,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib
 import inspect
 import re
 import sys
@@ -259,9 +258,6 @@ def _functions(
     course: Course, exercise: Exercise, visibilities: tuple[Visibility, ...], suites: Suites
 ) -> _Functions:
     """All tests that these suites declare."""
-    if "torch" in exercise.preload:
-        # Now, while the sandbox starts, and not in the time of the first answer with a tensor.
-        importlib.import_module("torch")
     functions: dict[Key, tuple[Path, _Test]] = {}
     tests = declared_tests(course, exercise, visibilities)
     for visibility, path in course.suites(exercise).items():

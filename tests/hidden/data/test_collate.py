@@ -217,6 +217,7 @@ def test_small_batches(code: Student, draw: Draw) -> Cases:
 @promise(
     "pad_collate",
     hint="Copy the steps into a new tensor also where nothing has to be padded.",
+    after="test_layout",
 )
 def test_memory(student: Student) -> None:
     """The result shares no memory with the items."""
@@ -229,6 +230,7 @@ def test_memory(student: Student) -> None:
 @promise(
     "pad_collate",
     hint="Build new lists and tensors; what you were given is not yours.",
+    after="test_layout",
 )
 def test_arguments(student: Student) -> None:
     """The batch and its tensors stay as they were."""

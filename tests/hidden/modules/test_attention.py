@@ -188,7 +188,11 @@ def test_non_contiguous(code: Student, draw: Draw) -> Cases:
         yield f"the output for a query {layout} in memory", output
 
 
-@promise("attention", hint="Compute with new tensors: no +=, no masked_fill_, on what you got.")
+@promise(
+    "attention",
+    hint="Compute with new tensors: no +=, no masked_fill_, on what you got.",
+    after="test_attention",
+)
 def test_attention_changes_nothing(student: Student) -> None:
     """The arguments are left as they are."""
     query, key, value = torch.randn(2, 2, 4), torch.randn(2, 3, 4), torch.randn(2, 3, 3)

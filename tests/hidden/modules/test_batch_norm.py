@@ -140,6 +140,7 @@ def test_running_statistics(code: Student, draw: Draw) -> Cases:
 @promise(
     "BatchNorm1d.forward",
     hint="Update the buffers under torch.no_grad(), or with detached values.",
+    word="the sandbox says which buffers require grad",
 )
 def test_no_graph_in_buffers(code: Student, draw: Draw) -> Cases:
     """The buffers never require grad or hold a graph."""
@@ -203,7 +204,11 @@ def test_float64(code: Student, draw: Draw) -> Cases:
     yield "the output", any_gradients(layer(draw.normal(5, 3, dtype=torch.float64)))
 
 
-@promise("BatchNorm1d.forward", hint="Write nothing into x; use reshape where you use view.")
+@promise(
+    "BatchNorm1d.forward",
+    hint="Write nothing into x; use reshape where you use view.",
+    after="test_training",
+)
 def test_any_x(student: Student) -> None:
     """x is not changed, and need not be contiguous."""
     layer = student.module(NORM, 3)

@@ -94,9 +94,10 @@ def shared(module: Any, router: nn.Module) -> dict[str, Any]:
     return {"is_router": free is router, "shared": len(own & of_router), "count": len(own)}
 
 
-def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> list[Any]:
-    """The outputs of a BranchFreeRouter."""
-    return outputs_of(module.BranchFreeRouter(router), batches)
+def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> dict[str, Any]:
+    """The outputs of a BranchFreeRouter, and whether it is the router itself."""
+    made = module.BranchFreeRouter(router)
+    return {"itself": made is router, "outputs": outputs_of(made, batches)}
 
 
 def router_program(module: Any, free: Any, example: Tensor) -> dict[str, Any]:

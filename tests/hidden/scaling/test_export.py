@@ -350,8 +350,9 @@ def new_batches(draw: Draw, dtype: torch.dtype = torch.float32) -> list[Tensor]:
 
 def routed(code: Student, draw: Draw, batches: list[Tensor]) -> Cases:
     """The outputs of a BranchFreeRouter of the dtype of the batches."""
-    values = code.run("routed", made_router(code, draw, batches[0].dtype), batches)
-    yield from each(values, batches)
+    report = code.run("routed", made_router(code, draw, batches[0].dtype), batches)
+    assert entry(report, "itself") is False, "BranchFreeRouter gives the router itself back."
+    yield from each(entry(report, "outputs"), batches)
 
 
 def check_made(kind: str, data: Any) -> bytes:

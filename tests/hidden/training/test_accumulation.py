@@ -100,6 +100,7 @@ def test_adds(code: Student, draw: Draw) -> Cases:
 @promise(
     "accumulate_gradients",
     hint="No train() or eval(), and nothing in place.",
+    after="test_calls",
 )
 def test_leaves_the_rest(student: Student) -> None:
     """Parameters, buffers, modes, batches and random states are left as they are."""
@@ -201,6 +202,7 @@ def test_errors(student: Student) -> None:
 @promise(
     "train_epoch",
     hint="Nothing in place on inputs or targets, no seed.",
+    after="test_steps",
 )
 def test_leaves_batches(student: Student) -> None:
     """Batches, buffers and random states are left as they are."""
