@@ -176,21 +176,39 @@ def must_raise(
     Only an exception of the student's code counts. An unwritten part (NotImplementedError), a
     time-out, a crash and a use of what is not allowed pass through unchanged.
     """
-    try:
+    with raising(error, mentions) as done:
         yield
+    if done.did:
+        raise not_refused(call, done.did, error.__name__, mentions)
+
+
+class Done:
+    """What a call did in the place of raising what it should; empty if it raised that."""
+
+    did = ""
+
+
+@contextmanager
+def raising(error: type[Exception], mentions: str | None) -> Iterator[Done]:
+    """Tell what the student's code did that has to raise `error`; see `must_raise`."""
+    done = Done()
+    try:
+        yield done
     except StudentError as raised:
         # Also where a RuntimeError is wanted, which a NotImplementedError is by inheritance.
         if isinstance(raised, NotImplementedError) and error is not NotImplementedError:
             raise
-        did = _misfit(raised, error, mentions)
-        if did is None:
-            return
+        done.did = _misfit(raised, error, mentions) or ""
     else:
-        did = "returned normally"
+        done.did = "returned normally"
+
+
+def not_refused(call: str, did: str, error: str, mentions: str | None) -> CheckFailed:
+    """The failure of a call that did something else than to raise `error`."""
     naming = "" if mentions is None else f" that names {mentions}"
-    wanted = f"{call} {did}, it should raise {with_article(error.__name__)}{naming}."
+    wanted = f"{call} {did}, it should raise {with_article(error)}{naming}."
     # What is expected of bad arguments explains no other mistake.
-    raise CheckFailed(message([sentence(wanted)]), Cause.VALUES)
+    return CheckFailed(message([sentence(wanted)]), Cause.VALUES)
 
 
 def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from grader.judge.checks.assertions import compare, must_raise
+from grader.judge.checks.assertions import compare, not_refused, raising
 from grader.judge.checks.comparison import Rule, dtype_name, first_mismatch, is_tensor
 from grader.judge.checks.draw import Draw
 from grader.judge.checks.laws.numerics import check_finite
@@ -102,9 +102,11 @@ class Loose(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What became of a call that has to raise; empty if it raised what it should."""
+    """What a call did that has to raise `error`; empty if it raised it and named `mentions`."""
 
-    problem: str
+    did: str
+    error: str
+    mentions: str | None
 
 
 def _loose(value: Any, **changes: Any) -> Loose:
@@ -150,12 +152,9 @@ def raises(
 
     Of several words, "eps or epsilon", any will do. See `must_raise` for what names one.
     """
-    try:
-        with must_raise(error, mentions=mentions, call="\0"):
-            call(*args, **kwargs)
-    except CheckFailed as problem:
-        return Refusal(str(problem).removeprefix("\0 "))
-    return Refusal("")
+    with raising(error, mentions) as done:
+        call(*args, **kwargs)
+    return Refusal(done.did, error.__name__, mentions)
 
 
 # --- what the solution gives ------------------------------------------------------------------------
@@ -185,9 +184,10 @@ def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
         gradients = {}
         if not loose.any_gradients:
             gradients = _gradients(loose.value, draw.leaves, seed + number)
-        if isinstance(loose.value, Refusal) and loose.value.problem:
-            raise CheckFailed(f"{what} {loose.value.problem}")
-        cases.append(Case(what, _plain(loose.value), gradients))
+        if isinstance(loose.value, Refusal) and loose.value.did:
+            raise CheckFailed(f"{what} {loose.value.did}")
+        # A copy: the test may change in place what it yielded, as the parameters of a layer.
+        cases.append(Case(what, _plain(loose.value, copied=True), gradients))
     return Outcomes(tuple(cases), tuple(draw.shapes))
 
 
@@ -218,9 +218,8 @@ def _check(given: Loose, wanted: Case, leaves: dict[str, Tensor], seed: int) -> 
     """Compare a case of the answer with that of the solution."""
     value, what = given.value, wanted.what
     if isinstance(wanted.value, Refusal):
-        if value.problem:
-            # What is expected of bad arguments explains no other mistake.
-            raise CheckFailed(sentence(f"{what} {value.problem}"), Cause.VALUES)
+        if value.did:
+            raise not_refused(what, value.did, value.error, value.mentions)
         return
     actual, expected = _plain(value), wanted.value
     if given.any_dtype:
@@ -246,6 +245,10 @@ def _check_gradients(value: Any, wanted: Case, leaves: dict[str, Tensor], seed: 
     given = _gradients(value, own, seed)
     for name, right in wanted.gradients.items():
         if right is None:
+            if given.get(name) is not None and given[name].any():
+                raise failed(
+                    [f"A gradient reaches {name}, which no gradient should reach: detach it."]
+                )
             continue
         if given.get(name) is None or (right.any() and not given[name].any()):
             cut = "something cuts it off (detach, .data, torch.no_grad(), a new tensor of its values)."
@@ -342,18 +345,19 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(item)
 
 
-def _plain(value: Any) -> Any:
-    """The value without graphs."""
+def _plain(value: Any, *, copied: bool = False) -> Any:
+    """The value without graphs, or a copy of it."""
+    plain = functools.partial(_plain, copied=copied)
     if is_tensor(value):
-        return value.detach()
+        return value.detach().clone() if copied else value.detach()
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, Record):
-        return Record(value.type_name, {name: _plain(v) for name, v in value.fields.items()})
+        return Record(value.type_name, {name: plain(v) for name, v in value.fields.items()})
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_plain, value))
+        return type(value)(*map(plain, value))
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_plain, value))
+        return type(value)(map(plain, value))
     return value
 
 

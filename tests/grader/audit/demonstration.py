@@ -304,7 +304,9 @@ def _plain_pytest(course: Course, exercise: Exercise, folder: Path) -> tuple[int
     suite = course.suite(exercise, Visibility.HIDDEN)
     plugin = _Plain(course, exercise, folder)
     options = ["-c", os.devnull, "--noconftest", "-pno:cacheprovider", "--import-mode=importlib"]
-    code = pytest.main([str(suite), *options, "-q", "--tb=no", "--capture=no"], plugins=[plugin])
+    # Elsewhere no solution runs beside the submission.
+    options += ["-k", "not compared", "-q", "--tb=no", "--capture=no"]
+    code = pytest.main([str(suite), *options], plugins=[plugin])
     return int(code), plugin.passed
 
 

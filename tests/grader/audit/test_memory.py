@@ -1,4 +1,4 @@
-"""The memory of all that runs student code holds no word of the hidden suite or the solution."""
+"""The memory of all that runs student code has no word of the hidden suite or the solution."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ HIDDEN = (
     b"torch.testing.assert_close(y, 1 * x)",
     b"no sandbox may ever hold a word of it",
 )
+SOLUTION = {b"canary:solution:", b"no sandbox may ever hold a word of it"}
 
 
 def pieces(pid: int) -> Iterator[bytes]:
@@ -106,7 +107,6 @@ def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
                             for pid in descendants() - before - of_judge
                         )
                         os.kill(pid, signal.SIGUSR1)
-                        return
 
         watcher = threading.Thread(target=look)
         watcher.start()
@@ -116,7 +116,11 @@ def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
         finally:
             over.set()
             watcher.join()
-    assert [test.outcome.value for test in result.tests] == ["passed", "error", "passed"]
+    assert [test.outcome.value for test in result.tests] == ["passed", "error", "passed", "error"]
+    # One more sandbox runs the solution: it knows that, and nothing of the student.
+    (solutions,) = [pid for pid, words in held.items() if b"canary:solution:" in words]
+    words = held.pop(solutions)
+    assert not words & {*own[:2], *(set(HIDDEN) - SOLUTION)}
     # The fork server and the sandbox at least, and what must be there was found.
     assert len(held) >= 2
     words = set().union(*held.values())

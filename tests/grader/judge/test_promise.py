@@ -156,6 +156,39 @@ def test_tolerances_dtypes_and_gradients_can_be_freed(
     assert (test.outcome is Outcome.PASSED) is passes, test.message
 
 
+def test_what_is_yielded_may_be_changed_afterwards(judged: JudgeSource) -> None:
+    """The solution's value is that of the moment in which it was yielded."""
+    body = """
+layer = draw.fill(code.module("Layer", 3))
+yield "the weight", any_gradients(layer.weight)
+draw.fill(layer)
+yield "the next weight", any_gradients(layer.weight)
+"""
+    source = "import torch\nfrom torch import nn\n" + LAYER
+    for _ in range(2):
+        test = only(judged(source, suite(body), solution=SOLUTION))
+        assert test.outcome is Outcome.PASSED, test.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("a * b.detach()", ""),
+        ("a * b.detach() + 0 * b", ""),
+        ("a * b", "A gradient reaches b, which no gradient should reach: detach it."),
+    ],
+)
+def test_no_gradient_reaches_what_the_solution_detaches(
+    judged: JudgeSource, answer: str, told: str
+) -> None:
+    body = 'yield "y", code.function("product")(draw.normal(3, grad="a"), draw.normal(3, grad="b"))'
+    solution = "def product(a, b): return a * b.detach()\n"
+    source = f"import torch\ndef product(a, b): return {answer}\n"
+    test = only(judged(source, f"import torch\n{suite(body)}", solution=solution))
+    assert test.message == told
+    assert (test.outcome is Outcome.PASSED) == (not told)
+
+
 FILLED = suite('yield "y", draw.fill(code.module("Layer", 3), scale=2.0)(draw.normal(4, 3))')
 LAYER = SOLUTION[SOLUTION.index("class Layer") :]
 

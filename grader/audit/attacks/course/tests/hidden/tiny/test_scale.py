@@ -2,7 +2,7 @@
 
 import torch
 
-from grader.judge.checks import assert_tensor
+from grader.judge.checks import assert_tensor, promise
 
 # No sandbox may ever hold this string.
 EXPECTED = "canary:suite:b81e6c02f94d7a53"
@@ -42,3 +42,12 @@ def test_probe(student):
     """Steps are counted"""
     how_many = int(torch.randint(4, 9, ()))
     assert student.run("count", how_many) == [2 * each + 1 for each in range(how_many)]
+
+
+@promise("scale")
+def test_compared(code, draw):
+    """Values are those of the solution, which runs beside the student's code and holds a canary"""
+    yield "the output", code.function("scale")(draw.normal(5), draw.number(2, 3))
+    yield "the steps", code.run("count", draw.size(4, 9))
+    layer = draw.fill(code.module("Scale", 3))
+    yield "the output of the layer", layer(draw.normal(4, 3, grad="x"))
