@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # What students read beside an exercise that full marks do not need.
 EXTRA_CREDIT = "extra credit"
 
@@ -80,15 +80,31 @@ class Place(msgspec.Struct, frozen=True):
     function: str
 
 
+class Finding(msgspec.Struct, frozen=True):
+    """What a check found, as data: a sentence, values by name, and a cause.
+
+    The `sentence` says the most, and the `details` follow it. They are words of the author's or the grader's,
+    in which a name in braces stands for one of the `values` of the run; any other brace is doubled. Where
+    values may not be shown, the lines of `plain` are said instead, if there are any. `grader.findings` composes
+    messages.
+    """
+
+    sentence: str
+    details: tuple[str, ...] = ()
+    values: dict[str, str] = {}
+    cause: Cause = Cause.OTHER
+    plain: tuple[str, ...] = ()
+
+
 class TestResult(msgspec.Struct, frozen=True):
     """One test of a suite: its name, what it says to the student, and what it earned.
 
     `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff. One that
     was `refused` ended where the code used what is not allowed, before it came to what the title says.
-    `named` is what the message of a hidden test says without any value: nothing in it came from a run. One that
-    did not pass has its `subject`, the function or class that it is about, and which others that do not pass
-    this one `uses`; it `carries` the points of that many tests that hold and do not count yet. Tests in which
-    one known mistake does the same have the same `mistake`, which counts from 1.
+    The `message` is what its reader may know of the `finding`. One that did not pass has its `subject`, the
+    function or class that it is about, and which others that do not pass this one `uses`; it `carries` the
+    points of that many tests that hold and do not count yet. Tests in which one known mistake does the same
+    have the same `mistake`, which counts from 1.
     """
 
     # pytest collects classes by this prefix.
@@ -106,12 +122,16 @@ class TestResult(msgspec.Struct, frozen=True):
     place: Place | None = None
     printed: str = ""
     refused: bool = False
-    named: str = ""
-    cause: Cause = Cause.OTHER
+    finding: Finding | None = None
     subject: str = ""
     uses: tuple[str, ...] = ()
     carries: int = 0
     mistake: int = 0
+
+    @property
+    def cause(self) -> Cause:
+        """What the finding says about the cause."""
+        return Cause.OTHER if self.finding is None else self.finding.cause
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -282,6 +302,28 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def absent(self) -> bool:
         """Whether the student handed in nothing at all."""
         return self.attempt == 0
+
+
+def in_version_2(raw: bytes) -> bytes:
+    """JSON of a result, or of an exercise of one, of which a grader with schema version 1 may be the writer.
+
+    There a test had a `cause`, and in `named` what was said without values. What was said with them stays one
+    sentence.
+    """
+    # In a string the quotes would be escaped.
+    if b'"named":' not in raw:
+        return raw
+    result = msgspec.json.decode(raw)
+    for test in (test for each in result.get("exercises", [result]) for test in each["tests"]):
+        sentence = test["message"].replace("{", "{{").replace("}", "}}")
+        plain = [named] if (named := test.pop("named")) else []
+        cause = test.pop("cause", Cause.OTHER.value)
+        test["finding"] = (
+            {"sentence": sentence, "cause": cause, "plain": plain} if sentence else None
+        )
+    if "schema_version" in result:
+        result["schema_version"] = SCHEMA_VERSION
+    return msgspec.json.encode(result)
 
 
 def to_json(result: Result) -> bytes:

@@ -30,6 +30,7 @@ from grader.audit.evidence import (
 )
 from grader.course.manifest import Course, load_course
 from grader.errors import GraderError, JudgeError
+from grader.findings import first_line
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source
@@ -206,7 +207,7 @@ def _met(result: ExerciseResult | None, trial: Trial) -> str:
     if result is None:
         return trial.fault
     own = [line for line in result.output.splitlines() if line.startswith("met: ")]
-    messages = [test.message.partition("\n")[0] for test in result.tests if test.message]
+    messages = [first_line(test.finding) for test in result.tests if test.finding is not None]
     outcome = next((test.outcome.value for test in result.tests), "nothing")
     met = [*(line.removeprefix("met: ") for line in own[-1:]), result.message, *messages, outcome]
     # It did not even try to be a submission: whatever it looked for, it did not find it.

@@ -15,13 +15,14 @@ from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
 from grader.course.sentences import sentences_of
 from grader.course.suite import declared_tests, tests_of
 from grader.errors import CourseError, GraderError
+from grader.findings import first_line
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
 from grader.judge.preloading import modules_of
 from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
-from grader.results import Cause, ExerciseResult, Outcome, Status, Visibility
+from grader.results import Cause, ExerciseResult, Finding, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 from grader.text import nearest
@@ -460,7 +461,7 @@ def _recognized(
     seen = {
         wrong.name: {
             (test.visibility, test.name): observation(
-                test.outcome, test.message, refused=test.refused
+                test.outcome, test.finding, refused=test.refused
             )
             for test in result.tests
         }
@@ -468,8 +469,8 @@ def _recognized(
     }
     answers = [wrong for wrong, _ in caught]
 
-    def observe(answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, str]:
-        return {key: seen[answer.name].get(key, "") for key in keys}
+    def observe(answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, Finding | None]:
+        return {key: seen[answer.name].get(key) for key in keys}
 
     named = []
     for wrong, result in caught:
@@ -505,7 +506,8 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
     messages = [test.message for test in about if test.outcome in _CAUGHT]
     words = wrong.told or wrong.says
     if not any(words.lower() in message.lower() for message in messages):
-        read = " / ".join(text.partition("\n")[0] for text in messages if text) or "nothing"
+        first = [first_line(test.finding) for test in about if test.outcome in _CAUGHT]
+        read = " / ".join(filter(None, first)) or "nothing"
         complaints.append(f"{name}: no message has the words {words!r}; the student reads: {read}")
     return complaints
 

@@ -2,7 +2,6 @@
 
 A sentence is a key of a dictionary that ends as sentences do: `mistakes` of a check. It may have holes (`{}` of
 format, or of an f-string) and a name, if that name stands for one text in its function or in the module.
-What a message has in common with any text of a source, `phrases_of` tells.
 """
 
 from __future__ import annotations
@@ -49,21 +48,6 @@ def sentences_of(suite: Path) -> list[Sentence]:
                 shown = " ".join(text.replace(_HOLE, "...").split())
                 sentences.setdefault(text, Sentence(key.lineno, function, shown, pattern))
     return list(sentences.values())
-
-
-def phrases_of(source: bytes) -> set[tuple[str, ...]]:
-    """The lines of all texts of a source file, each as its parts between what is known only as it runs."""
-    tree = syntax_tree(source)
-    shared = _texts_by_name(tree.body)
-    phrases: set[tuple[str, ...]] = set()
-    for part in tree.body:
-        names = shared
-        if isinstance(part, ast.FunctionDef | ast.ClassDef):
-            names = {**shared, **_texts_by_name(ast.walk(part))}
-        for node in ast.walk(part):
-            text = _text(node, names) if isinstance(node, ast.expr) else None
-            phrases.update(tuple(line.split(_HOLE)) for line in (text or "").split("\n"))
-    return phrases
 
 
 def _normal(text: str) -> str:

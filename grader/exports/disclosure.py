@@ -18,10 +18,12 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
+from grader.findings import message_of, without_values
 from grader.results import (
     Disclosure,
     Entry,
     ExerciseResult,
+    Finding,
     Outcome,
     Place,
     Result,
@@ -113,8 +115,14 @@ def _untitled(exercise: ExerciseResult) -> ExerciseResult:
     def plain(text: str) -> str:
         return pattern.sub(lambda found: f"{'a' if found.start() else 'A'} further test", text)
 
+    def finding(test: TestResult) -> Finding | None:
+        if test.finding is None:
+            return None
+        values = {name: plain(value) for name, value in test.finding.values.items()}
+        return replace(test.finding, values=values)
+
     tests = tuple(
-        replace(test, message=plain(test.message), hint=plain(test.hint))
+        replace(test, message=plain(test.message), hint=plain(test.hint), finding=finding(test))
         if test.visibility is Visibility.PUBLIC
         else test
         for test in exercise.tests
@@ -148,9 +156,11 @@ def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:
 def _named(test: TestResult) -> TestResult:
     """The title and the mistake by its name, with the author's hint and the line in the student's file."""
     is_well = test.outcome in (Outcome.PASSED, Outcome.SKIPPED)
+    finding = test.finding if is_well or test.finding is None else without_values(test.finding)
     return replace(
         test,
-        message=test.message if is_well else test.named,
+        message=test.message if is_well else "" if finding is None else message_of(finding),
+        finding=finding,
         place=None if is_well else _line(test.place),
         printed="",
         duration_seconds=0.0,
@@ -169,14 +179,14 @@ def _line(place: Place | None) -> Place | None:
 
 def _withheld(test: TestResult) -> TestResult:
     """The title, and how the test ended."""
-    message = test.message if test.outcome is Outcome.SKIPPED else ""
+    is_skipped = test.outcome is Outcome.SKIPPED
     return replace(
         test,
-        message=message,
+        message=test.message if is_skipped else "",
+        finding=test.finding if is_skipped else None,
         hint="",
         place=None,
         printed="",
-        named="",
         refused=False,
         mistake=0,
         duration_seconds=0.0,

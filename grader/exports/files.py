@@ -13,7 +13,7 @@ import msgspec
 
 from grader.errors import GraderError, SubmissionError, not_written
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
-from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo
+from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo, in_version_2
 
 # By its first line a folder that was written is known again.
 README = "README.txt"
@@ -197,16 +197,16 @@ class _Versioned(msgspec.Struct):
 
 
 def read_result(path: Path) -> Entry:
-    """The one entry of a result file; its student is the name of the submission."""
+    """The one entry of a result file, also of an earlier grader; its student is the name of the submission."""
     try:
         raw = path.read_bytes()
         version = msgspec.json.decode(raw, type=_Versioned).schema_version
-        if version != SCHEMA_VERSION:
+        if version not in (1, SCHEMA_VERSION):
             raise ExportError(
                 f"{path} is a result of schema version {version}, this grader reads "
                 f"{SCHEMA_VERSION}: grade it again."
             )
-        result = msgspec.json.decode(raw, type=Result)
+        result = msgspec.json.decode(in_version_2(raw), type=Result)
     except OSError as error:
         raise ExportError(f"{path} cannot be read: {error.strerror}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -24,7 +24,7 @@ from grader.gradebook.review import Attention
 from grader.gradebook.similarity.findings import Similarity, SimilarPair, source_digest
 from grader.gradebook.store import PSEUDONYMS
 from grader.gradebook.work import KeptRequest
-from grader.results import Entry, ExerciseResult, StudentInfo
+from grader.results import Entry, ExerciseResult, Finding, StudentInfo
 
 # Shorter names are words of every text.
 _SHORTEST = 3
@@ -259,6 +259,17 @@ class _Hiding:
         except UnicodeDecodeError:
             return source
 
+    def _finding(self, finding: Finding | None) -> Finding | None:
+        if finding is None:
+            return None
+        return Finding(
+            self.text(finding.sentence),
+            tuple(map(self.text, finding.details)),
+            {name: self.text(value) for name, value in finding.values.items()},
+            finding.cause,
+            tuple(map(self.text, finding.plain)),
+        )
+
     def exercise(self, result: ExerciseResult) -> ExerciseResult:
         """A result without names in its texts."""
         mark = result.mark
@@ -273,7 +284,10 @@ class _Hiding:
             output=self.text(result.output),
             tests=tuple(
                 msgspec.structs.replace(
-                    t, message=self.text(t.message), printed=self.text(t.printed)
+                    t,
+                    message=self.text(t.message),
+                    printed=self.text(t.printed),
+                    finding=self._finding(t.finding),
                 )
                 for t in result.tests
             ),

@@ -283,7 +283,7 @@ def _emptied(result: ExerciseResult) -> ExerciseResult:
             place=None,
             printed="",
             refused=False,
-            named="",
+            finding=None,
         )
         for test in result.tests
     )

@@ -22,7 +22,7 @@ from grader.errors import CourseError, SubmissionError
 from grader.gradebook.keeper import Keeper
 from grader.gradebook.standing import choices
 from grader.judge.recognition import Key, alike, is_unnamed, observation, with_sentence
-from grader.results import Entry, ExerciseResult, Outcome, TestResult
+from grader.results import Entry, ExerciseResult, Finding, Outcome, TestResult
 from grader.submissions.source import decode
 from grader.text import counted
 
@@ -102,8 +102,8 @@ def _unnamed(result: ExerciseResult) -> dict[str, dict[Key, TestResult]]:
     return by_function
 
 
-def _seen(test: TestResult) -> str:
-    return observation(test.outcome, test.message, refused=test.refused)
+def _seen(test: TestResult) -> Finding | None:
+    return observation(test.outcome, test.finding, refused=test.refused)
 
 
 def _group(exercise: str, function: str, failures: Sequence[_Failure]) -> UnnamedGroup:
@@ -111,7 +111,7 @@ def _group(exercise: str, function: str, failures: Sequence[_Failure]) -> Unname
     shown = min(failures, key=lambda each: (each.failed, len(each.source), each.student))
     tests = tuple(shown.tests.values())
     seen = "\0".join(
-        [function, *(f"{test.name}\0{_seen(test)}" for test in failures[0].tests.values())]
+        [function, *(f"{test.name}\0{test.message}" for test in failures[0].tests.values())]
     )
     return UnnamedGroup(
         id=f"{exercise}-{hashlib.sha256(seen.encode()).hexdigest()[:6]}",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from grader.results import Environment, ExerciseResult, Status, StudentInfo
+from grader.results import Environment, ExerciseResult, Status, StudentInfo, in_version_2
 
 _result_of = msgspec.json.Decoder(ExerciseResult).decode
 
@@ -113,7 +113,7 @@ def packed(result: ExerciseResult) -> bytes:
 def unpacked(data: bytes) -> ExerciseResult:
     """The result that was packed; raises DamagedValueError."""
     try:
-        return _result_of(zlib.decompress(data))
+        return _result_of(in_version_2(zlib.decompress(data)))
     except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
         raise DamagedValueError(str(error)) from error
 

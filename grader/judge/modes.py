@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from grader.judge.text import finding
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 
 # For each mode that a sandbox reports: what it does, and what sets it.
@@ -64,10 +65,9 @@ def told_by_modes(
             result,
             # As one that the code itself ended: the hint is for another mistake.
             outcome=Outcome.ERROR,
-            cause=Cause.OTHER,
             message=text,
+            finding=finding([text], Cause.OTHER, text),
             place=place,
-            named=text if result.visibility is Visibility.HIDDEN else "",
         )
         if (result.visibility, result.name) in passed and result in tried
         else result

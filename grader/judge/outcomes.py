@@ -16,10 +16,13 @@ from __future__ import annotations
 import builtins
 import re
 import signal
+from collections.abc import Iterable
 from functools import cache
 
 import msgspec
 
+from grader.findings import message_of
+from grader.judge.text import finding
 from grader.results import Cause
 from grader.sandbox.surroundings import without_paths
 from grader.sandbox.wire.messages import Raised
@@ -42,14 +45,17 @@ class SubmissionFailure(Exception):
 
 
 class CheckFailed(SubmissionFailure, AssertionError):
-    """A check of the suite did not hold; a text that names no mistake says what differs.
+    """A check of the suite did not hold: the finding says what it saw, in these lines.
 
-    Where it lies in another function than the test is about, `place` names that one.
+    Where the mistake lies in another function than the test is about, `place` names that one.
     """
 
-    def __init__(self, text: str, cause: Cause = Cause.MISTAKE, place: str = "") -> None:
-        super().__init__(text)
-        self.cause, self.place = cause, place
+    def __init__(
+        self, lines: str | Iterable[str], cause: Cause = Cause.MISTAKE, place: str = ""
+    ) -> None:
+        self.finding = finding([lines] if isinstance(lines, str) else lines, cause)
+        self.place = place
+        super().__init__(message_of(self.finding))
 
 
 class Forbidden(SubmissionFailure):

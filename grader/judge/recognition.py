@@ -3,7 +3,7 @@
 A wrong answer of the course (`grader.course.mutants`) is a change to a right one, with the sentence that a
 student reads. Where a submission fails a test, the wrong answers that this test catches are run in it with the
 same seed. If the test sees the same of one, it is the same mistake, and the student reads its sentence. What a
-test saw is its observation: how it ended, and the check's own message with the numbers in it.
+test saw is its observation: the check's own finding, with the values in it.
 
 Nothing here changes a point, and a right answer pays nothing for it.
 
@@ -15,7 +15,6 @@ code ever ran. What is kept has hidden values in it, and goes into no result.
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,8 +24,9 @@ import msgspec
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, wrong_answers
+from grader.findings import details_of, escaped, first_line, message_of, without_values
 from grader.judge import cache
-from grader.results import Cause, ExerciseResult, Outcome, TestResult, Visibility
+from grader.results import Cause, ExerciseResult, Finding, Outcome, TestResult, Visibility
 
 # The whole of a submission's wrong answers may take so long, or as long as it was judged itself: a busy machine
 # is slow for both. What was run is known for the next one.
@@ -35,16 +35,16 @@ MOST_SECONDS = 1.0
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
 
 Key = tuple[Visibility, str]
-# What the tests saw of a wrong answer; empty where a test passed, or saw nothing to compare.
-Observe = Callable[[WrongAnswer, Sequence[Key]], Mapping[Key, str]]
+# What the tests saw of a wrong answer; None where a test passed, or saw nothing to compare.
+Observe = Callable[[WrongAnswer, Sequence[Key]], Mapping[Key, Finding | None]]
 # Whether that is known, so that nothing need be run.
 IsKnown = Callable[[WrongAnswer, Sequence[Key]], bool]
 
 # The files that wrong answers are read from, with the times of their last change.
 _Stamp = tuple[tuple[Path, int], ...]
 
-_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
-_LINE = re.compile(r" \(line \d+, in [^)]*\)")
+# Where an exception was raised is the answer's own.
+_OF_PLACE = frozenset(("at_line", "in_function"))
 # A message that says only that something differs, or ended: the mistake behind it is not in it.
 _UNNAMED = frozenset(
     (Cause.VALUES, Cause.SHAPE, Cause.TYPE, Cause.NOTHING, Cause.GRADIENT, Cause.RAISE, Cause.OTHER)
@@ -58,28 +58,35 @@ class Recognition(msgspec.Struct, frozen=True):
     tests: tuple[Key, ...]
 
 
-def observation(outcome: Outcome, message: str, *, refused: bool = False) -> str:
-    """What a test saw of an answer that it caught; empty where that says nothing of a mistake.
-
-    The line of an exception is the answer's own.
-    """
+def observation(
+    outcome: Outcome, finding: Finding | None, *, refused: bool = False
+) -> Finding | None:
+    """What a test saw of an answer that it caught; None where that says nothing of a mistake."""
     if refused or outcome not in (Outcome.FAILED, Outcome.ERROR):
-        return ""
-    return _LINE.sub("", message)
+        return None
+    if finding is None or not (finding.sentence or finding.details):
+        return None
+    return finding
 
 
-def alike(left: str, right: str) -> bool:
-    """Whether two observations are equal up to the last digits of their numbers."""
-    if left == right:
-        return bool(left)
-    if not left or not right or _NUMBER.sub("#", left) != _NUMBER.sub("#", right):
+def alike(left: Finding | None, right: Finding | None) -> bool:
+    """Whether two tests saw the same: the same words, and values that are equal up to the last digits."""
+    if left is None or right is None:
         return False
-    pairs = zip(_NUMBER.findall(left), _NUMBER.findall(right), strict=True)
-    return all(map(_near, *zip(*pairs, strict=True)))
+    if (left.sentence, left.details) != (right.sentence, right.details):
+        return False
+    names = (left.values.keys() | right.values.keys()) - _OF_PLACE
+    return all(_near(left.values.get(name, ""), right.values.get(name, "")) for name in names)
 
 
 def _near(left: str, right: str) -> bool:
-    one, other = (float(text.replace(",", "")) for text in (left, right))
+    """Whether two values are equal, or numbers that are nearly so."""
+    if left == right:
+        return True
+    try:
+        one, other = float(left), float(right)
+    except ValueError:
+        return False
     return abs(one - other) <= _ABSOLUTE + _RELATIVE * max(abs(one), abs(other))
 
 
@@ -101,7 +108,7 @@ def recognize(
     seen = {
         (test.visibility, test.name): what
         for test in failed
-        if (what := observation(test.outcome, test.message, refused=test.refused))
+        if (what := observation(test.outcome, test.finding, refused=test.refused))
     }
     possible = [
         answer for answer in answers if answer.caught_by and names.issuperset(answer.caught_by)
@@ -128,7 +135,7 @@ def recognize(
 
 def _best(
     left: Sequence[Key],
-    seen: Mapping[Key, str],
+    seen: Mapping[Key, Finding],
     possible: Iterable[WrongAnswer],
     waiting: Collection[str],
     observe: Observe,
@@ -147,8 +154,8 @@ def _best(
             continue
         if not alike(observe(answer, [first])[first], seen[first]):
             continue
-        what = {key: text for key, text in observe(answer, list(seen)).items() if text}
-        if not all(alike(text, seen[key]) for key, text in what.items()):
+        what = {key: one for key, one in observe(answer, list(seen)).items() if one is not None}
+        if not all(alike(one, seen[key]) for key, one in what.items()):
             continue
         # Too little is known where half of its tests, or more, had to wait for others.
         explained = {name for _, name in what}.intersection(answer.caught_by)
@@ -185,9 +192,9 @@ def _sentence(answer: WrongAnswer, tests: Iterable[TestResult]) -> str:
     """
     if not answer.says:
         for test in tests:
-            words = test.message if test.visibility is Visibility.PUBLIC else test.named
-            if test.cause is Cause.MISTAKE and words:
-                return words.partition("\n")[0]
+            if test.finding is not None and test.cause is Cause.MISTAKE:
+                hidden = test.visibility is Visibility.HIDDEN
+                return first_line(without_values(test.finding) if hidden else test.finding)
     return answer.says
 
 
@@ -198,11 +205,16 @@ def is_unnamed(test: TestResult) -> bool:
 
 def with_sentence(test: TestResult, sentence: str) -> TestResult:
     """The test with the sentence of a known mistake above its message."""
-    named = test.named
-    if test.visibility is Visibility.HIDDEN:
-        named = f"{sentence}\n{named}".rstrip("\n")
-    message = f"{sentence}\n{test.message}"
-    return msgspec.structs.replace(test, message=message, named=named, cause=Cause.MISTAKE)
+    own = test.finding or Finding("")
+    plain = without_values(own)
+    found = Finding(
+        escaped(sentence),
+        (own.sentence, *own.details) if own.sentence else own.details,
+        own.values,
+        Cause.MISTAKE,
+        (sentence, first_line(plain), *details_of(plain)),
+    )
+    return msgspec.structs.replace(test, message=message_of(found), finding=found)
 
 
 class ObservedMistake(msgspec.Struct, frozen=True):
@@ -211,7 +223,7 @@ class ObservedMistake(msgspec.Struct, frozen=True):
     id: str
     sentence: str
     caught_by: tuple[str, ...]
-    seen: dict[str, str]
+    seen: dict[str, Finding]
 
 
 class ObservedMistakes(msgspec.Struct, frozen=True):
@@ -227,13 +239,16 @@ def observed(answer: WrongAnswer, result: ExerciseResult) -> ObservedMistake:
     seen = {
         _text((test.visibility, test.name)): what
         for test in result.tests
-        if (what := observation(test.outcome, test.message, refused=test.refused))
+        if (what := observation(test.outcome, test.finding, refused=test.refused))
     }
     run = {test.name for test in result.tests}
     caught_by = tuple(name for name in answer.caught_by if name in run)
     if not caught_by:
         caught_by = tuple(key.partition("/")[2] for key in seen)
     return ObservedMistake(answer.id, answer.says, caught_by, seen)
+
+
+_Kept = dict[str, dict[str, Finding | None]]
 
 
 class _Seen:
@@ -244,14 +259,14 @@ class _Seen:
 
     def __init__(self, path: Path) -> None:
         self._path, self._stamp = path, 0
-        self._seen: dict[str, dict[str, str]] = {}
+        self._seen: dict[str, dict[str, Finding | None]] = {}
         self._is_new = False
 
-    def of(self, answer: str) -> dict[str, str]:
-        """What was seen of a wrong answer, by test ("hidden/test_x"); empty where it says nothing."""
+    def of(self, answer: str) -> dict[str, Finding | None]:
+        """What was seen of a wrong answer, by test ("hidden/test_x"); None where it says nothing."""
         return self._seen.setdefault(answer, {})
 
-    def add(self, answer: str, seen: Mapping[str, str]) -> None:
+    def add(self, answer: str, seen: Mapping[str, Finding | None]) -> None:
         """Remember what was seen now."""
         self.of(answer).update(seen)
         self._is_new = self._is_new or bool(seen)
@@ -262,7 +277,7 @@ class _Seen:
             stamp = self._path.stat().st_mtime_ns
             if stamp == self._stamp:
                 return
-            kept = msgspec.json.decode(self._path.read_bytes(), type=dict[str, dict[str, str]])
+            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
         except (OSError, msgspec.DecodeError):
             return  # it is seen again
         self._stamp = stamp
@@ -324,13 +339,13 @@ class KnownMistakes:
         def is_known(answer: WrongAnswer, keys: Sequence[Key]) -> bool:
             return kept.of(digests[answer.id]).keys() >= set(map(_text, keys))
 
-        def seen(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
+        def seen(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, Finding | None]:
             known = kept.of(digests[answer.id])
             missing = [key for key in keys if _text(key) not in known]
             if missing:
                 made = {_text(key): what for key, what in observe(answer, missing).items()}
                 kept.add(digests[answer.id], made)
-                known |= {**dict.fromkeys(map(_text, missing), ""), **made}
+                known |= {**dict.fromkeys(map(_text, missing)), **made}
             return {key: known[_text(key)] for key in keys}
 
         mistakes = recognize(
@@ -379,7 +394,7 @@ def _kept(observed_mistakes: ObservedMistakes) -> tuple[list[WrongAnswer], Obser
     ]
     seen = {mistake.id: mistake.seen for mistake in observed_mistakes.mistakes}
 
-    def observe(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
-        return {key: seen[answer.id].get(_text(key), "") for key in keys}
+    def observe(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, Finding | None]:
+        return {key: seen[answer.id].get(_text(key)) for key in keys}
 
     return answers, observe

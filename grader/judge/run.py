@@ -31,7 +31,6 @@ from grader.judge.checks.assertions import recorded_sentences
 from grader.judge.checks.promise import body_of
 from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.modes import told_by_modes
-from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
 from grader.judge.recognition import Key, KnownMistakes, observation
 from grader.judge.reports import reasons
@@ -40,7 +39,8 @@ from grader.judge.session import TEST_PART, Session
 from grader.judge.solution import Solution, Solved, session_of, solution_of
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of, quiet
-from grader.results import Cause, Outcome, Place, TestResult, Visibility
+from grader.judge.text import TEXT, finding, telling, text, with_words_of
+from grader.results import Cause, Finding, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.submissions.odd_code import ordinary_in
 from grader.submissions.source import used_names
@@ -83,8 +83,8 @@ def judge_exercise(
         session = session_of(course, exercise, source, options, own_sandboxes, solution)
     except SyntaxError as error:
         # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
-        text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
-        return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
+        why = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
+        return Judgment(score_alike(exercise, tests, Outcome.ERROR, why), options.required_walls)
     session.stub = course.stub(exercise).source
     try:
         # In this process the suites are imported meanwhile.
@@ -208,7 +208,7 @@ def _observed(
     options: GradingOptions,
     sandboxes: SandboxSource,
     suites: Suites,
-) -> dict[Key, str]:
+) -> dict[Key, Finding | None]:
     """What these tests see of a wrong answer, which is run as any submission.
 
     Left out are tests in which time ran out, or a sandbox did not hold: on a quiet machine they may see more.
@@ -220,7 +220,7 @@ def _observed(
     declared = declared_tests(course, exercise, visibilities)
     tests = [test for test in declared if (test.visibility, test.name) in keys]
     alone = [msgspec.structs.replace(test, requires=()) for test in tests]
-    seen: dict[Key, str] = {}
+    seen: dict[Key, Finding | None] = {}
     solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     session = session_of(course, exercise, answer.source, options, sandboxes, solution)
     try:
@@ -230,8 +230,8 @@ def _observed(
             if run.fault is not None:
                 break
             if end.outcome is not Outcome.TIMEOUT:
-                what = observation(end.outcome, end.message, refused=end.refused)
-                seen[test.visibility, test.name] = "" if end.fault else what
+                found = observation(end.outcome, end.finding, refused=end.refused)
+                seen[test.visibility, test.name] = None if end.fault else found
     except (SubmissionFailure, SyntaxError):
         pass  # of what cannot be imported each test sees the same, which names nothing
     finally:
@@ -272,7 +272,16 @@ def _ends(run: SuiteRun, functions: _Functions) -> Iterator[tuple[SuiteTest, Tes
     """Load the module and call its tests; yield each with the meaning of its end."""
     run.session.load()
     for test in run.tests.values():
-        yield test, run.end(test, run.error_of(test, *functions[test.visibility, test.name]))
+        suite, function = functions[test.visibility, test.name]
+        yield test, _end_of(run, test, suite, function)
+
+
+def _end_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
+    """Call a test: what its end means."""
+    end = run.end(test, run.error_of(test, suite, function))
+    if end.finding is None:
+        return end
+    return msgspec.structs.replace(end, finding=with_words_of(end.finding, suite))
 
 
 def _run(
@@ -301,16 +310,16 @@ def _run(
         path, function = functions[test.visibility, test.name]
         begin = time.perf_counter()
         run.session.output.begin_part()
-        end = run.end(test, run.error_of(test, path, function))
+        end = _end_of(run, test, path, function)
         if end.fault or (end.outcome in _DOUBTFUL and end.raised):
             doubtful[len(results)] = end
         seconds = time.perf_counter() - begin
         printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
-        result = _judged(exercise, test, end, path, function, seconds)
+        result = _judged(exercise, test, end, function, seconds)
         results.append(msgspec.structs.replace(result, printed=printed))
         done(results[-1])
         if stop_at_first_failure and end.outcome is not Outcome.PASSED:
-            end = TestEnd(Outcome.SKIPPED, "Not judged: an earlier test did not pass.")
+            end = TestEnd(Outcome.SKIPPED, finding(["Not judged: an earlier test did not pass."]))
             results += [_result(exercise, test, end, 0.0) for test in tests[len(results) :]]
             break
     if run.fault is not None:
@@ -322,8 +331,8 @@ def _run(
         test, path_and_function = tests[at], functions[tests[at].visibility, tests[at].name]
         if end.certain or (end.fault and solution is None):
             # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
-            text = end.fault if end.certain else end.fault.partition(": ")[0]
-            faults.append(f"{test.name}: {text}")
+            fault = end.fault if end.certain else end.fault.partition(": ")[0]
+            faults.append(f"{test.name}: {fault}")
         elif solution is not None:
             own = solution.end(test, *path_and_function)
             if end.fault and own.outcome is not Outcome.PASSED:
@@ -332,7 +341,7 @@ def _run(
                 faults.append(f"{test.name}: {own.fault}")
             elif end.fault:
                 provoked.append((test.name, end.fault))
-                results[at] = _provoked(exercise, test, results[at], *path_and_function)
+                results[at] = _provoked(exercise, test, results[at], path_and_function[1])
     if faults:
         raise JudgeError(
             f"The suite of {exercise.id!r} is at fault in {_sentence(faults[0])} "
@@ -375,11 +384,11 @@ _DOUBTFUL = (Outcome.FAILED, Outcome.ERROR)
 
 
 def _provoked(
-    exercise: Exercise, test: SuiteTest, result: TestResult, suite: Path, function: _Test
+    exercise: Exercise, test: SuiteTest, result: TestResult, function: _Test
 ) -> TestResult:
     """The result of a test that the answer made raise, and that the solution passes."""
-    end = TestEnd(Outcome.ERROR, PROVOKED, named=PROVOKED, cause=Cause.TYPE)
-    told = _judged(exercise, test, end, suite, function, result.duration_seconds)
+    end = TestEnd(Outcome.ERROR, finding([PROVOKED], Cause.TYPE, PROVOKED))
+    told = _judged(exercise, test, end, function, result.duration_seconds)
     return msgspec.structs.replace(told, printed=result.printed)
 
 
@@ -412,33 +421,33 @@ def _not_loaded(
 ) -> tuple[str, list[TestResult]]:
     """The module itself does not run: one message for the exercise, and every test shares its end."""
     end = meaning_of(error)
-    message = f"{exercise.file} cannot be imported. {end.message}"
     frames = error.frames if isinstance(error, StudentError) else ()
+    runs = ""
     if len(frames) > 1 and frames[0].function == "<module>":
-        message += (
-            f" Line {frames[0].line} runs it as the file is imported: a trial of your own belongs below "
-            '`if __name__ == "__main__":`.'
+        runs = text(
+            " Line {line} runs it as the file is imported: a trial of your own belongs below "
+            '`if __name__ == "__main__":`.',
+            frames[0].line,
         )
+    message = text("{file} cannot be imported. {error}{runs}", exercise.file, end.message, runs)
     # Unfinished work at the top of a file is an error there, not a part still to be written.
     outcome = Outcome.ERROR if end.outcome is Outcome.NOT_IMPLEMENTED else end.outcome
-    end = msgspec.structs.replace(end, message=message, outcome=outcome)
-    return message, [_result(exercise, fitting_hint(test, end), end, 0.0) for test in tests]
+    found = finding([message], end.cause)
+    end = msgspec.structs.replace(end, finding=found, outcome=outcome)
+    return str(message), [_result(exercise, fitting_hint(test, end), end, 0.0) for test in tests]
 
 
 def _judged(
-    exercise: Exercise, test: SuiteTest, end: TestEnd, suite: Path, function: _Test, seconds: float
+    exercise: Exercise, test: SuiteTest, end: TestEnd, function: _Test, seconds: float
 ) -> TestResult:
-    """The result of a test that ran, with the hint that fits and, of a hidden one, the name of its mistake."""
-    if test.visibility is Visibility.HIDDEN:
-        end = msgspec.structs.replace(end, named=named_mistake(end, suite))
+    """The result of a test that ran, with the hint that fits."""
     return _result(exercise, fitting_hint(test, end, body_of(function)), end, seconds)
 
 
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
     result = score_test(test, end.outcome, end.message, place, seconds)
-    named = end.named if test.visibility is Visibility.HIDDEN else ""
-    return msgspec.structs.replace(result, refused=end.refused, named=named, cause=end.cause)
+    return msgspec.structs.replace(result, refused=end.refused, finding=end.finding)
 
 
 # --- suites ---------------------------------------------------------------------------------------
@@ -500,11 +509,13 @@ def _imported(suite: Path, source: bytes) -> types.ModuleType:
     name = ".".join((*suite.parent.parts[-3:], suite.stem))
     module = types.ModuleType(name)
     module.__file__ = str(suite)
+    vars(module)[TEXT] = text
     sys.modules[name] = module
     try:
         with quiet():
             # These bytes: what Python keeps of an earlier compilation may be that of another source.
-            exec(compile(source, suite, "exec", dont_inherit=True), vars(module))  # noqa: S102 (a suite is the course author's, and trusted)
+            code = compile(telling(source), suite, "exec", dont_inherit=True)
+            exec(code, vars(module))  # noqa: S102 (a suite is the course author's, and trusted)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from grader.course.manifest import probe_of
 from grader.course.suite import SuiteTest
 from grader.errors import GraderError, JudgeError
+from grader.findings import message_of
 from grader.judge.outcomes import (
     KEEP_NAMES,
     KEEP_PARAMETERS,
@@ -30,34 +32,40 @@ from grader.judge.outcomes import (
 )
 from grader.judge.session import BegunTest, Session, derive_seed
 from grader.judge.student import Student
-from grader.results import Cause, Outcome, Visibility
+from grader.judge.text import Text, finding, text
+from grader.results import Cause, Finding, Outcome, Visibility
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
-from grader.text import clean, clean_lines, with_article
-
-MAX_MESSAGE = 2_000
+from grader.text import clean, with_article
 
 
 class TestEnd(msgspec.Struct, frozen=True):
     """The meaning of a test's end for the submission; with a `fault` it has none.
 
-    What is not allowed is `refused`: the test did not come to the mistake that its hint is for. `named` is
-    what a student may read of it in a hidden test, in the grader's own words alone. A fault is `certain` where
-    the course's files show it, and no answer can have provoked it. It is `raised` where the sandbox said that
-    something raised in the test.
+    What is not allowed is `refused`: the test did not come to the mistake that its hint is for. A fault is
+    `certain` where the course's files show it, and no answer can have provoked it. It is `raised` where the
+    sandbox said that something raised in the test.
     """
 
     outcome: Outcome
-    message: str
+    finding: Finding | None = None
     line: int | None = None
     function: str = ""
     refused: bool = False
-    cause: Cause = Cause.OTHER
     fault: str = ""
     certain: bool = False
     raised: bool = False
-    named: str = ""
+
+    @property
+    def message(self) -> str:
+        """All that there is to say, empty for a test that passed."""
+        return "" if self.finding is None else message_of(self.finding)
+
+    @property
+    def cause(self) -> Cause:
+        """What the finding says about the cause."""
+        return Cause.OTHER if self.finding is None else self.finding.cause
 
 
 class NotYet(Exception):
@@ -86,14 +94,12 @@ class SuiteRun:
         for required in test.requires:
             if (test.visibility, required) not in self.passed:
                 title = self.tests[test.visibility, required].title
-                raise NotYet(f'Not judged yet: first correct "{title}".')
+                raise NotYet(text('Not judged yet: first correct "{title}".', title))
         if test.share and self.session.is_out_of_time(test.share):
-            first = (
-                f'first correct "{self._late[test.share]}"'
-                if test.share in self._late
-                else "it is too slow"
-            )
-            raise NoTime(f"{test.share} ran out of its time: {first}.")
+            first = "it is too slow"
+            if test.share in self._late:
+                first = text('first correct "{title}"', self._late[test.share])
+            raise NoTime(text("{share} ran out of its time: {first}.", test.share, first))
         # A program can ask torch for the seed of its generators: that of the judge tells all that is drawn.
         names = self.seed, test.visibility.value, test.name
         seed, draw_seed = derive_seed(*names, "sandbox"), derive_seed(*names)
@@ -160,38 +166,36 @@ def meaning_of(error: BaseException | None) -> TestEnd:
     """The meaning of a test's end for the submission; anything unknown is a fault of the grader."""
     match error:
         case None:
-            return TestEnd(Outcome.PASSED, "")
+            return TestEnd(Outcome.PASSED)
         case NotYet():
-            return TestEnd(Outcome.SKIPPED, str(error))
+            return _told(Outcome.SKIPPED, error)
         case Forbidden(frame=Frame(line, function)):
-            named = "Your code uses what this exercise does not allow."
-            return TestEnd(
-                Outcome.FAILED, str(error), line or None, function, refused=True, named=named
-            )
+            plain = "Your code uses what this exercise does not allow."
+            end = _told(Outcome.FAILED, error, plain=plain)
+            return replace(end, line=line or None, function=function, refused=True)
         case StudentError():
             return _student_error(error)
         case NoTime():
-            return TestEnd(Outcome.TIMEOUT, str(error), cause=Cause.NO_TIME)
+            return _told(Outcome.TIMEOUT, error, Cause.NO_TIME)
         case TimedOut(frame=frame) | SandboxDied(frame=frame):
             late = isinstance(error, TimedOut)
             outcome = Outcome.TIMEOUT if late else Outcome.ERROR
-            named = "Your code took too long." if late else "Your code ended the process."
-            end = TestEnd(outcome, str(error), named=named)
+            plain = "Your code took too long." if late else "Your code ended the process."
+            end = _told(outcome, error, plain=plain)
             if frame is None:
                 return end
-            return msgspec.structs.replace(end, line=frame.line, function=frame.function)
+            return replace(end, line=frame.line, function=frame.function)
         case ProtocolError():
-            named = "Your code gave an answer that cannot be read"
-            text = clean(f"{named}: {error}.", 400)
-            return TestEnd(Outcome.ERROR, text, cause=Cause.TYPE, named=f"{named}.")
+            plain = "Your code gave an answer that cannot be read."
+            said = text(
+                "Your code gave an answer that cannot be read: {error}.", clean(str(error), 400)
+            )
+            return TestEnd(Outcome.ERROR, finding([said], Cause.TYPE, plain))
         case CheckFailed() | AssertionError():
-            # A suite's own text may quote what the student's code said.
-            text = clean_lines(str(error), MAX_MESSAGE)
+            if isinstance(error, CheckFailed):
+                return TestEnd(Outcome.FAILED, error.finding, function=error.place)
             # A bare assert says nothing that a student may read; the title says what is wrong.
-            cause = Cause.MISTAKE if text else Cause.VALUES
-            cause = getattr(error, "cause", cause)
-            place = getattr(error, "place", "")
-            return TestEnd(Outcome.FAILED, text, function=place, cause=cause)
+            return _told(Outcome.FAILED, error, Cause.MISTAKE if str(error) else Cause.VALUES)
         case _:
             frames = traceback.extract_tb(error.__traceback__)
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
@@ -200,7 +204,15 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             at = f"{Path(where[0].filename).name}, line {where[0].lineno}" if where else "the suite"
             certain = isinstance(error, JudgeError)
             kind = at if certain else f"{type(error).__name__} ({at})"
-            return TestEnd(Outcome.ERROR, "", fault=clean(f"{kind}: {error}", 400), certain=certain)
+            return TestEnd(Outcome.ERROR, fault=clean(f"{kind}: {error}", 400), certain=certain)
+
+
+def _told(
+    outcome: Outcome, error: BaseException, cause: Cause = Cause.OTHER, plain: str = ""
+) -> TestEnd:
+    """The end of a test that says what an exception says."""
+    said = error.args[0] if error.args and isinstance(error.args[0], Text) else str(error)
+    return TestEnd(outcome, finding([said], cause, plain))
 
 
 def _student_error(error: StudentError) -> TestEnd:
@@ -209,18 +221,17 @@ def _student_error(error: StudentError) -> TestEnd:
     line, function = (place.line, place.function) if place else (None, "")
     if isinstance(error, NotImplementedError) and error.unwritten:
         first = clean(error.text.partition("\n")[0], 400)
-        text = f"Still to do: {first}" if first else "This part is still to be written."
-        named = "This part is still to be written."
-        return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function, named=named)
+        plain = "This part is still to be written."
+        said = text("Still to do: {first}", first) if first else plain
+        return TestEnd(Outcome.NOT_IMPLEMENTED, finding([said], Cause.OTHER, plain), line, function)
     if not place and error.text.endswith((KEEP_NAMES, KEEP_PARAMETERS)):
         # What a suite asked for: nothing of the student's code ran.
-        named = (
-            ""
-            if error.text.endswith(KEEP_NAMES)
-            else "Your code has other parameters than the stub."
-        )
-        return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.", named=named)
-    where = f" (line {line}, in {function})" if place else ""
+        plain = ""
+        if not error.text.endswith(KEEP_NAMES):
+            plain = "Your code has other parameters than the stub."
+        said = text("{error}.", clean(error.text, 400))
+        return TestEnd(Outcome.ERROR, finding([said], Cause.OTHER, plain))
+    where = text(" (line {at_line}, in {in_function})", line, function) if place else ""
     said = "Your code raised"
     if error.misuse:
         # No line of the student's raised.
@@ -228,10 +239,11 @@ def _student_error(error: StudentError) -> TestEnd:
     # The first line says what happened; the traceback of a rank or of a worker may follow.
     first = clean(f"{error.type_name}: {error.text}".partition("\n")[0], 400)
     what = _INNER.sub("", first).rstrip(":. ")
-    message = f"{said} {what}{where}.{_advice(error)}"
-    named = f"{said} {_known_type(error)}.{_advice(error)}"
+    advice = _advice(error)
+    told = text(f"{said} {{error}}{{where}}.{advice}", what, where)
     cause = Cause.RAISE if place and error.unwritten else Cause.OTHER
-    return TestEnd(Outcome.ERROR, message, line, function, cause=cause, named=named)
+    found = finding([told], cause, f"{said} {_known_type(error)}.{advice}")
+    return TestEnd(Outcome.ERROR, found, line, function)
 
 
 def _known_type(error: StudentError) -> str:

@@ -106,9 +106,9 @@ class CheckResult(msgspec.Struct, frozen=True):
         message = section.title
         for block in section.blocks:
             match block:
-                case blocks.Message(text):
-                    message = text
-                    yield LineStyle.MESSAGE, clean_lines(self._in_cells(text), _LONGEST)
+                case blocks.Message(text, details):
+                    message = "\n".join((text, *details))
+                    yield LineStyle.MESSAGE, clean_lines(self._in_cells(message), _LONGEST)
                 case blocks.Where(place):
                     # Left out where the message names it.
                     if (where := self._line(place.line)) not in self._in_cells(message):

@@ -11,7 +11,7 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.results import ExerciseResult, Outcome, Place, Status
-from grader.student.blocks import findings
+from grader.student.blocks import problems
 from grader.student.progress import Standing, next_open
 from grader.submissions import State, file_of, read_submission
 from grader.text import clean
@@ -163,7 +163,7 @@ class Guide(msgspec.Struct, frozen=True):
 
     def _mend(self, exercise: ExerciseResult) -> str:
         """Finish or fix the first finding of an exercise, or put its file back."""
-        first = next((finding.first for finding in findings(exercise)), None)
+        first = next((finding.first for finding in problems(exercise)), None)
         where = self.where(exercise.name, first.place if first is not None else None)
         if self._is_missing(exercise.name):
             what = "your file or the stub" if self.standings else "your file"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from grader.findings import details_of, first_line
 from grader.results import Cause, ExerciseResult, Outcome, Place, Status, TestResult, Visibility
 from grader.text import counted, listed, number
 
@@ -62,9 +63,10 @@ def status_text(status: Status, *, waiting: bool = False) -> str:
 
 
 class Message(msgspec.Struct, frozen=True):
-    """The mistake: a first line that names it, and details below."""
+    """The mistake: a line that names it, and details below."""
 
     text: str
+    details: tuple[str, ...] = ()
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -115,7 +117,7 @@ class Summary(msgspec.Struct, frozen=True):
     waiting: str = ""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Problem(msgspec.Struct, frozen=True):
     """Tests that end alike at the same place; the first of them speaks for all.
 
     The `others` fail there, too, with other numbers, and are shown with it. The `followers` are tests of
@@ -141,20 +143,20 @@ class Finding(msgspec.Struct, frozen=True):
         """All tests that it speaks for."""
         return (*self.tests, *self.others, *self.followers)
 
-    def joined(self, other: Finding) -> Finding:
+    def joined(self, other: Problem) -> Problem:
         """Itself, and the tests of another one that fails there, too."""
-        return Finding(
+        return Problem(
             self.tests,
             (*self.others, *other.tests, *other.others),
             self.followers + other.followers,
         )
 
-    def followed(self, other: Finding) -> Finding:
+    def followed(self, other: Problem) -> Problem:
         """Itself, and the tests of another one in a function that uses this one."""
-        return Finding(self.tests, self.others, (*self.followers, *other.every_test))
+        return Problem(self.tests, self.others, (*self.followers, *other.every_test))
 
 
-def findings(exercise: ExerciseResult) -> list[Finding]:
+def problems(exercise: ExerciseResult) -> list[Problem]:
     """The causes of failures, the most informative first, and unwritten parts last."""
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
@@ -164,15 +166,15 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
             alike.setdefault((test.outcome, words, test.place), []).append(test)
     wrong = {test.subject for test in exercise.tests if test.outcome in _WRONG} - {""}
 
-    def order(finding: Finding) -> tuple[bool, bool, int]:
+    def order(finding: Problem) -> tuple[bool, bool, int]:
         """Parts to be written come last, and a function after those that it uses."""
         test = finding.first
         unwritten = test.outcome is Outcome.NOT_IMPLEMENTED
         return unwritten, not wrong.isdisjoint(test.uses), _rank(test)
 
-    causes: list[Finding] = []
+    causes: list[Problem] = []
     # A mistake that is named takes the mismatches of its function to it, wherever they stand.
-    for finding in sorted((Finding(tuple(tests)) for tests in alike.values()), key=order):
+    for finding in sorted((Problem(tuple(tests)) for tests in alike.values()), key=order):
         for at, cause in enumerate(causes):
             if _tells(cause.first, finding.first):
                 causes[at] = cause.joined(finding)
@@ -206,9 +208,7 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     """Whether the message of one test says all that there is to say of another."""
     if not (told.message and test.message):
         return False
-    (sentence, _, advice), (other, _, also) = (
-        each.message.partition("\n") for each in (told, test)
-    )
+    sentence, other = (first_line(each.finding) for each in (told, test))
     if told.mistake and told.mistake == test.mistake:
         return True  # whatever each of them says of it
     if told.cause is test.cause in (Cause.MISTAKE, Cause.LAW) and sentence == other:
@@ -223,14 +223,19 @@ def _tells(told: TestResult, test: TestResult) -> bool:
         return False
     if _has_ended(test):
         # One line and one type of exception; the sizes in the message are those of the test.
-        return told.message.partition(":")[0] == test.message.partition(":")[0]
+        return _plain(told) == _plain(test)
     if told.cause is test.cause is Cause.MISTAKE:
         return twins
     if told.cause is test.cause is Cause.LAW:
-        return advice == also != ""  # the same is to be done about both
+        # The same is to be done about both.
+        return details_of(told.finding) == details_of(test.finding) != ()
     if test.cause not in _MISMATCHES or test.refused:
         return told.cause is test.cause and sentence == other
     return told.cause is Cause.MISTAKE or (twins and told.cause is test.cause)
+
+
+def _plain(test: TestResult) -> tuple[str, ...]:
+    return () if test.finding is None else test.finding.plain
 
 
 def _has_ended(test: TestResult) -> bool:
@@ -249,7 +254,7 @@ def summarized(
         return Summary(_remarks(exercise))
     if exercise.message:
         return Summary((fault(exercise), *_remarks(exercise)))
-    causes = findings(exercise)
+    causes = problems(exercise)
     shown = len(causes) if shown is None else shown
     sections = [_finding(finding) for finding in causes[:shown]]
     for place, finding in enumerate(causes[:shown] if printed else ()):
@@ -332,7 +337,10 @@ def explained(test: TestResult) -> tuple[Block, ...]:
     """The blocks of a test: none if it passed, else the message, the place and the hint."""
     if test.outcome is Outcome.PASSED:
         return ()
-    blocks: list[Block] = [Message(test.message)] if test.message else []
+    blocks: list[Block] = []
+    if test.message:
+        first = first_line(test.finding)
+        blocks.append(Message(first, details_of(test.finding)) if first else Message(test.message))
     if test.outcome is not Outcome.SKIPPED:
         blocks += _where(test.place)
     # A hint is for what the test looks for, not for a crash or a lack of time; beside a mistake that has a
@@ -356,12 +364,14 @@ def plain(blocks: Iterable[Block]) -> str:
                 lines.append(f"{place.file}:{place.line}")
             case Hint(text):
                 lines.append(f"Hint: {text}")
-            case Message(text) | Note(text) | Printed(text):
+            case Message(text, details):
+                lines += (text, *details)
+            case Note(text) | Printed(text):
                 lines.append(text)
     return "\n".join(lines)
 
 
-def _finding(finding: Finding) -> Section:
+def _finding(finding: Problem) -> Section:
     test, count = finding.first, finding.more + 1
     if test.outcome is Outcome.NOT_IMPLEMENTED:
         # Its own words say more than the tests that meet it.

@@ -215,7 +215,7 @@ class _NewerSyntax(NamedTuple):
     since: tuple[int, int]
     what: str
     line: re.Pattern[str]
-    message: re.Pattern[str] = re.compile("")
+    python_says: re.Pattern[str] = re.compile("")
 
 
 _NEWER = (
@@ -257,7 +257,7 @@ _NEWER = (
 def newer_syntax(line: str, message: str, judging: tuple[int, int]) -> str:
     """What a line is that a newer Python than the `judging` one reads; empty where nothing is known of it."""
     for newer in _NEWER:
-        if judging < newer.since and newer.line.match(line) and newer.message.match(message):
+        if judging < newer.since and newer.line.match(line) and newer.python_says.match(message):
             major, minor = newer.since
             here = ".".join(map(str, judging))
             return (

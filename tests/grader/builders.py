@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from grader.exports.files import ClassFormat, Options, StudentFormat
+from grader.findings import escaped
 from grader.judge.scoring import points
 from grader.results import (
+    Cause,
     CourseInfo,
     Entry,
     Environment,
     ExerciseResult,
+    Finding,
     Outcome,
     Place,
     Result,
@@ -52,7 +55,13 @@ HOSTILE = (
 def checked(
     name: str = "test_value", outcome: Outcome = Outcome.PASSED, weight: float = 1, **changes: Any
 ) -> TestResult:
+    """A test; a finding is made of its message, and of a `cause` and what is `plain` in it."""
     passed = outcome is Outcome.PASSED
+    message = str(changes.get("message", "" if passed else "It does not hold."))
+    if "finding" not in changes and (message or "cause" in changes):
+        changes["finding"] = a_finding(
+            message, changes.pop("cause", Cause.OTHER), changes.pop("plain", "")
+        )
     given: dict[str, Any] = {
         "title": f"The title of {name}",
         "visibility": Visibility.PUBLIC,
@@ -64,6 +73,14 @@ def checked(
         "place": None if passed else Place("modules/glu.py", 7, "forward"),
     }
     return TestResult(name=name, outcome=outcome, **{**given, **changes})
+
+
+def a_finding(message: str, cause: Cause = Cause.OTHER, plain: str = "") -> Finding:
+    """A finding without values that says this, the first line as its sentence."""
+    first, *details = message.split("\n")
+    return Finding(
+        escaped(first), tuple(map(escaped, details)), cause=cause, plain=(plain,) if plain else ()
+    )
 
 
 def exercise(

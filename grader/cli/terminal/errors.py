@@ -46,7 +46,7 @@ def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
         for block in section.blocks:
             match block:
                 case Message(text):
-                    message = message or text.partition("\n")[0]
+                    message = message or text
                 case Where(at):
                     place = place or at
         text = ": ".join(filter(None, [section.title, message]))

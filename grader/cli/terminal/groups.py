@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.cli.terminal.console import and_more, called, hang, printed, some_of
+from grader.findings import first_line
 from grader.gradebook.mistakes import UnnamedGroup
 from grader.gradebook.similarity.evidence import LEAST_FILES
 from grader.gradebook.similarity.findings import (
@@ -170,7 +171,7 @@ def _unnamed(console: Console, group: UnnamedGroup, difference: Sequence[str]) -
     yield from hang(console, "  ", clean(where, 200), "dim")
     for test in group.tests[:_SHOWN_TESTS]:
         yield from hang(console, "  x ", clean(test.title, 300))
-        yield from hang(console, "    ", clean(test.message.partition("\n")[0], 300))
+        yield from hang(console, "    ", clean(first_line(test.finding), 300))
     yield from and_more(len(group.tests) - _SHOWN_TESTS, "test", "    ")
     for line in difference[:_SHOWN_LINES]:
         yield Text(f"    {clean(line, 200)}", _STYLES.get(line[:1], ""))

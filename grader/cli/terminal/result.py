@@ -272,10 +272,10 @@ def section_lines(
     quiet = "dim" if test is not None and test.outcome is Outcome.SKIPPED else ""
     for block in section.blocks:
         match block:
-            case blocks.Message(text):
-                first, _, details = text.partition("\n")
-                yield from _text_lines(console, first, _INDENT, quiet or "bold")
-                yield from _text_lines(console, details, _INDENT, quiet)
+            case blocks.Message(text, details):
+                yield from _text_lines(console, text, _INDENT, quiet or "bold")
+                for line in details:
+                    yield from _text_lines(console, line, _INDENT, quiet)
             case blocks.Where(place):
                 inside = f"  in {clean(place.function)}" if place.function else ""
                 yield Text.assemble(_INDENT, (where(place), "cyan"), (inside, "dim"))

@@ -21,6 +21,7 @@ from grader.exports.texts import (
     shortened,
 )
 from grader.exports.verdicts import explanation, is_judged, not_judged, public_only, unjudged
+from grader.findings import first_line
 from grader.results import (
     EXTRA_CREDIT,
     Entry,
@@ -37,8 +38,8 @@ from grader.student.blocks import (
     Section,
     Where,
     explained,
-    findings,
     plain,
+    problems,
     remarks,
     summarized,
 )
@@ -84,15 +85,14 @@ def _annotated(exercise: ExerciseResult) -> list[_Note]:
     if exercise.message and exercise.tests:
         return [_Note(exercise.title, exercise.message, exercise.tests[0].place)]
     notes: dict[tuple[str, Place | None], _Note] = {}
-    for finding in findings(exercise):
-        test = finding.first
+    for problem in problems(exercise):
+        test = problem.first
         if test.outcome is not Outcome.NOT_IMPLEMENTED:
-            cause = (test.message.partition("\n")[0] or test.name, test.place)
+            cause = (first_line(test.finding) or test.name, test.place)
             # The place is a property of the command.
-            texts = [block.text for block in explained(test) if not isinstance(block, Where)]
+            said = plain(block for block in explained(test) if not isinstance(block, Where))
             title = f"{exercise.title}: {test.title}"
-            text = "\n".join(texts) or explanation(test)
-            notes.setdefault(cause, _Note(title, text, test.place))
+            notes.setdefault(cause, _Note(title, said or explanation(test), test.place))
     return list(notes.values())
 
 

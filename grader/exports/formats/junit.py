@@ -9,6 +9,7 @@ from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import explanation, is_judged, not_judged
+from grader.findings import first_line
 from grader.results import Entry, ExerciseResult, Outcome, TestResult
 from grader.student.blocks import remarks
 from grader.text import number
@@ -96,7 +97,7 @@ def _case(exercise: ExerciseResult, test: TestResult, name: str) -> Tree.Element
         time=f"{test.duration_seconds:.3f}",
     )
     if test.outcome in _CHILD:
-        first = one_line(explanation(test).partition("\n")[0])
+        first = one_line(first_line(test.finding) or explanation(test))
         child = Tree.SubElement(case, _CHILD[test.outcome], message=_legal(first))
         child.set("type", test.outcome.value)
         child.text = _legal(shortened(explanation(test), _LONGEST_TEXT))

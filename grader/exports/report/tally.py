@@ -6,17 +6,18 @@ Messages of failed tests that differ only in numbers are one mistake.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from array import array
 from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
+from grader.findings import first_line
 from grader.judge.scoring import judged_points, sum_of
 from grader.results import (
     Entry,
     ExerciseResult,
+    Finding,
     Outcome,
     Status,
     StudentInfo,
@@ -26,8 +27,6 @@ from grader.results import (
 from grader.text import rounded
 
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
-_NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")
-_NUMBERS = re.compile(r"#(?:,\s*#)+,?")
 # A message can hold a student's own text: this much of it is compared, and this many are kept.
 _LONGEST = 300
 _MOST_GROUPS = 5000
@@ -159,9 +158,8 @@ class Mistakes:
         for test in result.tests:
             if test.outcome not in _SAYING or not test.message:
                 continue
-            # The first line names the mistake; the others are the numbers of one student.
-            message = test.message.partition("\n")[0][:_LONGEST]
-            kind = normalized(message)
+            message = (first_line(test.finding) or test.message)[:_LONGEST]
+            kind = _kind(test.finding) or message
             if kind not in self._groups:
                 if len(self._groups) >= _MOST_GROUPS:
                     continue
@@ -184,9 +182,9 @@ class Mistakes:
                 yield Mistake(tuple(group.rows), group.message, tuple(group.tests))
 
 
-def normalized(message: str) -> str:
-    """The message with every number, and every list of numbers, as `#`."""
-    return _NUMBERS.sub("#", _NUMBER.sub("#", message)).casefold()
+def _kind(finding: Finding | None) -> str:
+    """What findings have in common that differ in the values of one student."""
+    return "" if finding is None else "\n".join((finding.sentence, *finding.plain))
 
 
 class TestTally:

@@ -21,8 +21,9 @@ from grader.judge.checks.explanation import (
     explain_shape,
     explain_type,
 )
-from grader.judge.checks.wording import message, quoted, sentence
+from grader.judge.checks.wording import quoted, sentence
 from grader.judge.outcomes import CheckFailed, StudentError
+from grader.judge.text import text
 from grader.results import Cause
 from grader.sandbox.wire.values import Record
 from grader.text import clean, with_article
@@ -96,19 +97,19 @@ def compare(actual: Any, expected: Any, rule: Rule, what: str, *, told: str = ""
     # A mistake that is known by name needs no guess beside it.
     lines = explain(mismatch, actual, expected, rule, what, search=not told)
     if not told:
-        raise CheckFailed(message(lines), cause_of(mismatch.kind, what, mismatch.actual))
-    raise CheckFailed(message([told, *lines]))
+        raise CheckFailed(lines, cause_of(mismatch.kind, what, mismatch.actual))
+    raise CheckFailed([told, *lines])
 
 
 def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
     """The sentence of the first mistake that explains the whole value."""
-    for text, mistake in mistakes.items():
+    for told, mistake in mistakes.items():
         # An exception in here is a fault of the suite, so it is not caught.
         value = mistake() if callable(mistake) else mistake
         if first_mismatch(value, expected, rule) is None:
             continue  # on this input the misconception gives the right answer
         if first_mismatch(actual, value, rule) is None:
-            return text
+            return told
     return None
 
 
@@ -130,11 +131,11 @@ def recorded_sentences(*, on: bool) -> Iterator[dict[str, None]]:
 
 def _record(sentences: dict[str, None], expected: Any, rule: Rule, mistakes: Named) -> None:
     """Add the sentences that a student reads whose answer is the value beside them."""
-    for text, mistake in mistakes.items():
-        if text not in sentences:
+    for told, mistake in mistakes.items():
+        if told not in sentences:
             value = mistake() if callable(mistake) else mistake
-            if _recognized(value, expected, rule, mistakes) == text:
-                sentences[text] = None
+            if _recognized(value, expected, rule, mistakes) == told:
+                sentences[told] = None
 
 
 def assert_tensor(
@@ -147,17 +148,15 @@ def assert_tensor(
     """Check that it is a tensor of this shape and dtype (None: any), and return it."""
     if not is_tensor(value):
         raise CheckFailed(
-            message(explain_type(value, "a Tensor", what)),
+            explain_type(value, "a Tensor", what),
             cause_of(DifferenceKind.TYPE, what, value),
         )
     if shape is not None and tuple(value.shape) != tuple(shape):
         raise CheckFailed(
-            message(explain_shape(value, tuple(shape), what)), cause_of(DifferenceKind.SHAPE, what)
+            explain_shape(value, tuple(shape), what), cause_of(DifferenceKind.SHAPE, what)
         )
     if dtype is not None and value.dtype != dtype:
-        raise CheckFailed(
-            message(explain_dtype(value, dtype, what)), cause_of(DifferenceKind.DTYPE, what)
-        )
+        raise CheckFailed(explain_dtype(value, dtype, what), cause_of(DifferenceKind.DTYPE, what))
     return value  # type: ignore[no-any-return]  # a Tensor, as just checked
 
 
@@ -205,20 +204,21 @@ def raising(error: type[Exception], mentions: str | None) -> Iterator[Done]:
 
 def not_refused(call: str, did: str, error: str, mentions: str | None) -> CheckFailed:
     """The failure of a call that did something else than to raise `error`."""
+    # Which exception, and what it names, the stub says.
     naming = "" if mentions is None else f" that names {mentions}"
-    wanted = f"{call} {did}, it should raise {with_article(error)}{naming}."
+    wanted = text(f"{{call}} {{did}}, it should raise {with_article(error)}{naming}.", call, did)
     # What is expected of bad arguments explains no other mistake.
-    return CheckFailed(message([sentence(wanted)]), Cause.VALUES)
+    return CheckFailed(sentence(wanted), Cause.VALUES)
 
 
 def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:
     """What the student's code did instead, None if this is the exception that is wanted."""
     if not isinstance(raised, error):
-        return f"raised {clean(str(raised), 200).rstrip('.')}"
+        return text("raised {error}", clean(str(raised), 200).rstrip("."))
     if mentions is None or any(_names(raised.text, word) for word in mentions.split(" or ")):
         return None
-    text = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
-    return f"raised {clean(raised.type_name)} with {text}"
+    said = text("the message {message}", quoted(raised.text, 200)) if raised.text else "no message"
+    return text("raised {type} with {said}", clean(raised.type_name), said)
 
 
 def _names(text: str, word: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grader.judge.checks.assertions import assert_tensor
 from grader.judge.outcomes import CheckFailed
+from grader.judge.text import text
 from grader.results import Cause
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Draw:
             last = name.rpartition(".")[2]
             # A layer may keep it in a module inside: where it belongs is another test's.
             parameter = _parameter(own, name)
-            assert_tensor(parameter, shape=shape, what=f"the layer's {name}")
+            assert_tensor(parameter, shape=shape, what=text("the layer's {name}", name))
             drawn = self._drawn("randn", shape, parameter.dtype) * scales.get(last, scale)
             with torch.no_grad():
                 parameter.copy_(drawn)
@@ -148,6 +149,7 @@ def _parameter(own: Mapping[str, Tensor], name: str) -> Tensor:
     alike = [each for each in own if each.rpartition(".")[2] == name.rpartition(".")[2]]
     if len(alike) != 1:
         raise CheckFailed(
-            f"The layer has no parameter {name}: see which names the stub gives.", Cause.TYPE
+            text("The layer has no parameter {name}: see which names the stub gives.", name),
+            Cause.TYPE,
         )
     return own[alike[0]]

@@ -35,6 +35,7 @@ from grader.judge.checks.wording import (
     subject,
     verb,
 )
+from grader.judge.text import text, uncapitalized
 from grader.results import Cause
 from grader.sandbox.wire.values import Opaque
 from grader.text import counted
@@ -81,10 +82,20 @@ def explain(
         case DifferenceKind.TYPE:
             return explain_type(left, a_kind(right), what)
         case DifferenceKind.INCOMPARABLE:
-            return [sentence(f"{what} is {a_kind(left)}, whose contents cannot be compared.")]
+            return [
+                sentence("{what} is {kind}, whose contents cannot be compared.", what, a_kind(left))
+            ]
         case DifferenceKind.LENGTH:
             given, wanted = counted(len(left), "entry", "entries"), len(right)
-            return [sentence(f"{what} {verb(what, 'has', 'have')} {given}, expected {wanted}.")]
+            return [
+                sentence(
+                    "{what} {has} {given}, expected {wanted}.",
+                    what,
+                    verb(what, "has", "have"),
+                    given,
+                    wanted,
+                )
+            ]
         case DifferenceKind.KEYS:
             return _explain_names(list(left), list(right), "entry", what)
         case DifferenceKind.FIELDS:
@@ -110,7 +121,15 @@ def explain(
 def explain_type(value: Any, expected: str, what: str) -> list[str]:
     """The line about a value of another type than the expected one, such as "a Tensor"."""
     hint = _type_hint(value, expected, what)
-    return [sentence(f"as {what} your code returned {a_kind(value)}, expected {expected}{hint}")]
+    return [
+        sentence(
+            "as {what} your code returned {kind}, expected {expected}{hint}",
+            what,
+            a_kind(value),
+            expected,
+            hint,
+        )
+    ]
 
 
 def _type_hint(value: Any, expected: str, what: str) -> str:
@@ -127,7 +146,7 @@ def _type_hint(value: Any, expected: str, what: str) -> str:
         return _opaque_hint(value.type_name, expected)
     if is_array(value) and expected in ("a float", "an int", "a bool"):
         one = math.prod(value.shape) == 1
-        return ": call .item()." if one else f"; its shape is {shape_of(value)}."
+        return ": call .item()." if one else text("; its shape is {shape}.", shape_of(value))
     if (a_kind(value), expected) == ("a numpy.ndarray", "a Tensor"):
         return ": torch.from_numpy converts it."
     if (a_kind(value), expected) == ("a Tensor", "a numpy.ndarray"):
@@ -140,7 +159,7 @@ def _opaque_hint(type_name: str, expected: str) -> str:
     if type_name in ("function", "method", "builtin_function_or_method", "type"):
         return ": are the parentheses of a call missing?"
     if type_name == "generator" and expected in ("a list", "a tuple"):
-        return f": {expected.removeprefix('a ')}(...) makes one of it."
+        return text(": {call}(...) makes one of it.", expected.removeprefix("a "))
     return "."
 
 
@@ -151,25 +170,48 @@ def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) ->
     missing = [key for key in wanted if (type(key), key) not in typed[0]]
     extra = [key for key in given if (type(key), key) not in typed[1]]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        more = text(" and {count} more", len(missing) - 1) if len(missing) > 1 else ""
         lacks = verb(what, "lacks", "lack")
-        lines.append(sentence(f"{what} {lacks} the {noun} {element(missing[0])}{more}."))
+        lines.append(
+            sentence(
+                "{what} {lacks} the {noun} {name}{more}.",
+                what,
+                lacks,
+                noun,
+                element(missing[0]),
+                more,
+            )
+        )
     if extra:
         are = "is" if len(extra) == 2 else "are"
-        more = f", nor {are} {len(extra) - 1} more" if len(extra) > 1 else ""
-        lines.append(f"The {noun} {element(extra[0])} of {what} is not expected{more}.")
+        more = text(", nor {are} {count} more", are, len(extra) - 1) if len(extra) > 1 else ""
+        lines.append(
+            text(
+                "The {noun} {name} of {what} is not expected{more}.",
+                noun,
+                element(extra[0]),
+                what,
+                more,
+            )
+        )
     if missing and extra and type(missing[0]) is not type(extra[0]):
         kinds = a_kind(extra[0]), a_kind(missing[0])
-        lines.append(f"The name of that {noun} is {kinds[0]}, expected {kinds[1]}.")
-    return lines or [sentence(f"the {noun} names of {what} are in another order than expected.")]
+        lines.append(
+            text("The name of that {noun} is {kind}, expected {wanted}.", noun, kinds[0], kinds[1])
+        )
+    return lines or [
+        sentence("the {noun} names of {what} are in another order than expected.", noun, what)
+    ]
 
 
 def _explain_order(given: list[Any], wanted: list[Any], what: str) -> list[str]:
     pairs = zip(given, wanted, strict=True)
     left, right = next((left, right) for left, right in pairs if left != right)
     return [
-        sentence(f"the entries of {what} are right, but in another order."),
-        f"The first one out of place is {element(left)}, expected {element(right)}.",
+        sentence("the entries of {what} are right, but in another order.", what),
+        text(
+            "The first one out of place is {got}, expected {wanted}.", element(left), element(right)
+        ),
     ]
 
 
@@ -179,24 +221,27 @@ def _explain_text(actual: str, expected: str, what: str) -> list[str]:
     pairs = zip(given, wanted, strict=False)
     row = next((i for i, (left, right) in enumerate(pairs) if left != right), None)
     if actual.casefold() == expected.casefold():
-        lines = [sentence(f"{what} differs only in upper and lower case.")]
+        lines = [sentence("{what} differs only in upper and lower case.", what)]
     elif actual.split() == expected.split():
-        lines = [sentence(f"{what} differs only in white space.")]
+        lines = [sentence("{what} differs only in white space.", what)]
     elif len(wanted) > 1:
-        lines = [sentence(f"{what} differs from what is expected.")]
+        lines = [sentence("{what} differs from what is expected.", what)]
     else:
         lines = []
     if row is None:
-        return [*lines, f"It has {counted(len(given), 'line')}, expected {len(wanted)}."]
+        return [
+            *lines,
+            text("It has {given}, expected {wanted}.", counted(len(given), "line"), len(wanted)),
+        ]
     left, right = given[row], wanted[row]
     column = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
     if column is None:  # one line begins with the other
         column = min(len(left), len(right))
     start = max(0, column - 20) if column > 60 else 0
-    where = what if len(wanted) == 1 else f"line {row + 1}"
+    where = what if len(wanted) == 1 else text("line {line}", row + 1)
     dots = "…" if start else ""
     shown = quoted(dots + left[start:]), quoted(dots + right[start:])
-    return [*lines, sentence(f"{where} is {shown[0]}, expected {shown[1]}.")]
+    return [*lines, sentence("{where} is {got}, expected {wanted}.", where, shown[0], shown[1])]
 
 
 # --- shapes and dtypes ----------------------------------------------------------------------------
@@ -205,7 +250,9 @@ def _explain_text(actual: str, expected: str, what: str) -> list[str]:
 def explain_dtype(value: Any, dtype: Any, what: str, expected: Any = None) -> list[str]:
     """The line about a tensor or array of another dtype, and whether its values are right."""
     has = verb(what, "has", "have")
-    lines = [sentence(f"{what} {has} dtype {value.dtype}, expected {dtype}.")]
+    lines = [
+        sentence("{what} {has} dtype {dtype}, expected {expected}.", what, has, value.dtype, dtype)
+    ]
     left, right = as_array(value), None if expected is None else as_array(expected)
     if left is not None and right is not None:
         # The narrower of both dtypes bounds what can be asked of the values.
@@ -224,7 +271,11 @@ def _tolerance_of(array: Any) -> Tolerance:
 def explain_shape(value: Any, shape: tuple[int, ...], what: str, expected: Any = None) -> list[str]:
     """The lines about a tensor or array of another shape, and how the two shapes are related."""
     has, given = verb(what, "has", "have"), tuple(value.shape)
-    lines = [sentence(f"{what} {has} shape {shape_of(value)}, expected {shape}.")]
+    lines = [
+        sentence(
+            "{what} {has} shape {shape}, expected {expected}.", what, has, shape_of(value), shape
+        )
+    ]
     hint = _shape_hint(given, shape)
     if hint:
         lines.append(hint)
@@ -252,7 +303,11 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
         return _same_length_hint(given, wanted)
     if [n for n in given if n != 1] == [n for n in wanted if n != 1]:
         few = "many" if len(given) > len(wanted) else "few"
-        return f"It has {counted(abs(len(given) - len(wanted)), 'dimension')} of size 1 too {few}."
+        return text(
+            "It has {wanted} of size 1 too {few}.",
+            counted(abs(len(given) - len(wanted)), "dimension"),
+            few,
+        )
     if math.prod(given) == math.prod(wanted) and 1 in (len(given), len(wanted)):
         return "It is flattened." if len(given) == 1 else "It is not flattened."
     longer, shorter = (given, wanted) if len(given) > len(wanted) else (wanted, given)
@@ -260,8 +315,10 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
         for d in range(len(longer)):
             if longer[:d] + longer[d + 1 :] == shorter:
                 if longer is given:
-                    return f"A dimension of size {longer[d]} is left that should be gone."
-                return f"The expected dimension {d}, of size {longer[d]}, is missing."
+                    return text(
+                        "A dimension of size {size} is left that should be gone.", longer[d]
+                    )
+                return text("The expected dimension {d}, of size {size}, is missing.", d, longer[d])
     return None
 
 
@@ -274,17 +331,19 @@ def _same_length_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | 
         return "It is the expected shape transposed."
     if sorted(given) == sorted(wanted):
         if len(differing) == 2:
-            return f"Dimensions {differing[0]} and {differing[1]} are swapped."
+            return text("Dimensions {first} and {second} are swapped.", differing[0], differing[1])
         return "These are the expected dimensions in another order."
     if len(differing) != 1:
         return None
     d = differing[0]
     for factor, words in ((2, "twice as long as"), (0.5, "half as long as")):
         if given[d] == factor * wanted[d] and wanted[d] > 2:
-            return f"Dimension {d} is {words} expected."
+            return text("Dimension {d} is {words} expected.", d, words)
     if abs(given[d] - wanted[d]) == 1:
-        return f"Dimension {d} is one too {'long' if given[d] > wanted[d] else 'short'}."
-    return f"Only dimension {d} differs."
+        return text(
+            "Dimension {d} is one too {long}.", d, "long" if given[d] > wanted[d] else "short"
+        )
+    return text("Only dimension {d} differs.", d)
 
 
 # --- arrays ---------------------------------------------------------------------------------------
@@ -303,7 +362,11 @@ def _explain_values(actual: Any, expected: Any, rule: Rule, what: str, search: b
     else:
         tolerance = EXACT if not isinstance(expected, float) else rule.tolerance("float64")
     got, wanted = numbers_apart(actual, expected)
-    lines = [sentence(f"{what} {verb(what, 'is', 'are')} {got}, expected {wanted}.")]
+    lines = [
+        sentence(
+            "{what} {are} {got}, expected {wanted}.", what, verb(what, "is", "are"), got, wanted
+        )
+    ]
     lines += _allowed(tolerance)
     if search and isinstance(actual, float) and isinstance(expected, float):
         lines += _relations(*_as_arrays(actual, expected))
@@ -313,7 +376,13 @@ def _explain_values(actual: Any, expected: Any, rule: Rule, what: str, search: b
 def _allowed(tolerance: Tolerance) -> list[str]:
     if tolerance == EXACT:
         return []
-    return [f"Allowed is a difference of {tolerance.atol:g} + {tolerance.rtol:g} · |expected|."]
+    return [
+        text(
+            "Allowed is a difference of {atol:g} + {rtol:g} · |expected|.",
+            tolerance.atol,
+            tolerance.rtol,
+        )
+    ]
 
 
 def _as_arrays(actual: Any, expected: Any) -> tuple[Array, Array, str]:
@@ -342,15 +411,35 @@ def _worst_element(
     place = np.unravel_index(int(np.argmax(error)), error.shape)
     index = ", ".join(str(int(i)) for i in place)
     got, wanted = numbers_apart(left[place].item(), right[place].item())
-    size = f"shape {tuple(right.shape)}, {dtype}"
+    size = text("shape {shape}, {dtype}", tuple(right.shape), dtype)
     differ = "differs" if wrong.sum() == 1 else "differ"
-    lines = [sentence(f"{int(wrong.sum())} of {wrong.size} elements of {what} ({size}) {differ}.")]
+    lines = [
+        sentence(
+            "{count} of {total} elements of {what} ({size}) {differ}.",
+            int(wrong.sum()),
+            wrong.size,
+            what,
+            size,
+            differ,
+        )
+    ]
     if right.dtype.kind == "b":
-        return [*lines, f"The first one is at [{index}]: got {got}, expected {wanted}."]
+        return [
+            *lines,
+            text(
+                "The first one is at [{index}]: got {got}, expected {wanted}.", index, got, wanted
+            ),
+        ]
     greatest = f"{error[place]:.4g}, " if np.isfinite(error[place]) else ""
     return [
         *lines,
-        f"The greatest difference is {greatest}at [{index}]: got {got}, expected {wanted}.",
+        text(
+            "The greatest difference is {greatest}at [{index}]: got {got}, expected {wanted}.",
+            greatest,
+            index,
+            got,
+            wanted,
+        ),
     ]
 
 
@@ -368,7 +457,7 @@ def _everywhere(actual: Any, expected: Any) -> list[str]:
     """A relation that holds for all numbers of two structures taken together."""
     import numpy as np
 
-    from grader.judge.checks.relations import elementwise_relation, relation
+    from grader.judge.checks.relations import common_factor, relation
 
     if first_mismatch(actual, expected, _ALIKE) is not None:
         return []
@@ -381,5 +470,5 @@ def _everywhere(actual: Any, expected: Any) -> list[str]:
         words = relation(left, right, "float64")
     else:
         tolerances = [Rule().tolerance(dtype) for _, _, dtype in pairs]
-        words = elementwise_relation(left, right, max(tolerances))
-    return [f"Over all entries: {words[0].lower()}{words[1:]}"] if words else []
+        words = common_factor(left, right, max(tolerances))
+    return [text("Over all entries: {relation}", uncapitalized(words))] if words else []

@@ -30,9 +30,10 @@ from grader.judge.checks.assertions import compare, not_refused, raising
 from grader.judge.checks.comparison import Rule, dtype_name, first_mismatch, is_tensor
 from grader.judge.checks.draw import Draw
 from grader.judge.checks.laws.numerics import check_finite
-from grader.judge.checks.wording import failed, message, sentence
+from grader.judge.checks.wording import failed, sentence
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
+from grader.judge.text import text
 from grader.results import Cause
 from grader.sandbox.wire.values import Record
 
@@ -185,7 +186,7 @@ def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
         if not loose.any_gradients:
             gradients = _gradients(loose.value, draw.leaves, seed + number)
         if isinstance(loose.value, Refusal) and loose.value.did:
-            raise CheckFailed(f"{what} {loose.value.did}")
+            raise CheckFailed(text("{what} {did}", what, loose.value.did))
         # A copy: the test may change in place what it yielded, as the parameters of a layer.
         cases.append(Case(what, _plain(loose.value, copied=True), gradients))
     return Outcomes(tuple(cases), tuple(draw.shapes))
@@ -237,23 +238,25 @@ def _check_gradients(value: Any, wanted: Case, leaves: dict[str, Tensor], seed: 
     if not wanted.gradients:
         return
     if not any(tensor.requires_grad for tensor in _tensors(value)):
-        text = (
-            f"{wanted.what} does not require a gradient: something cuts the graph (detach, .data, "
+        raise failed(
+            sentence(
+                "{what} does not require a gradient: something cuts the graph (detach, .data, "
+                "torch.no_grad(), torch.tensor(...), NumPy).",
+                wanted.what,
+            )
         )
-        raise failed([sentence(f"{text}torch.no_grad(), torch.tensor(...), NumPy).")])
     own = {name: leaves[name] for name in wanted.gradients if name in leaves}
     given = _gradients(value, own, seed)
     for name, right in wanted.gradients.items():
         if right is None:
             if given.get(name) is not None and given[name].any():
-                raise failed(
-                    [f"A gradient reaches {name}, which no gradient should reach: detach it."]
-                )
+                words = "A gradient reaches {name}, which no gradient should reach: detach it."
+                raise failed(words, name)
             continue
         if given.get(name) is None or (right.any() and not given[name].any()):
             cut = "something cuts it off (detach, .data, torch.no_grad(), a new tensor of its values)."
-            raise failed([f"No gradient reaches {name}: {cut}"])
-        what = f"the gradient of {name} for {wanted.what}"
+            raise failed("No gradient reaches {name}: {cut}", name, cut)
+        what = text("the gradient of {name} for {what}", name, wanted.what)
         rule = _rule_of_gradient(right)
         if first_mismatch(given[name], right, rule) is None:
             continue
@@ -322,13 +325,14 @@ def _check_tensor(actual: Any, expected: Any, rule: Rule, what: str) -> None:
     largest = float(expected.abs().max()) if expected.isfinite().all() else 0.0
     if not torch.allclose(actual, expected, rtol=1e-5, atol=1e-6 * largest):
         return
-    line = (
-        f"In float64 {what} is right only to the precision of float32: something on the way is rounded "
-        "to float32 (.float(), a dtype written out, a rounded constant). Compute in the dtype of x."
+    line = text(
+        "In float64 {what} is right only to the precision of float32: something on the way is rounded "
+        "to float32 (.float(), a dtype written out, a rounded constant). Compute in the dtype of x.",
+        what,
     )
     # A difference that is larger than a few roundings may be another mistake.
     is_rounding = torch.allclose(actual, expected, rtol=5e-7, atol=5e-7 * largest)
-    raise CheckFailed(message([sentence(line)]), Cause.LAW if is_rounding else Cause.VALUES)
+    raise CheckFailed(sentence(line), Cause.LAW if is_rounding else Cause.VALUES)
 
 
 # --- values -----------------------------------------------------------------------------------------

@@ -8,47 +8,43 @@ from typing import Any
 
 from grader.judge.checks.comparison import Position, is_array, is_tensor
 from grader.judge.outcomes import CheckFailed
+from grader.judge.text import capitalized, text
 from grader.results import Cause
 from grader.sandbox.wire.values import Opaque, Record
-from grader.text import LONGEST_TEXT, clean, clean_lines
+from grader.text import LONGEST_TEXT, clean
 
-LONGEST_MESSAGE = 1500
 # The words that begin a sentence of the grader or of a suite's `what`; every other word may be a name.
 _OPENERS = re.compile(r"(a|all|an|as|both|each|entry|every|its?|line|no|one|the|these|this|your)\b")
 
 
-def quoted(text: str, limit: int = LONGEST_TEXT) -> str:
-    return f'"{clean(text, limit)}"'
+def quoted(said: str, limit: int = LONGEST_TEXT) -> str:
+    return f'"{clean(said, limit)}"'
 
 
-def message(lines: Iterable[str]) -> str:
-    """The lines of one message, bounded, and cleaned of what a student's text may hold."""
-    return clean_lines("\n".join(lines), LONGEST_MESSAGE)
+def failed(words: str, /, *values: object, told: str = "", more: Iterable[str] = ()) -> CheckFailed:
+    """The failure of a law that says this, a suite's own sentence before it and `more` of them after it."""
+    lines = told, text(words, *values) if values else words, *more
+    return CheckFailed([line for line in lines if line], Cause.MISTAKE if told else Cause.LAW)
 
 
-def failed(lines: Iterable[str], told: str = "") -> CheckFailed:
-    """The failure of a law with this message, a suite's own sentence first."""
-    cause = Cause.MISTAKE if told else Cause.LAW
-    return CheckFailed(message([line for line in (told, *lines) if line]), cause)
-
-
-def sentence(text: str) -> str:
-    """The text with a capital letter, unless it begins with a name of the code, as in gelu(x)."""
-    return text[:1].upper() + text[1:] if _OPENERS.match(text) else text
-
-
-_FROM_0 = " (counted from 0)"
+def sentence(words: str, /, *values: object) -> str:
+    """A text with a capital letter, unless it begins with a name of the code, as in gelu(x)."""
+    made = text(words, *values) if values else words
+    return capitalized(made) if _OPENERS.match(made) else made
 
 
 def subject(what: str, path: tuple[Any, ...]) -> str:
     """What is spoken about: the output; entry 2 (counted from 0) of the output."""
+    is_said = False  # once, however deep the lists are
     for key in path:
         if isinstance(key, Position):
-            what = f"entry {key}{_FROM_0} of {what}"
+            words = (
+                "entry {place} of {what}" if is_said else "entry {place} (counted from 0) of {what}"
+            )
+            what, is_said = text(words, key, what), True
         else:
-            what = f"the entry {element(key)} of {what}"
-    # Said once, however deep the lists are.
-    return what.replace(_FROM_0, "", what.count(_FROM_0) - 1) if _FROM_0 in what else what
+            what = text("the entry {name} of {what}", element(key), what)
+    return what
 
 
 def verb(what: str, singular: str, plural: str) -> str:

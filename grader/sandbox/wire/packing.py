@@ -95,7 +95,8 @@ class Packing:
             return _extension(OPAQUE, f"dict of {len(value)} items")
         if not _are_keys(value):
             return _extension(OPAQUE, "dict with keys that are neither strings nor numbers")
-        head = DictHead(list(value), self._pack_all(value.values(), depth))
+        keys = [str(key) if isinstance(key, str) else key for key in value]
+        head = DictHead(keys, self._pack_all(value.values(), depth))
         return msgspec.msgpack.Ext(DICT, _encode(head))
 
     def _pack_tuple(self, value: tuple[Any, ...], depth: int) -> Any:

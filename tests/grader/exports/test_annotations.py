@@ -50,7 +50,7 @@ def test_at_the_line_with_message_and_hint(tmp_path: Path, monkeypatch: pytest.M
     assert found == (
         "error",
         {"file": "modules/glu.py", "line": "7", "title": "The title of glu: The title of b"},
-        "50% wrong:\na, b\nLook again.",
+        "50% wrong:\na, b\nHint: Look again.",
     )
 
 

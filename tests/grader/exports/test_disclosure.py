@@ -78,12 +78,14 @@ def secretive() -> Entry:
             "test_values",
             Outcome.FAILED,
             f"{MISTAKE}\nThe output is -3.995353, expected 2.10608.",
-            named=MISTAKE,
+            plain=MISTAKE,
             hint=HINT,
         ),
-        hidden("test_raised", Outcome.ERROR, "Your code raised KeyError: 27.1828.", named=""),
-        hidden("test_unwritten", Outcome.NOT_IMPLEMENTED, "Still to do: 27.1828"),
-        hidden("test_late", Outcome.TIMEOUT, "No answer to glu(16.1803) in 1 s."),
+        hidden(
+            "test_raised", Outcome.ERROR, "Your code raised KeyError: 27.1828.", plain="It raised."
+        ),
+        hidden("test_unwritten", Outcome.NOT_IMPLEMENTED, "Still to do: 27.1828", plain="To do."),
+        hidden("test_late", Outcome.TIMEOUT, "No answer to glu(16.1803) in 1 s.", plain="Late."),
         hidden("test_passed", Outcome.PASSED, "", place=None),
     )
     whole = exercise(*tests, output="public print\nx is 31.4159")
@@ -289,7 +291,7 @@ def test_with_nothing_no_text_tells_of_a_single_hidden_test(name: str, ended: En
         if test.visibility is Visibility.PUBLIC:
             public += [test.name, test.title, test.hint]
         else:
-            secret |= {test.name, test.title, test.hint, test.message, test.named}
+            secret |= {test.name, test.title, test.hint, test.message}
     known = " ".join(map(words_of, [*public, *(e.title for e in ended.result.exercises)]))
     # Of a hidden test that passed, or its public twin, nothing is said that is not known.
     secret = {words_of(text) for text in secret if words_of(text) not in known}

@@ -255,26 +255,9 @@ RELATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "this is 1/20, and 20 is the number of its elements": lambda e: e / 20,
     "this is 1/4, and 4 is the size of dimension 0": lambda e: e / 4,
     "square root of 5, the size of dimension 1": lambda e: e * 5**0.5,
-    "1.5 greater than": lambda e: e + 1.5,
-    "0.25 less than": lambda e: e - 0.25,
     "transposed": lambda e: e[:, :4].T.contiguous(),
-    "reversed along dimension 1": lambda e: e.flip(1),
-    "rolled by 1 place along dimension 1": lambda e: e.roll(1, 1),
-    "rolled by -2 places along dimension 1": lambda e: e.roll(-2, 1),
-    "rows in another order": lambda e: e[[2, 0, 3, 1]],
-    "values, in another order": lambda e: e.flatten()[torch.arange(20) * 7 % 20].reshape(4, 5),
-    "the square of": lambda e: e**2,
-    "the exponential of": lambda e: e.exp(),
-    "the absolute value of": lambda e: e.abs(),
-    "1 minus": lambda e: 1 - e,
-    "the reciprocal of": lambda e: 1 / e,
     "All elements are 0.": torch.zeros_like,
     "All elements are 7.": lambda e: torch.full_like(e, 7),
-    "the elements at the first place of dimension 0": lambda e: torch.cat([e[:1] + 3, e[1:]]),
-    "the elements at the last place of dimension 1": lambda e: torch.cat(
-        [e[:, :4], e[:, 4:] ** 2 + 1], 1
-    ),
-    "second half of dimension 0": lambda e: torch.cat([e[:2], e[2:] ** 3 + 1]),
     "2 of 20 elements are NaN": lambda e: torch.where(
         torch.arange(20).reshape(4, 5) < 2, math.nan, e
     ),
@@ -292,20 +275,6 @@ def test_a_relation_is_recognized(words: str, dtype: torch.dtype) -> None:
         if words == "transposed":
             expected = expected[:, :4].contiguous()
         assert words in message_of(assert_close, RELATIONS[words](expected), expected)
-
-
-def test_relations_of_positive_values() -> None:
-    expected = randn(12).abs() + 0.1
-    assert "the square root of" in message_of(assert_close, expected.sqrt(), expected)
-    assert "the logarithm of" in message_of(assert_close, expected.log(), expected)
-
-
-def test_permuted_dimensions_are_recognized() -> None:
-    cube = randn(3, 3, 3)
-    text = message_of(assert_close, cube.transpose(0, 2).contiguous(), cube)
-    assert "dimensions 0 and 2 swapped" in text
-    text = message_of(assert_close, cube.permute(2, 0, 1).contiguous(), cube)
-    assert "in the order (2, 0, 1)" in text
 
 
 def test_arithmetic_in_float32_is_recognized() -> None:
@@ -332,23 +301,18 @@ def test_relations_over_all_entries() -> None:
     expected = {"a": randn(3), "b": randn(2, seed=1)}
     doubled = {key: 2 * value for key, value in expected.items()}
     assert "Over all entries: every element is twice" in message_of(assert_close, doubled, expected)
-    numbers = [0.3, 1.7, 2.9, 4.1]
-    assert "reversed" in message_of(assert_close, numbers[::-1], numbers)
     half = {"a": expected["a"], "b": 2 * expected["b"]}
     assert "Over all" not in message_of(assert_close, half, expected)
 
 
 def test_masks_and_indices() -> None:
     mask = torch.arange(12).reshape(3, 4) % 3 == 0
-    assert "the opposite of" in message_of(assert_close, ~mask, mask)
     assert "All elements are True." in message_of(assert_close, mask | True, mask)
     indices = torch.arange(10) + 1
-    assert "1 less than" in message_of(assert_close, indices - 1, indices)
-    wrapped = torch.arange(10, dtype=torch.uint8)
-    assert "1 less than" in message_of(assert_close, wrapped, wrapped + 1)
+    assert "twice" in message_of(assert_close, 2 * indices, indices)
 
 
-QUIET = ("Every element", "These are", "Only ", "All elements", "It is right")
+QUIET = ("Every element", "These are", "All elements", "It is right")
 
 
 @settings(max_examples=60)
@@ -366,7 +330,7 @@ def test_nothing_is_claimed_of_random_values(
             return  # of so few bits even an honest claim is often true
     text = verdict_of(assert_close, *values) or ""
     claims = [line for line in text.splitlines() if line.startswith(QUIET)]
-    truths = ("All elements are", "Only ")  # these say what is seen, not why
+    truths = ("All elements are",)  # they say what is seen, not why
     assert not [line for line in claims if not line.startswith(truths)], text
 
 

@@ -10,7 +10,7 @@ import pytest
 from grader.judge.assignment import Judgment
 from grader.judge.modes import told_by_modes
 from grader.results import Cause, Outcome, TestResult, Visibility
-from grader.student.blocks import findings
+from grader.student.blocks import problems
 from tests.grader.builders import checked
 
 JudgeSource = Callable[..., Judgment]
@@ -48,11 +48,12 @@ def test_the_mode_and_its_line_are_told_once(judged: JudgeSource) -> None:
     result = judged(SOURCE + "torch.set_grad_enabled(False)\n", SUITE).result
     gradient, total, wrong = result.tests
     assert "gradients are switched off (set_grad_enabled, line 9)" in gradient.message
-    assert (gradient.place and gradient.place.line, gradient.named) == (9, gradient.message)
+    assert gradient.place is not None and gradient.place.line == 9
+    assert gradient.finding is not None and gradient.finding.plain == (gradient.message,)
     assert total.message == gradient.message
     assert (wrong.outcome, wrong.place) == (Outcome.FAILED, None)
     assert "mode" not in wrong.message
-    assert [len(finding.tests) for finding in findings(result)] == [2, 1]
+    assert [len(finding.tests) for finding in problems(result)] == [2, 1]
     assert result.score == 0
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from grader.course.mutants import WrongAnswer
+from grader.judge.outcomes import Frame, student_error
 from grader.judge.recognition import (
     Key,
     Recognition,
@@ -21,10 +22,11 @@ from grader.judge.recognition import (
     recognize,
     with_sentences,
 )
-from grader.results import Cause, Outcome, TestResult, Visibility
+from grader.judge.suite_run import meaning_of
+from grader.results import Cause, Finding, Outcome, TestResult, Visibility
 from tests.grader.command import grade
 
-from ..builders import checked, exercise
+from ..builders import a_finding, checked, exercise
 from ..cli.conftest import copy_course
 
 FORWARD: Key = (Visibility.HIDDEN, "test_forward")
@@ -34,30 +36,42 @@ GRADIENT: Key = (Visibility.HIDDEN, "test_gradient")
 @pytest.mark.parametrize(
     ("left", "right", "same"),
     [
-        ("got 1.2345678, expected 2", "got 1.2345671, expected 2", True),
-        ("got 1.2345678, expected 2", "got 1.2355678, expected 2", False),
-        ("at [0, 1]: got 1e-20", "at [0, 1]: got 3e-20", True),
-        ("at [0, 1]: got 1", "at [1, 0]: got 1", False),
-        ("1,234 of 2,000 differ", "1,234 of 2,000 differ", True),
-        ("The output is None.", "The output is a list.", False),
-        ("", "", False),
+        ("1.2345678", "1.2345671", True),
+        ("1.2345678", "1.2355678", False),
+        ("1e-20", "3e-20", True),
+        ("[0, 1]", "[1, 0]", False),
+        ("None", "a list", False),
+        ("nan", "nan", True),
     ],
 )
 def test_observations_are_alike_but_for_the_last_digits(left: str, right: str, same: bool) -> None:
-    assert alike(left, right) is same is alike(right, left)
+    one, other = (Finding("It is {got}.", values={"got": value}) for value in (left, right))
+    assert alike(one, other) is same is alike(other, one)
+    assert not alike(one, msgspec.structs.replace(one, sentence="Its sum is {got}."))
+    assert not alike(None, None)
 
 
 def test_an_exception_is_seen_without_the_line_and_what_is_not_allowed_not_at_all() -> None:
-    raised = "Your code raised TypeError: no len() (line {}, in {})."
-    seen = {observation(Outcome.ERROR, raised.format(*at)) for at in ((3, "forward"), (9, "_gate"))}
-    assert seen == {"Your code raised TypeError: no len()."}
-    assert observation(Outcome.FAILED, "aten::glu is not allowed", refused=True) == ""
-    assert observation(Outcome.TIMEOUT, "It took too long.") == ""
+    ends = []
+    for frame in (Frame(3, "forward"), Frame(9, "_gate")):
+        end = meaning_of(student_error("TypeError", ("TypeError",), "no len()", (frame,)))
+        ends.append(observation(end.outcome, end.finding))
+    assert alike(*ends)
+    other = meaning_of(student_error("TypeError", ("TypeError",), "no item()", (frame,)))
+    assert not alike(ends[0], observation(other.outcome, other.finding))
+    said = a_finding("aten::glu is not allowed")
+    assert observation(Outcome.FAILED, said, refused=True) is None
+    assert observation(Outcome.TIMEOUT, a_finding("It took too long.")) is None
+    assert observation(Outcome.FAILED, Finding("")) is None
 
 
 def failed(key: Key, message: str) -> TestResult:
-    test = checked(key[1], Outcome.FAILED, visibility=key[0], message=message)
-    return msgspec.structs.replace(test, cause=Cause.VALUES)
+    return checked(key[1], Outcome.FAILED, visibility=key[0], message=message, cause=Cause.VALUES)
+
+
+def named(key: Key, message: str) -> TestResult:
+    """A failed test whose message names the mistake."""
+    return checked(key[1], Outcome.FAILED, visibility=key[0], message=message, cause=Cause.MISTAKE)
 
 
 def wrong(id_: str, *tests: str) -> WrongAnswer:
@@ -70,9 +84,11 @@ class Seen:
     def __init__(self, **messages: dict[Key, str]) -> None:
         self.messages, self.run = messages, set[str]()
 
-    def __call__(self, answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, str]:
+    def __call__(self, answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, Finding | None]:
         self.run.add(answer.id)
-        return {key: self.messages[answer.id].get(key, "") for key in keys}
+        said = self.messages.get(answer.id, {})
+        causes = {key: Finding(said[key], cause=Cause.VALUES) for key in said}
+        return {key: causes.get(key) for key in keys}
 
 
 def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> None:
@@ -90,7 +106,8 @@ def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> N
         sentence, message = test.message.split("\n")
         assert sentence == "You make the mistake whole."
         assert message.startswith("got ")
-        assert (test.named, test.cause) == (sentence, Cause.MISTAKE)
+        assert test.finding is not None
+        assert (test.finding.plain[0], test.cause) == (sentence, Cause.MISTAKE)
 
 
 def test_the_note_of_an_author_is_told_to_no_student() -> None:
@@ -100,10 +117,7 @@ def test_the_note_of_an_author_is_told_to_no_student() -> None:
     found = Recognition(answer, (FORWARD, GRADIENT))
     told = with_sentences([bare, unnamed], [found])
     assert [(test.message, test.mistake) for test in told] == [("got 1", 1), ("got 2", 1)]
-    named = msgspec.structs.replace(
-        unnamed, cause=Cause.MISTAKE, named="The bias is missing.", message="The bias is missing."
-    )
-    first, _ = with_sentences([bare, named], [found])
+    first, _ = with_sentences([bare, named(GRADIENT, "The bias is missing.")], [found])
     assert first.message == "The bias is missing.\ngot 1"
     assert "odd d" not in msgspec.json.encode(observed(answer, exercise(bare))).decode()
 
@@ -126,9 +140,8 @@ def test_one_that_another_test_would_catch_is_not_run_nor_one_after_the_time() -
 
 
 def test_a_message_that_names_the_mistake_is_left_alone_and_nothing_is_run_for_it() -> None:
-    (test,) = [failed(FORWARD, "The bias is missing.")]
-    results = [msgspec.structs.replace(test, cause=Cause.MISTAKE)]
-    seen = Seen(a={FORWARD: test.message})
+    seen = Seen(a={FORWARD: "The bias is missing."})
+    results = [named(FORWARD, "The bias is missing.")]
     assert recognize(results, [wrong("a", "test_forward")], seen) == []
     assert seen.run == set()
 

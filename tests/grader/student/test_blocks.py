@@ -35,9 +35,9 @@ from grader.student.blocks import (
     Where,
     every_test,
     explained,
-    findings,
     in_full,
     plain,
+    problems,
     summarized,
 )
 from tests.grader.builders import checked, entry, exercise, rendered
@@ -140,7 +140,7 @@ def test_a_summary_has_each_cause_once_and_parts_last() -> None:
     ]
     crash, first, part = summary.sections
     assert first.blocks == (
-        Message("Wrong by 1.\nAt [0]."),
+        Message("Wrong by 1.", ("At [0].",)),
         Where(PLACE),
         Hint("Count again."),
         Note("The same in 1 more test."),
@@ -166,23 +166,34 @@ def test_what_says_most_comes_first_and_alike_the_earlier_one() -> None:
         failed("values", Cause.VALUES),
         failed("more_values", Cause.VALUES),
         failed("shape", Cause.SHAPE),
-        checked("raised", Outcome.ERROR, message="raised ValueError: no", cause=Cause.RAISE),
+        checked(
+            "raised",
+            Outcome.ERROR,
+            message="raised ValueError: no",
+            cause=Cause.RAISE,
+            plain="ValueError",
+        ),
         failed("law", Cause.LAW),
         failed("mistake", Cause.MISTAKE),
         failed("forbidden", Cause.OTHER, refused=True),
         checked("loop", Outcome.TIMEOUT, message="No answer.", place=place),
-        checked("crash", Outcome.ERROR, message="raised KeyError: 1", place=place),
+        checked(
+            "crash", Outcome.ERROR, message="raised KeyError: 1", plain="KeyError", place=place
+        ),
     )
     order = ["loop", "crash", "forbidden", "mistake", "law", "shape", "raised"]
     order += ["values", "more_values", "gradient", "no_time", "unwritten"]
-    assert [finding.first.name for finding in findings(exercise(*tests))] == order
+    assert [finding.first.name for finding in problems(exercise(*tests))] == order
 
 
 def test_one_line_that_raises_is_told_once_whatever_the_sizes() -> None:
     sizes = ("(2x3 and 2x3)", "(8x3 and 4x3)")
-    tests = [checked(s, Outcome.ERROR, message=f"raised RuntimeError: shapes {s}") for s in sizes]
-    other = checked("other", Outcome.ERROR, message="raised KeyError: 1")
-    first, second = findings(exercise(*tests, other))
+    tests = [
+        checked(s, Outcome.ERROR, message=f"raised RuntimeError: {s}", plain="RuntimeError")
+        for s in sizes
+    ]
+    other = checked("other", Outcome.ERROR, message="raised KeyError: 1", plain="KeyError")
+    first, second = problems(exercise(*tests, other))
     assert (first.first.name, first.more, second.first.name) == (sizes[0], 1, "other")
     (section, _) = summarized(exercise(*tests, other)).sections
     assert section.blocks[-1] == Note("1 more test fails there, too.")
@@ -194,11 +205,11 @@ def test_a_public_test_and_its_hidden_twin_are_told_once(cause: Cause) -> None:
     example = failed("example", cause, place=place)
     twin = failed("twin", cause, place=place, visibility=hidden)
     elsewhere = failed("elsewhere", cause, visibility=hidden)
-    told = findings(exercise(example, twin, elsewhere))
+    told = problems(exercise(example, twin, elsewhere))
     assert [(f.first.name, f.more) for f in told] == [("example", 1), ("elsewhere", 0)]
     # Two hidden tests are no twins: each may show a case of its own.
     assert (
-        len(findings(exercise(twin, failed("third", cause, place=place, visibility=hidden)))) == 2
+        len(problems(exercise(twin, failed("third", cause, place=place, visibility=hidden)))) == 2
     )
 
 
@@ -208,18 +219,19 @@ def test_a_function_comes_after_those_that_it_uses_and_starves_by_what_they_give
         "crash",
         Outcome.ERROR,
         message="raised KeyError: 1",
+        plain="KeyError",
         place=Place("modules/glu.py", 9, "bench"),
         subject="bench",
         uses=("shard",),
     )
     other = failed("other", Cause.VALUES, subject="other")
     unwritten = checked("unwritten", Outcome.NOT_IMPLEMENTED, message="To do.", subject="part")
-    told = findings(exercise(crash, unwritten, other, shard))
+    told = problems(exercise(crash, unwritten, other, shard))
     assert [f.first.name for f in told] == ["other", "shard", "crash", "unwritten"]
     # What gives nothing usable explains a crash, and wrong values alone do not.
     for cause in (Cause.NOTHING, Cause.TYPE, Cause.SHAPE):
-        useless = msgspec.structs.replace(shard, cause=cause)
-        (first, second) = findings(exercise(crash, other, useless))
+        useless = failed("shard", cause, subject="shard")
+        (first, second) = problems(exercise(crash, other, useless))
         assert (first.first.name, first.followers, second.first.name) == (
             "shard",
             (crash,),
@@ -230,13 +242,13 @@ def test_a_function_comes_after_those_that_it_uses_and_starves_by_what_they_give
         assert summary.more == 0
     # One that is not written yet is no cause of another's fault.
     waiting = msgspec.structs.replace(crash, uses=("part",))
-    assert findings(exercise(waiting, unwritten, other))[0].first is waiting
+    assert problems(exercise(waiting, unwritten, other))[0].first is waiting
 
 
 def test_a_raise_of_a_function_is_told_with_the_one_that_it_uses() -> None:
     shard = failed("shard", Cause.VALUES, subject="shard")
     refused = checked("refused", Outcome.ERROR, cause=Cause.RAISE, subject="bench", uses=("shard",))
-    (finding,) = findings(exercise(refused, shard))
+    (finding,) = problems(exercise(refused, shard))
     assert (finding.first, finding.followers) == (shard, (refused,))
 
 
@@ -247,15 +259,15 @@ def test_two_laws_with_one_remedy_are_told_once() -> None:
         for name in ("f", "g")
     )
     other = failed("mode", Cause.LAW, place=place, message="f left a mode.\nSet it back.")
-    assert [f.more for f in findings(exercise(one, two, other))] == [1, 0]
-    elsewhere = msgspec.structs.replace(two, message=one.message, place=None)
-    assert len(findings(exercise(one, elsewhere))) == 1, "the same sentence, wherever it shows"
+    assert [f.more for f in problems(exercise(one, two, other))] == [1, 0]
+    elsewhere = msgspec.structs.replace(one, name="g", place=None)
+    assert len(problems(exercise(one, elsewhere))) == 1, "the same sentence, wherever it shows"
 
 
 def test_a_missing_return_comes_before_the_exception_that_it_causes() -> None:
     raised = checked("raised", Outcome.ERROR, message="raised AttributeError: 'NoneType'")
     nothing = failed("nothing", Cause.NOTHING)
-    assert [f.first.name for f in findings(exercise(raised, nothing))] == ["nothing", "raised"]
+    assert [f.first.name for f in problems(exercise(raised, nothing))] == ["nothing", "raised"]
 
 
 def test_a_named_mistake_stands_without_the_hint_of_its_test() -> None:
@@ -269,7 +281,7 @@ def test_one_way_that_is_not_allowed_is_told_once_by_whatever_name() -> None:
     tests = [
         failed(f"test_{place.line}", Cause.OTHER, refused=True, place=place) for place in places
     ]
-    (finding,) = findings(exercise(*tests))
+    (finding,) = problems(exercise(*tests))
     assert finding.more == 1
 
 
@@ -277,7 +289,7 @@ def test_a_mistake_that_a_public_test_and_a_hidden_one_name_is_told_once() -> No
     place = Place("modules/glu.py", 7, "forward")
     example = failed("example", Cause.MISTAKE, place=place)
     twin = failed("twin", Cause.MISTAKE, place=place, visibility=Visibility.HIDDEN)
-    (finding,) = findings(exercise(example, twin))
+    (finding,) = problems(exercise(example, twin))
     assert (finding.first.name, finding.more) == ("example", 1)
 
 
@@ -287,10 +299,10 @@ def test_a_named_mistake_takes_the_mismatches_of_its_function_to_it() -> None:
     named = failed("named", Cause.MISTAKE, place=place, visibility=Visibility.HIDDEN)
     other = failed("other", Cause.MISTAKE, place=place)
     law = failed("law", Cause.LAW, place=place)
-    told = findings(exercise(bare, gradient, named, other, law))
+    told = problems(exercise(bare, gradient, named, other, law))
     assert [(f.first.name, f.more) for f in told] == [("named", 2), ("other", 0), ("law", 0)]
     # What a law says is not why the values are wrong.
-    assert len(findings(exercise(bare, law))) == 2
+    assert len(problems(exercise(bare, law))) == 2
 
 
 def test_a_known_mistake_is_told_once_wherever_it_shows() -> None:

@@ -25,6 +25,7 @@ from grader.judge.checks.laws.observation import (
 )
 from grader.judge.checks.wording import element, failed, sentence
 from grader.judge.student import Student
+from grader.judge.text import join, text
 from grader.sandbox.wire.values import Made
 from grader.text import with_article
 
@@ -105,7 +106,8 @@ def check_changes_nothing(
         and (change.matches(only) if only else change.part != "version")
     ]
     if changes:
-        raise failed(_changed(call, changes, raises, advice), told)
+        first, *more = _changed(call, changes, raises, advice)
+        raise failed(first, told=told, more=more)
     return seen.value
 
 
@@ -114,8 +116,8 @@ def _changed(
 ) -> list[str]:
     """What changed, and what to do about it: remarks, a sentence, and up to three pieces of advice."""
     words = list(dict.fromkeys(change.words for change in changes))
-    more = f" and {len(words) - 6} things more" if len(words) > 6 else ""
-    sentence = f"One call of {call} changed {', '.join(words[:6])}{more}."
+    more = text(" and {count} things more", len(words) - 6) if len(words) > 6 else ""
+    sentence = text("One call of {call} changed {words}{more}.", call, join(", ", words[:6]), more)
     if raises is ValueError:
         # It refuses an argument. To change what changed may be the task, only not before that.
         return [sentence, "Check the arguments first: the ValueError comes too late."]
@@ -154,12 +156,16 @@ def check_shares_no_memory(
     seen = observe(student, target, *arguments, **keywords).checked()
     own = list(_memory_of(seen.result()))
     if not own:
-        assert_tensor(seen.value, what=f"the result of {name_of(target)}")
+        assert_tensor(seen.value, what=text("the result of {call}", name_of(target)))
     for i in range(len(arguments)):
         given = list(_memory_of(seen.after(i)))
         if any(start < end and begin < stop for begin, end in own for start, stop in given):
-            line = f"The result of {name_of(target)} shares its memory with argument {i}: copy it."
-            raise failed([line], told)
+            line = text(
+                "The result of {call} shares its memory with argument {i}: copy it.",
+                name_of(target),
+                i,
+            )
+            raise failed(line, told=told)
     return seen.value
 
 
@@ -176,13 +182,11 @@ def _memory_of(facts: Any) -> Iterator[tuple[int, int]]:
 def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
     """The result is an ordinary tensor without a graph: it can be saved, changed and trained on."""
     seen = observe(student, target, *arguments, **keywords).checked()
-    assert_tensor(seen.value, what=f"the result of {name_of(target)}")
+    assert_tensor(seen.value, what=text("the result of {call}", name_of(target)))
     if seen.result("inference") is not False:
-        raise failed(
-            ["The result is an inference tensor, which nothing can be trained on: no_grad."]
-        )
+        raise failed("The result is an inference tensor, which nothing can be trained on: no_grad.")
     if seen.result("requires_grad") is not False:
-        raise failed(["The result has a graph: compute it under torch.no_grad(), or detach it."])
+        raise failed("The result has a graph: compute it under torch.no_grad(), or detach it.")
     return seen.value
 
 
@@ -207,15 +211,19 @@ def check_leading_dimensions(
     expected = call(rows, *others)
     own = None if shape is None else (len(rows), *shape)
     where = "the output for x of shape"
-    expected = assert_tensor(expected, shape=own, what=f"{where} {tuple(rows.shape)}")
+    expected = assert_tensor(
+        expected, shape=own, what=text("{where} {shape}", where, tuple(rows.shape))
+    )
     if expected.shape[:1] != rows.shape[:1]:
-        raise failed([sentence(f"{where} {tuple(rows.shape)} has another number of rows.")])
+        raise failed(
+            sentence("{where} {shape} has another number of rows.", where, tuple(rows.shape))
+        )
     for lead in _LEADS:
         count = math.prod(lead)
         x = rows[:count].reshape(*lead, *rows.shape[1:])
         output = call(x, *others)
         wanted = expected[:count].reshape(*lead, *expected.shape[1:])
-        assert_close(output, wanted, what=f"{where} {tuple(x.shape)}")
+        assert_close(output, wanted, what=text("{where} {shape}", where, tuple(x.shape)))
 
 
 def check_shapes(
@@ -238,13 +246,15 @@ def check_shapes(
     pairs = shapes if isinstance(shapes, Mapping) else {shape: shape for shape in shapes}
     for shape, wanted in pairs.items():
         x = torch.randn(shape, dtype=dtype, requires_grad=gradients)
-        where = f"for x of shape {shape}"
+        where = text("for x of shape {shape}", shape)
         output = called(student, target)(x, *others)
-        output = assert_tensor(output, shape=wanted, dtype=x.dtype, what=f"{what} {where}")
+        output = assert_tensor(
+            output, shape=wanted, dtype=x.dtype, what=text("{what} {where}", what, where)
+        )
         if gradients:
-            check_attached(output, f"{what} {where}")
+            check_attached(output, text("{what} {where}", what, where))
             (gradient,) = torch.autograd.grad(output.sum(), x, allow_unused=True)
-            what_of = f"the gradient {where}"
+            what_of = text("the gradient {where}", where)
             assert_tensor(gradient, shape=shape, dtype=x.dtype, what=what_of)
 
 
@@ -268,9 +278,12 @@ def check_dtypes(
     assert_equal(
         [str(output.dtype).removeprefix("torch.") for output in outputs],
         names,
-        what=f"the list of the dtypes of {what} for a float32 and a float64 x",
+        what=text("the list of the dtypes of {what} for a float32 and a float64 x", what),
         mistakes={
-            f"{sentence(what)} is always {name}: it should keep the dtype of x.": [name] * 2
+            text("{what} is always {name}: it should keep the dtype of x.", sentence(what), name): [
+                name
+            ]
+            * 2
             for name in names
         },
     )
@@ -312,9 +325,11 @@ def check_layouts(
                 ).sum().backward()
             results.append((output.detach() if attached else output, leaf.grad))
         (output, gradient), (expected, expected_gradient) = results
-        assert_close(output, expected, what=f"{what} for x {layout} in memory")
+        assert_close(output, expected, what=text("{what} for x {layout} in memory", what, layout))
         if expected_gradient is not None:  # if it is None, that has nothing to do with the layout
-            assert_close(gradient, expected_gradient, what=f"x.grad for x {layout} in memory")
+            assert_close(
+                gradient, expected_gradient, what=text("x.grad for x {layout} in memory", layout)
+            )
 
 
 # --- errors, seeds, files ---------------------------------------------------------------------------
@@ -342,7 +357,11 @@ def check_errors(
         _apply(function, fine)
     for name, refused in table.items():
         for arguments in refused:
-            with must_raise(ValueError, mentions=name, call=f"{call}({_listed(arguments)})"):
+            with must_raise(
+                ValueError,
+                mentions=name,
+                call=text("{call}({arguments})", call, _listed(arguments)),
+            ):
                 _apply(function, arguments)
 
 
@@ -366,7 +385,7 @@ def _shown(value: Any) -> str:
     if not _is_shaped(value):
         return repr(value)[:60]
     dtype = str(value.dtype).removeprefix("torch.")
-    return f"{with_article(dtype)} tensor of shape {tuple(value.shape)}"
+    return text("{dtype} tensor of shape {shape}", with_article(dtype), tuple(value.shape))
 
 
 def _is_shaped(value: Any) -> bool:
@@ -391,13 +410,16 @@ def check_seeded(
             observe(student, shipped(student, "once"), [])  # leaves other random states each time
             pair.append(make(seed))
         if not same(pair[0], pair[1]):
-            line = f"{what} differs between two calls with seed {seed}: draw from a generator that"
-            raise failed([sentence(f"{line} the seed decides, not from the global random state.")])
+            words = (
+                "{what} differs between two calls with seed {seed}: draw from a generator that the seed "
+                "decides, not from the global random state."
+            )
+            raise failed(sentence(words, what, seed))
         results.append(pair[0])
     for i, seed in enumerate(seeds[1:], start=1):
         if same(results[i], results[0]):
-            line = f"{what} is the same with the seeds {seeds[0]} and {seed}: it ignores the seed."
-            raise failed([sentence(line)])
+            words = "{what} is the same with the seeds {first} and {seed}: it ignores the seed."
+            raise failed(sentence(words, what, seeds[0], seed))
 
 
 def check_not_used(
@@ -421,13 +443,14 @@ def check_not_used(
     report = shipped(student, "used")(name, *arguments, **keywords)
     for ran in entry(report, "operators", kind=list):
         if str(ran) in operators:
-            raise failed([f"{name} runs the operator {str(ran)[:80]}: {why}."])
+            raise failed("{name} runs the operator {ran}: {why}.", name, str(ran)[:80], why)
     for ran in entry(report, "functions", kind=list):
         if any(str(ran).startswith(prefix) for prefix in functions):
-            raise failed([f"{name} runs {element(ran)}: {why}."])
+            raise failed("{name} runs {ran}: {why}.", name, element(ran), why)
     for ran in entry(report, "calls", kind=list):
         if str(ran) in calls:
-            raise failed([f"{name} calls torch's {str(ran)[:80]}: {why}."])
+            raise failed("{name} calls torch's {ran}: {why}.", name, str(ran)[:80], why)
     for size in entry(report, "sizes", kind=list):
         if type(size) is int and size in sizes:
-            raise failed([f"{name} makes a tensor with a dimension of size {size}: {why}."])
+            words = "{name} makes a tensor with a dimension of size {size}: {why}."
+            raise failed(words, name, size, why)

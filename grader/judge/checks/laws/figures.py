@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from grader.judge.checks.assertions import UNREADABLE, assert_equal, entry
 from grader.judge.checks.comparison import is_ndarray
 from grader.judge.checks.laws.observation import Target, name_of, same, shipped
-from grader.judge.checks.wording import element, message
+from grader.judge.checks.wording import element
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
+from grader.judge.text import text
 from grader.text import with_article
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any
     if entry(seen, "figure", default=False) is not True:
         kind = str(entry(seen, "type", default="something unreadable"))
         returned = "None" if kind == "NoneType" else with_article(element(kind))
-        text = f"{name_of(target)} should return a matplotlib Figure, yours returned {returned}."
-        raise CheckFailed(message([text]))
+        words = "{call} should return a matplotlib Figure, yours returned {returned}."
+        raise CheckFailed(text(words, name_of(target), returned))
     return seen
 
 
@@ -36,7 +37,7 @@ def axes_of(figure: Any) -> Any:
     """The only Axes of a figure."""
     axes = entry(figure, "axes", kind=list)
     if len(axes) != 1:
-        raise CheckFailed(f"The figure has {len(axes)} Axes; all of it belongs in one.")
+        raise CheckFailed(text("The figure has {count} Axes; all of it belongs in one.", len(axes)))
     return axes[0]
 
 
@@ -54,20 +55,19 @@ def check_axes(
         actual = str(entry(axes, f"{axis} scale"))
         if scale is not None and actual != scale:
             how = f'ax.set_{axis}scale("{scale}")'
-            raise CheckFailed(
-                message([f"The {axis} axis is {element(actual)}, it should be {scale}: {how}."])
-            )
+            words = "The {axis} axis is {actual}, it should be {scale}: {how}."
+            raise CheckFailed(text(words, axis, element(actual), scale, how))
         if labels and not str(entry(axes, f"{axis} label")).strip():
-            raise CheckFailed(f"The {axis} axis has no label: ax.set_{axis}label.")
+            raise CheckFailed(text("The {axis} axis has no label: ax.set_{axis}label.", axis))
     if not legend:
         return
     if same(entry(figure, "legends"), 0):
         raise CheckFailed("There is no legend: call ax.legend() when the lines are drawn.")
-    named = [str(text) for text in entry(figure, "legend", kind=list)]
-    for text in legend:
-        if text not in named:
+    named = [str(label) for label in entry(figure, "legend", kind=list)]
+    for label in legend:
+        if label not in named:
             how = "give each line its label, and make the legend after the lines"
-            raise CheckFailed(f"The legend does not name {text!r}: {how}.")
+            raise CheckFailed(text("The legend does not name {label!r}: {how}.", label, how))
 
 
 def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
@@ -81,11 +81,9 @@ def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
     for label in labels:
         own = [line for line in lines if same(entry(line, "label"), label)]
         if len(own) != 1:
-            count = "no line" if not own else f"{len(own)} lines"
-            text = (
-                f"There is {count} with the label {label!r}, of {len(lines)}: draw it as one line."
-            )
-            raise CheckFailed(message([text]))
+            count = "no line" if not own else text("{count} lines", len(own))
+            words = "There is {count} with the label {label!r}, of {all}: draw it as one line."
+            raise CheckFailed(text(words, count, label, len(lines)))
         points[label] = points_of(own[0])
     return points
 
@@ -108,7 +106,8 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
     closed = [number for number in old if number not in new]
     if closed:
         own = "close your own figure (plt.close(figure)), not all or the current one"
-        raise CheckFailed(f"{len(closed)} of the caller's {len(old)} figures were closed: {own}.")
+        words = "{count} of the caller's {all} figures were closed: {own}."
+        raise CheckFailed(text(words, len(closed), len(old), own))
     drawn = "The caller's current figure is drawn on or cleared: make a figure of your own."
     assert_equal(
         entry(after, "contents"),
@@ -121,6 +120,8 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
     left = [number for number in new if number not in old]
     if left:
         how = "close yours with plt.close(figure), or make it without pyplot"
-        raise CheckFailed(f"{len(left)} new figures are left open in pyplot: {how}.")
+        raise CheckFailed(
+            text("{count} new figures are left open in pyplot: {how}.", len(left), how)
+        )
     if not same(entry(seen, "shown"), 0):
         raise CheckFailed("The figure is shown: call no show, return it and let the caller decide.")

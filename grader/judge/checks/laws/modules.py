@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from grader.judge.checks.assertions import assert_equal, assert_tensor, entry
 from grader.judge.checks.laws.numerics import check_finite
 from grader.judge.checks.laws.observation import observe, same, shipped
-from grader.judge.checks.wording import failed, message, sentence
+from grader.judge.checks.wording import failed, sentence
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
+from grader.judge.text import text
 from grader.sandbox.wire.values import Made
 from grader.text import with_article
 
@@ -29,31 +30,42 @@ def check_parameters(
     for name in shapes:
         inside = [other for other in named if other.endswith(f".{name}")]
         if name not in named and inside:
-            owner = f"{name} belongs on the module itself: self.{name} = nn.Parameter(...)"
             raise failed(
-                [f"{call} has a parameter {inside[0]}, but {owner}, not one of a submodule."]
+                "{call} has a parameter {inside}, but {name} belongs on the module itself: "
+                "self.{name} = nn.Parameter(...), not one of a submodule.",
+                call,
+                inside[0],
+                name,
             )
         if name not in named and name in saved:
-            raise failed([f"{name} is a buffer, which no optimizer sees: make it an nn.Parameter."])
+            raise failed(
+                "{name} is a buffer, which no optimizer sees: make it an nn.Parameter.", name
+            )
         if name not in named:
             has = ", ".join(sorted(named)) or "none"
-            line = f"{call} has no parameter named {name}: self.{name} has to be an nn.Parameter"
-            raise failed([sentence(f"{line} (a plain tensor does not count). It has: {has}.")])
+            words = (
+                "{call} has no parameter named {name}: self.{name} has to be an nn.Parameter (a plain "
+                "tensor does not count). It has: {has}."
+            )
+            raise failed(sentence(words, call, name, has))
     own = {name: list(named[name].shape) for name in sorted(shapes)}
     expected = {name: list(shapes[name]) for name in sorted(shapes)}
     turned = {
-        f"{name} is transposed: its shape is {tuple(shape)}.": {**expected, name: shape[::-1]}
+        text("{name} is transposed: its shape is {shape}.", name, tuple(shape)): {
+            **expected,
+            name: shape[::-1],
+        }
         for name, shape in expected.items()
         if len(shape) == 2
     }
     padded = {
-        f"{name} has a dimension too many: its shape is {tuple(shape)}.": {
+        text("{name} has a dimension too many: its shape is {shape}.", name, tuple(shape)): {
             **expected,
             name: [1, *shape],
         }
         for name, shape in expected.items()
     }
-    what = f"the dict of parameter shapes of {call}"
+    what = text("the dict of parameter shapes of {call}", call)
     assert_equal(own, expected, what=what, mistakes={**turned, **padded}, ordered=False)
     return [named[name] for name in shapes]
 
@@ -65,9 +77,11 @@ def check_state_dict(module: Any, names: Iterable[str]) -> None:
     extra, missing = sorted(saved - expected), sorted(expected - saved)
     if extra:
         belong = " and ".join(sorted(expected, reverse=True)) or "nothing"
-        raise failed([f"Only {belong} belong in the state_dict, yours also has: {extra}."])
+        raise failed(
+            "Only {belong} belong in the state_dict, yours also has: {extra}.", belong, extra
+        )
     if missing:
-        raise failed([f"The state_dict lacks {missing}: register what is to be saved."])
+        raise failed("The state_dict lacks {missing}: register what is to be saved.", missing)
 
 
 def check_filled(
@@ -75,13 +89,17 @@ def check_filled(
 ) -> None:
     """A new module's parameters and buffers were all written: none is what was in memory."""
     state = shipped(student, "state_on_nan")(class_name, *arguments)
-    told = f"The module has no parameter named {', '.join(names)}." if names else "It has no state."
+    told = "It has no state."
+    if names:
+        told = text("The module has no parameter named {names}.", ", ".join(names))
     state = entry(state, kind=dict, told=told)
     for name in names or state:
         own = [tensor for key, tensor in state.items() if f".{key}".endswith(f".{name}")]
-        tensor = assert_tensor(own[0] if own else None, what=f"the {name} of a new {class_name}")
+        tensor = assert_tensor(
+            own[0] if own else None, what=text("the {name} of a new {class_name}", name, class_name)
+        )
         why = "is it filled everywhere? (torch.empty leaves whatever was in memory; here it is NaN)"
-        check_finite(tensor, what=f"a new {name}", why=why)
+        check_finite(tensor, what=text("a new {name}", name), why=why)
 
 
 def check_starts_random(
@@ -93,19 +111,25 @@ def check_starts_random(
     starts = []
     for _ in range(2):
         start = parameter_named(student.module(class_name, *arguments), name)
-        check_finite(start, what=f"a new {name}", why="is it filled everywhere?")
+        check_finite(start, what=text("a new {name}", name), why="is it filled everywhere?")
         starts.append(start)
     if not any(start.any() for start in starts):
-        raise failed([f"A new {name} is all zeros: it has to start random, or no gradient flows."])
-    if torch.equal(*starts):
-        line = (
-            f"Two new modules start with the same {name}: it has to start random, each time anew."
+        raise failed(
+            "A new {name} is all zeros: it has to start random, or no gradient flows.", name
         )
-        raise failed([f"{line} (Is it a constant, or is a seed set on the way?)"])
+    if torch.equal(*starts):
+        line = text(
+            "Two new modules start with the same {name}: it has to start random, each time anew. (Is it a "
+            "constant, or is a seed set on the way?)",
+            name,
+        )
+        raise failed(line)
     seen = [observe(student, class_name, *arguments) for _ in range(2)]
     if same(seen[0].draws, seen[1].draws) or any(call.was_seeded() for call in seen):
-        line = f"Making {with_article(class_name)} sets the seed of the global random state"
-        raise failed([f"{line}: leave the seed alone."])
+        words = (
+            "Making {class_name} sets the seed of the global random state: leave the seed alone."
+        )
+        raise failed(words, with_article(class_name))
 
 
 def check_starts_within(
@@ -118,18 +142,25 @@ def check_starts_within(
     check_finite(weight, what=what, why="is it filled everywhere?")
     largest = weight.abs().max().item()
     if not largest <= bound * (1 + 1e-5):
-        line = f"{what} has an entry of magnitude {largest:.4g}; it starts too large, the bound is"
-        raise failed([sentence(f"{line} {formula} = {bound:.4g}."), _likely_start(weight, *fans)])
+        line = sentence(
+            "{what} has an entry of magnitude {largest:.4g}; it starts too large, the bound is "
+            "{formula} = {bound:.4g}.",
+            what,
+            largest,
+            formula,
+            bound,
+        )
+        raise failed(line, more=[_likely_start(weight, *fans)])
 
 
 def parameter_named(module: Any, name: str) -> Tensor:
     """A floating-point parameter of this name, of the module or of one of its submodules."""
     inside = [p for key, p in module.named_parameters() if f".{key}".endswith(f".{name}")]
     if not inside:
-        raise failed([f"The module has no parameter named {name}."])
-    tensor = assert_tensor(inside[0].detach(), what=f"the module's {name}")
+        raise failed("The module has no parameter named {name}.", name)
+    tensor = assert_tensor(inside[0].detach(), what=text("the module's {name}", name))
     if not tensor.is_floating_point():
-        raise failed([f"The module's {name} has dtype {tensor.dtype}."])
+        raise failed("The module's {name} has dtype {dtype}.", name, tensor.dtype)
     return tensor
 
 
@@ -159,7 +190,7 @@ def _likely_start(weight: Tensor, fan_in: int, fan_out: int) -> str:
     }
     likely = [name for name, limit in limits.items() if 0.97 * limit < largest <= 1.0001 * limit]
     likely += [name for name, deviation in normals.items() if abs(spread / deviation - 1) < 0.08]
-    return f"Yours looks like {likely[0]}." if likely else ""
+    return text("Yours looks like {likely}.", likely[0]) if likely else ""
 
 
 # --- data loaders ---------------------------------------------------------------------------------
@@ -187,7 +218,7 @@ def _read(read: Callable[[Any], Any], batch: Any) -> list[Any]:
         items = numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)
         return [_plain(item) for item in items]
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
-        raise CheckFailed(message([f"A batch of the loader is {type(batch).__name__}."])) from None
+        raise CheckFailed(text("A batch of the loader is {kind}.", type(batch).__name__)) from None
 
 
 def _plain(item: Any) -> Any:
@@ -214,7 +245,7 @@ def check_epochs(
     """
     kinds = tuple({type(item) for item in items})
     for number, epoch in enumerate(entry(epochs, kind=(list, tuple)), start=1):
-        where = f"In epoch {number} the loader"
+        where = text("In epoch {number} the loader", number)
         batches = [entry(batch, kind=(list, tuple)) for batch in entry(epoch, kind=(list, tuple))]
         sizes, order = (
             [len(batch) for batch in batches],
@@ -222,22 +253,27 @@ def check_epochs(
         )
         # Before they are compared: of a tensor it cannot be said whether it equals an item.
         if not all(isinstance(item, kinds) for item in order):
-            raise CheckFailed(f"{where} yields what is no item of the dataset.")
+            raise CheckFailed(text("{where} yields what is no item of the dataset.", where))
         whole, rest = divmod(len(items), batch_size)
         full = [batch_size] * whole
         allowed = {None: [full, [*full, rest]], True: [full], False: [[*full, rest]]}[drop_last]
         double = [item for item in order if order.count(item) > 1]
         if double:
-            raise CheckFailed(f"{where} yields the item {double[0]!r} more than once.")
+            raise CheckFailed(
+                text("{where} yields the item {double!r} more than once.", where, double[0])
+            )
         if any(item not in items for item in order):
-            raise CheckFailed(f"{where} yields what is no item of the dataset.")
+            raise CheckFailed(text("{where} yields what is no item of the dataset.", where))
         if sizes not in ([size for size in sizes_ if size] for sizes_ in allowed):
             last = " (is the last short batch dropped, or kept?)"
             last = "" if sizes != [*full, rest] and len(order) == len(items) else last
             right = [size for size in allowed[-1] if size]
-            raise CheckFailed(f"{where} yields batches of {sizes} items, not {right}{last}.")
+            words = "{where} yields batches of {sizes} items, not {right}{last}."
+            raise CheckFailed(text(words, where, sizes, right, last))
         if not shuffled and order != list(items)[: len(order)]:
-            raise CheckFailed(f"{where} yields the items in another order than the dataset's.")
+            raise CheckFailed(
+                text("{where} yields the items in another order than the dataset's.", where)
+            )
     orders = [[item for batch in epoch for item in batch] for epoch in epochs]
     if shuffled and any(order == list(items)[: len(order)] for order in orders if order):
         raise CheckFailed("The loader yields the items in the dataset's order: shuffle them.")

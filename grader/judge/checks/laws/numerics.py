@@ -10,6 +10,7 @@ from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import element, failed, sentence, verb
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
+from grader.judge.text import capitalized, text
 from grader.text import with_article
 
 if TYPE_CHECKING:
@@ -29,18 +30,19 @@ def check_float64(
     output = assert_tensor(actual, shape=expected.shape, dtype=torch.float64, what=what).detach()
     loose = torch.allclose(output, expected, rtol=1e-5, atol=1e-5 * scale)
     narrow = [torch.equal(values, values.float().double()) for values in (output, expected)]
-    line = (
-        f"In float64 {what} is right only to the precision of float32: something on the way is rounded "
-        "to float32 (.float(), a dtype written out, a rounded constant). Compute in the dtype of x."
+    line = text(
+        "In float64 {what} is right only to the precision of float32: something on the way is rounded "
+        "to float32 (.float(), a dtype written out, a rounded constant). Compute in the dtype of x.",
+        what,
     )
     if loose and narrow == [True, False]:
-        raise failed([line])
+        raise failed(line)
     try:
         assert_close(output, expected, what=what)
     except CheckFailed:
         if not loose:
             raise
-        raise failed([line]) from None
+        raise failed(line) from None
 
 
 def check_finite(values: Any, *, what: str = "the output", why: str = "") -> None:
@@ -49,24 +51,33 @@ def check_finite(values: Any, *, what: str = "the output", why: str = "") -> Non
     bad = ~tensor.isfinite()
     if bad.any():
         number = element(tensor[bad][0].item())
-        reason = f": {why}" if why else ": something overflows on the way"
+        reason = text(": {why}", why) if why else ": something overflows on the way"
         one = bad.numel() == 1
-        count = what if one else f"{int(bad.sum())} of {bad.numel()} entries of {what}"
+        count = what
+        if not one:
+            count = text("{bad} of {all} entries of {what}", int(bad.sum()), bad.numel(), what)
         are = verb(what, "is", "are") if one else "is" if bad.sum() == 1 else "are"
-        line = f"{count} {are} not finite ({tensor.dtype}): {number}{reason}"
-        raise failed([sentence(line if line.endswith(("?", ")")) else f"{line}.")])
+        stop = "" if reason.endswith(("?", ")")) else "."
+        words = "{count} {are} not finite ({dtype}): {number}{reason}{stop}"
+        raise failed(sentence(words, count, are, tensor.dtype, number, reason, stop))
 
 
 def check_large_inputs(
     output: Any, leaves: Mapping[str, Tensor], *, what: str = "the output", why: str = ""
 ) -> None:
     """For large inputs an output is finite, and so are the gradients of its leaves, by name."""
-    check_finite(output, what=f"{what} for large inputs", why=why)
+    check_finite(output, what=text("{what} for large inputs", what), why=why)
     check_attached(output, what)
     output.sum().backward()
     for name, leaf in leaves.items():
         if leaf.grad is not None:
-            check_finite(leaf.grad, what=f"{name}.grad for large inputs", why=why)
+            check_finite(leaf.grad, what=text("{name}.grad for large inputs", name), why=why)
+
+
+_NO_GRADIENT = (
+    "{what} does not require a gradient: something cuts the graph (detach, .data, torch.no_grad(), "
+    "torch.tensor(...), NumPy)."
+)
 
 
 # --- gradients --------------------------------------------------------------------------------------
@@ -75,8 +86,7 @@ def check_large_inputs(
 def check_attached(output: Tensor, what: str = "the output") -> None:
     """Check that a tensor hangs together with the inputs that require a gradient."""
     if not output.requires_grad:
-        line = f"{what} does not require a gradient: something cuts the graph (detach, .data, "
-        raise failed([sentence(f"{line}torch.no_grad(), torch.tensor(...), NumPy).")])
+        raise failed(sentence(_NO_GRADIENT, what))
 
 
 def gradient_at(
@@ -125,13 +135,13 @@ def check_gradients(
     for name, leaf in leaves.items():
         if leaf.grad is None or not leaf.grad.any():
             cut = "something cuts it off (detach, .data, torch.no_grad(), a new tensor of its values)."
-            raise failed([f"No gradient reaches {name}: {cut}"])
+            raise failed("No gradient reaches {name}: {cut}", name, cut)
     names = " and ".join(f"{name}.grad" for name in leaves)
     ones = "The gradient ignores the one that comes in from behind (grad_output)."
     assert_close(
         [leaf.grad for leaf in leaves.values()],
         gradients(upstream),
-        what=f"the list of {names}" if len(leaves) > 1 else names,
+        what=text("the list of {names}", names) if len(leaves) > 1 else names,
         mistakes=lambda: {ones: gradients(torch.ones_like(upstream))},
     )
 
@@ -145,17 +155,23 @@ def check_applied(student: Student, name: str, own: str) -> None:
 
     for x, mark, report in _nodes(student, name, own):
         node, marked = fields(report, "node", "marked")
-        what = f"{name} of an x of shape {tuple(x.shape)}"
+        what = text("{name} of an x of shape {shape}", name, tuple(x.shape))
         if node is None:
-            line = (
-                f"{what} has no grad_fn although x requires a gradient: return what {own}.apply(x)"
+            line = text(
+                "{what} has no grad_fn although x requires a gradient: return what {own}.apply(x) "
+                "gives, without detach or no_grad.",
+                what,
+                own,
             )
-            raise failed([f"{line} gives, without detach or no_grad."])
+            raise failed(line)
         if not (isinstance(marked, torch.Tensor) and torch.equal(marked, mark)):
-            line = (
-                f"{what} was not computed by {own}.apply: autograd differentiates it by itself, and"
+            line = text(
+                "{what} was not computed by {own}.apply: autograd differentiates it by itself, and "
+                "never calls your backward. Return {own}.apply(x).",
+                what,
+                own,
             )
-            raise failed([f"{line} never calls your backward. Return {own}.apply(x)."])
+            raise failed(line)
 
 
 def check_grad_fn(student: Student, name: str, own: str) -> None:
@@ -163,27 +179,35 @@ def check_grad_fn(student: Student, name: str, own: str) -> None:
     for x, _, report in _nodes(student, name, own):
         node, nodes, wanted = fields(report, "node", "nodes", "own")
         if not isinstance(nodes, list) or not same(nodes[:1], [wanted]):
-            line = (
-                f"The grad_fn of {name} for an x of shape {tuple(x.shape)} is {element(node)}, not"
+            line = text(
+                "The grad_fn of {name} for an x of shape {shape} is {node}, not the node of {own}: "
+                "return what {own}.apply(x) gives as it is, with no operation on it afterwards.",
+                name,
+                tuple(x.shape),
+                element(node),
+                own,
             )
-            how = f"return what {own}.apply(x) gives as it is, with no operation on it afterwards"
-            raise failed([f"{line} the node of {own}: {how}."])
+            raise failed(line)
 
 
 def check_declared(student: Student, name: str, own: str) -> None:
     """The class is a torch.autograd.Function with static methods forward and backward of its own."""
     report = shipped(student, "declaration")(name, own)
     if entry(report, "function") is not True:
-        raise failed([f"{own} should be a subclass of torch.autograd.Function."])
+        raise failed("{own} should be a subclass of torch.autograd.Function.", own)
     for method in ("forward", "backward"):
         kind = str(entry(report, method))
         if kind in ("missing", "NoneType"):
-            raise failed([f"{own} defines no {method} of its own."])
+            raise failed("{own} defines no {method} of its own.", own, method)
         if kind != "staticmethod":
-            line = f"{own}.{method} is not a static method (it is {with_article(element(kind))})"
-            raise failed(
-                [f"{line}: autograd calls it on the class, so write @staticmethod above it."]
+            line = text(
+                "{own}.{method} is not a static method (it is {kind}): autograd calls it on the "
+                "class, so write @staticmethod above it.",
+                own,
+                method,
+                with_article(element(kind)),
             )
+            raise failed(line)
 
 
 def check_saved(
@@ -212,12 +236,17 @@ def check_saved(
     if isinstance(gradient, torch.Tensor) and gradient.shape == x.shape:
         off = [(gradient.double() - derivative(at)).abs().max() for at in (x, changed)]
         if off[1] < 1e-5 <= off[0]:
-            line = "After a second call the gradient of the first one is that of the second"
-            raise failed([f"{line}: keep what a call saves on its ctx, not on the class."])
+            line = (
+                "After a second call the gradient of the first one is that of the second: keep what a "
+                "call saves on its ctx, not on the class."
+            )
+            raise failed(line)
     seen = observe(student, shipped(student, "change_between"), name, x, changed)
     which = "x" if x.is_contiguous() else "x (transposed, so not contiguous)"
-    what = f"After {which} was changed in place between forward and backward, backward raised"
-    save = "ave x itself, with ctx.save_for_backward(x): autograd then notices."
+    what = text(
+        "After {which} was changed in place between forward and backward, backward raised", which
+    )
+    save = "save x itself, with ctx.save_for_backward(x): autograd then notices."
     if seen.error is None:
         gradient, why = assert_tensor(seen.value, shape=x.shape, what="the gradient").double(), ""
         if (gradient - derivative(changed)).abs().max() < 1e-5:
@@ -228,11 +257,11 @@ def check_saved(
             if not itself:
                 return
             why = ": what you saved is a copy of x, or was computed from x in forward"
-        raise failed([f"{what} nothing{why}. S{save}"])
+        raise failed("{what} nothing{why}. {save}", what, why, capitalized(save))
     own = "modified by an inplace operation" in str(seen.error)
     if not (isinstance(seen.error, RuntimeError) and own):
-        line = f"{what} {element(str(seen.error))}, not autograd's own error about the change"
-        raise failed([f"{line}: s{save}"])
+        words = "{what} {error}, not autograd's own error about the change: {save}"
+        raise failed(words, what, element(str(seen.error)), save)
 
 
 def check_again_differentiable(
@@ -255,8 +284,10 @@ def check_again_differentiable(
     wanted, what = v * g * second(x), "the gradient of the gradient with respect to"
     if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
         constant = {_CONSTANT: torch.zeros_like(by_x)}
-        assert_close(by_x, wanted, what=f"{what} x, the second derivative,", mistakes=constant)
-    assert_close(by_g, v * first(x), what=f"{what} grad_output", atol=loose or None)
+        assert_close(
+            by_x, wanted, what=text("{what} x, the second derivative,", what), mistakes=constant
+        )
+    assert_close(by_g, v * first(x), what=text("{what} grad_output", what), atol=loose or None)
 
 
 def gradients_again(
@@ -275,17 +306,23 @@ def gradients_again(
     (gradient,) = torch.autograd.grad(total, x, create_graph=True, allow_unused=True)
     gradient = assert_tensor(gradient, shape=x.shape, what="the gradient")
     if not gradient.requires_grad:
-        raise failed([_NOT_AGAIN])
+        raise failed(_NOT_AGAIN)
     by_x, by_g = torch.autograd.grad((gradient * incoming).sum(), leaves, allow_unused=True)
     if by_x is None and by_g is None:
-        raise failed([_NOT_AGAIN])
+        raise failed(_NOT_AGAIN)
     if by_g is None:
-        line = "The gradient cannot be differentiated with respect to grad_output: is grad_output"
-        raise failed([f"{line} forgotten in backward, or detached (detach(), .data, no_grad())?"])
+        line = (
+            "The gradient cannot be differentiated with respect to grad_output: is grad_output "
+            "forgotten in backward, or detached (detach(), .data, no_grad())?"
+        )
+        raise failed(line)
     by_x = torch.zeros_like(x) if by_x is None else by_x
     what = "the gradient of the gradient with respect to"
-    by_x = assert_tensor(by_x, shape=x.shape, what=f"{what} x")
-    return [by_x.double(), assert_tensor(by_g, shape=x.shape, what=f"{what} grad_output").double()]
+    by_x = assert_tensor(by_x, shape=x.shape, what=text("{what} x", what))
+    return [
+        by_x.double(),
+        assert_tensor(by_g, shape=x.shape, what=text("{what} grad_output", what)).double(),
+    ]
 
 
 _NOT_AGAIN = (

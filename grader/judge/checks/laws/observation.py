@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from grader.judge.checks.assertions import assert_tensor, entry
 from grader.judge.checks.comparison import Rule, first_mismatch, is_ndarray, is_tensor
 from grader.judge.student import RemoteFunction, Student
+from grader.judge.text import text
 from grader.sandbox.wire.values import Opaque
 from grader.text import clean
 
@@ -115,7 +116,7 @@ class Observation:
         count = len(own)
         old, new = (entry(facts, "arguments", kind=list, count=count) for facts in (before, after))
         for i in range(count):
-            name = clean(str(names[i]), 60) if i < len(names) else f"argument {i}"
+            name = clean(str(names[i]), 60) if i < len(names) else text("argument {i}", i)
             yield from _changes(name, _known(own[i], old[i]), new[i], frozenset({name, str(i)}))
         for name, value in self._known["keywords"].items():
             was, now = (entry(facts, "keywords", name) for facts in (before, after))
@@ -126,10 +127,12 @@ class Observation:
         modes = entry(before, "modes", kind=dict)
         for mode, setting in modes.items():
             if not same(entry(after, "modes", mode), setting):
-                yield Change(f"PyTorch's {clean(str(mode), 40)}", "modes", frozenset())
+                yield Change(text("PyTorch's {mode}", clean(str(mode), 40)), "modes", frozenset())
         for library, numbers in _next_draws(self.seed).items():
             if not same(entry(self._report, "draws", library, default=numbers), numbers):
-                yield Change(f"{library}'s global random state", "random", frozenset())
+                yield Change(
+                    text("{library}'s global random state", library), "random", frozenset()
+                )
 
     def was_seeded(self) -> bool:
         """Whether the call gave torch's global random state another seed."""
@@ -273,19 +276,21 @@ def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iter
 def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
     """What differs in a tensor: shape and dtype first, since then nothing else can be compared."""
     for part, words in (
-        ("shape", f"the shape of {name}"),
-        ("dtype", f"the dtype of {name}"),
-        ("values", f"the values of {name}"),
-        ("requires_grad", f"{name}.requires_grad"),
-        ("grad", f"{name}.grad"),
-        ("sources", f"the .grad of what {name} was computed from"),
+        ("shape", text("the shape of {name}", name)),
+        ("dtype", text("the dtype of {name}", name)),
+        ("values", text("the values of {name}", name)),
+        ("requires_grad", text("{name}.requires_grad", name)),
+        ("grad", text("{name}.grad", name)),
+        ("sources", text("the .grad of what {name} was computed from", name)),
     ):
         if not same(entry(after, part), entry(before, part)):
             yield Change(words, {"shape": "values", "sources": "grad"}.get(part, part), owners)
             if part in ("shape", "dtype"):
                 return  # then the rest says no more
     if not same(entry(after, "version"), entry(before, "version")):
-        yield Change(f"{name}._version, which counts changes in place", "version", owners)
+        yield Change(
+            text("{name}._version, which counts changes in place", name), "version", owners
+        )
 
 
 def _module_changes(
@@ -294,18 +299,24 @@ def _module_changes(
     """What differs in a module: modes, hooks, parameters and buffers; `prefix` stands before their names."""
     yield from _mode_changes(prefix, before, after, owners)
     if not same(entry(after, "hooks"), entry(before, "hooks")):
-        yield Change(f"the hooks of {prefix.rstrip('.') or 'the module'}", "hooks", owners)
+        yield Change(
+            text("the hooks of {prefix}", prefix.rstrip(".") or "the module"), "hooks", owners
+        )
     for part, word in (("parameters", "parameter"), ("buffers", "buffer")):
         old, new = (entry(facts, part, kind=dict) for facts in (before, after))
         for name in [*old, *(key for key in new if key not in old)]:
             words = clean(f"{prefix}{name}", 80)
             if name not in old or name not in new:
-                yield Change(f"which {part} there are ({words})", part, owners)
+                yield Change(text("which {part} there are ({words})", part, words), part, owners)
                 continue
             changes = list(_tensor_changes(words, old[name], new[name], owners))
             # A buffer may be assigned anew; an optimizer holds the parameters themselves.
             if part == "parameters" and not same(entry(new[name], "id"), entry(old[name], "id")):
-                changes.append(Change(f"the {word} {words}, now another object", part, owners))
+                changes.append(
+                    Change(
+                        text("the {word} {words}, now another object", word, words), part, owners
+                    )
+                )
             moved = {"values": "buffers"} if part == "buffers" else {}
             for change in changes:
                 yield change._replace(part=moved.get(change.part, change.part))
@@ -324,20 +335,22 @@ def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) 
     for name in old:
         if new.get(name) is not old[name]:
             where = clean(f"{prefix}{name}", 80).strip(".") or "the module"
-            yield Change(f"the training mode of {where}", "mode", owners, remark)
+            yield Change(text("the training mode of {where}", where), "mode", owners, remark)
             return
-    yield Change(f"which submodules {prefix.strip('.') or 'the module'} has", "mode", owners)
+    yield Change(
+        text("which submodules {prefix} has", prefix.strip(".") or "the module"), "mode", owners
+    )
 
 
 def _optimizer_changes(
     name: str, before: Any, after: Any, owners: frozenset[str]
 ) -> Iterator[Change]:
     if not same(entry(after, "parameters"), entry(before, "parameters")):
-        yield Change(f"which parameters {name} holds", "parameters", owners)
+        yield Change(text("which parameters {name} holds", name), "parameters", owners)
     for part, words in (("options", "options"), ("state", "state")):
         changes = _changes("", entry(before, part), entry(after, part), owners)
         if any(change.part != "version" for change in changes):
-            yield Change(f"the {words} of {name}", part, owners)
+            yield Change(text("the {words} of {name}", words, name), part, owners)
 
 
 def _container_changes(
@@ -347,7 +360,7 @@ def _container_changes(
     old, new = (entry(facts, "items", kind=list) for facts in (before, after))
     keys = entry(before, "keys", default=None)
     if len(old) != len(new) or not same(entry(after, "keys", default=None), keys):
-        yield Change(f"the entries of {name}", "values", owners)
+        yield Change(text("the entries of {name}", name), "values", owners)
         return
     for i, (left, right) in enumerate(zip(old, new, strict=True)):
         label = repr(entry(keys, i)) if keys is not None else i

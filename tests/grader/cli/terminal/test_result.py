@@ -24,7 +24,7 @@ from grader.results import (
     Visibility,
 )
 from grader.student.advice import Asked, Guide
-from grader.student.blocks import findings
+from grader.student.blocks import problems
 from grader.student.progress import Standing
 from tests.grader import builders
 
@@ -91,7 +91,7 @@ def shown(guide: Guide, *exercises: ExerciseResult, verbose: bool = False) -> st
 def test_findings_keep_the_order_and_end_with_what_is_unwritten() -> None:
     unwritten = a_test(1, Outcome.NOT_IMPLEMENTED)
     skipped, passed = a_test(3, Outcome.SKIPPED), a_test(4, Outcome.PASSED)
-    found = findings(exercise(unwritten, a_test(2), skipped, passed, a_test(5)))
+    found = problems(exercise(unwritten, a_test(2), skipped, passed, a_test(5)))
     assert [finding.first.name for finding in found] == ["test_2", "test_5", "test_1"]
 
 
@@ -100,7 +100,7 @@ def test_findings_with_the_same_words_at_the_same_place_are_one() -> None:
     same = a_test(2, message=first.message, place=first.place)
     elsewhere = a_test(3, message=first.message)
     otherwise = a_test(4, Outcome.ERROR, message=first.message, place=first.place)
-    found = findings(exercise(first, same, elsewhere, otherwise))
+    found = problems(exercise(first, same, elsewhere, otherwise))
     assert [[test.name for test in each.tests] for each in found] == [
         ["test_4"],
         ["test_1", "test_2"],

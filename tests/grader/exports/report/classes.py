@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from grader.course.assignments import CourseAssignment
+from grader.findings import message_of
 from grader.gradebook.term import Score, Term, TermPart, TermRow
 from grader.results import (
     Entry,
     ExerciseResult,
+    Finding,
     Outcome,
     Place,
     Status,
@@ -45,11 +47,17 @@ def an_exercise(
     """An exercise whose tests end as the letters say; every second test is hidden."""
     tests = []
     for place, letter in enumerate(outcomes):
+        values = {"place": str(place), "name": name}
+        differs = Finding("Case {place} of {name} differs.", values=values)
         failed: dict[str, Any] = {
-            "message": (messages or {}).get(place, f"Case {place} of {name} differs."),
+            "message": message_of(differs),
+            "finding": differs,
             "hint": f"Look at case {place}.",
             "place": Place(f"one/{name}.py", 5, "gate"),
         }
+        if messages and place in messages:
+            del failed["finding"]
+            failed["message"] = messages[place]
         test = checked(
             f"test_{name}_{place}",
             _MARKS[letter],

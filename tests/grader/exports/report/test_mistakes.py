@@ -1,24 +1,27 @@
-"""Messages that are the same but for their numbers are one mistake."""
+"""Findings that are the same but for their values are one mistake."""
 
 from __future__ import annotations
 
 from grader.exports.report.tally import Mistakes
+from grader.results import Finding, Outcome
+from tests.grader.builders import checked, exercise
 from tests.grader.exports.report.classes import an_exercise
 
 
-def test_numbers_do_not_tell_messages_apart_and_words_do() -> None:
+def test_values_do_not_tell_findings_apart_and_words_do() -> None:
     mistakes = Mistakes()
-    for message in (
-        "The value is 3 too large at [0, 2].",
-        "The value is -1.5e-07 too large at [12, 0].",
-        "The value is 3 too small at [0, 2].",
-        "The value is 4 too small at [0, 2].",
-        "The value is 5 too small at [0, 2].",
+    for words, amount in (
+        ("The value is {amount} too large.", "3"),
+        ("The value is {amount} too large.", "-1.5e-07"),
+        ("The value is {amount} too small.", "3"),
+        ("The value is {amount} too small.", "4"),
+        ("The value is {amount} too small.", "5"),
     ):
-        mistakes.add(an_exercise("glu", "f", messages={0: message}), 0)
+        failed = checked(outcome=Outcome.FAILED, finding=Finding(words, values={"amount": amount}))
+        mistakes.add(exercise(failed), 0)
     assert [(len(each.rows), each.message) for each in mistakes.common(9)] == [
-        (3, "The value is 3 too small at [0, 2]."),
-        (2, "The value is 3 too large at [0, 2]."),
+        (3, "The value is 3 too small."),
+        (2, "The value is 3 too large."),
     ]
 
 

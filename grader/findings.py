@@ -1,0 +1,69 @@
+"""Messages, composed from findings for whoever reads them. Nothing takes a message apart again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from string import Formatter
+
+from grader.results import Finding
+from grader.text import clean_lines
+
+LONGEST_MESSAGE = 2_000
+_ELLIPSIS = "…"
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_FEWEST_WORDS = 3
+_MOST_DETAILS = 2
+
+
+def message_of(finding: Finding) -> str:
+    """All that a finding says, for staff and for whoever may read the suite."""
+    lines = (finding.sentence, *finding.details)
+    return clean_lines("\n".join(filled(line, finding.values) for line in lines), LONGEST_MESSAGE)
+
+
+def first_line(finding: Finding | None) -> str:
+    """The sentence of a finding alone, with its values."""
+    return "" if finding is None else filled(finding.sentence, finding.values)
+
+
+def details_of(finding: Finding | None) -> tuple[str, ...]:
+    """What a finding says after its sentence, with its values."""
+    return (
+        () if finding is None else tuple(filled(each, finding.values) for each in finding.details)
+    )
+
+
+def without_values(finding: Finding) -> Finding:
+    """The finding for a reader who may not know its values.
+
+    An ellipsis stands for a value. A sentence that says too little without its values is left out, and so are
+    details that have any.
+    """
+    lines = list(finding.plain)
+    if not lines:
+        details = [each for each in map(_without_values, finding.details) if _ELLIPSIS not in each]
+        lines = [_without_values(finding.sentence), *list(filter(None, details))[:_MOST_DETAILS]]
+    first, *others = [escaped(line) for line in lines if line] or [""]
+    return Finding(first, tuple(others), cause=finding.cause, plain=finding.plain)
+
+
+def escaped(words: str) -> str:
+    """The words as a sentence of a finding: a brace in them stands for no name."""
+    return words.replace("{", "{{").replace("}", "}}")
+
+
+def filled(words: str, values: Mapping[str, str]) -> str:
+    """The words with the values in the places of their names."""
+    return "".join(
+        literal if name is None else literal + values.get(name, _ELLIPSIS)
+        for literal, name, _, _ in Formatter().parse(words)
+    )
+
+
+def _without_values(words: str) -> str:
+    """The words with an ellipsis for each value; empty where they are too few beside it."""
+    shown = re.sub(rf"{_ELLIPSIS}(?:[\s,;()\[\]]*{_ELLIPSIS})+", _ELLIPSIS, filled(words, {}))
+    count = len(_WORD.findall(shown))
+    enough = count >= _FEWEST_WORDS and count > 2 * shown.count(_ELLIPSIS)
+    return shown if enough and not shown.endswith(f"expected {_ELLIPSIS}.") else ""

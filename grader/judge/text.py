@@ -1,0 +1,276 @@
+"""Texts that keep their words, which anyone may read, apart from the values of a run."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from string import Formatter
+
+import msgspec
+
+from grader.course.syntax import syntax_tree
+from grader.findings import escaped, filled
+from grader.results import Cause, Finding
+from grader.text import clean
+
+_CHECKS = Path(__file__).with_name("checks")
+_LONGEST_VALUE = 500
+_BREAK = re.compile(r"\s*\n\s*")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+# Words of a source that are values where they stand in a message.
+_VALUES = frozenset(("True", "False", "None", "NaN", "nan", "inf", "infinite"))
+
+
+class Text(str):
+    """A text with values in it.
+
+    `words` is a format string that has a name in braces for each of the `values`, and nothing of a run.
+    """
+
+    words: str
+    values: Mapping[str, str]
+
+    def __new__(cls, words: str, values: Mapping[str, str]) -> Text:
+        """The text in which the values stand in the places of their names."""
+        made = super().__new__(cls, filled(words, values))
+        made.words, made.values = words, values
+        return made
+
+
+def text(words: str, /, *values: object) -> str:
+    """A text from its words, a format string with a name in braces for each of the values, in their order.
+
+    A name that comes again stands for the same value. A value that is a text itself gives its own words.
+
+        text("{what} has shape {shape}, expected {expected}.", what, tuple(x.shape), (4, 3))
+    """
+    made: list[str] = []
+    named: dict[str, str] = {}
+    given: dict[str, Text] = {}
+    for literal, name, form, conversion in _parsed(words):
+        made.append(escaped(literal))
+        if name is None:
+            continue
+        if name not in given:
+            value = values[len(given)]
+            if form or conversion:
+                value = f"{{:{form}}}".format(_converted(value, conversion))
+            given[name] = value if isinstance(value, Text) else _only(name, value)
+        made.append(_joined(named, given[name]))
+    if len(given) != len(values):
+        raise TypeError(f"{len(values)} values for the {len(given)} names of {words!r}")
+    return Text("".join(made), named)
+
+
+def join(separator: str, texts: Iterable[str]) -> str:
+    """One text of several, with their words and their values."""
+    named: dict[str, str] = {}
+    words = [
+        _joined(named, each if isinstance(each, Text) else _only("text", each)) for each in texts
+    ]
+    return Text(escaped(separator).join(words), named)
+
+
+def capitalized(what: str) -> str:
+    """The text with a capital letter."""
+    return _with_first(what, str.upper)
+
+
+def uncapitalized(what: str) -> str:
+    """The text with a small letter."""
+    return _with_first(what, str.lower)
+
+
+def _with_first(what: str, change: Callable[[str], str]) -> str:
+    """The text with another first letter; a value that it begins with gets a name of its own."""
+    if not isinstance(what, Text):
+        return change(what[:1]) + what[1:]
+    if not what.words.startswith("{"):
+        return Text(change(what.words[:1]) + what.words[1:], what.values)
+    name = what.words[1:].partition("}")[0]
+    first = f"{name}_first" if what.words.count(f"{{{name}}}") > 1 else name
+    changed = {first: _with_first(what.values[name], change)}
+    return Text(f"{{{first}}}" + what.words[len(name) + 2 :], {**what.values, **changed})
+
+
+def finding(lines: Iterable[str], cause: Cause = Cause.MISTAKE, plain: str = "") -> Finding:
+    """What a check found, in sentences of which the first one says the most."""
+    named: dict[str, str] = {}
+    texts = [line if isinstance(line, Text) else _only("text", line) for line in lines if line]
+    words = [_joined(named, each) for each in texts]
+    first, *others = words or [""]
+    # A tensor is printed on several lines.
+    on_a_line = {name: _BREAK.sub(" ", value) for name, value in named.items()}
+    values = {name: clean(value, _LONGEST_VALUE) for name, value in on_a_line.items()}
+    return Finding(first, tuple(others), values, cause, (plain,) if plain else ())
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(words: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    return list(Formatter().parse(words))
+
+
+def _converted(value: object, conversion: str | None) -> object:
+    return repr(value) if conversion == "r" else value
+
+
+def _only(name: str, value: object) -> Text:
+    """The text of a value alone; nothing where it is empty, as the end of a sentence may be."""
+    shown = str(value)
+    return Text(f"{{{name}}}", {name: shown}) if shown else Text("", {})
+
+
+def _joined(named: dict[str, str], added: Text) -> str:
+    """The words of a text whose values go by other names where those are taken; adds them to `named`."""
+    names: dict[str, str] = {}
+    for name, value in added.values.items():
+        free, count = name, 1
+        while named.get(free, value) != value:
+            count += 1
+            free = f"{name}_{count}"
+        named[free] = value
+        names[name] = f"{{{free}}}"
+    return _replaced(added.words, names)
+
+
+def _replaced(words: str, names: Mapping[str, str]) -> str:
+    """The words with something else for each of these names in braces."""
+    return "".join(
+        escaped(literal) + ("" if name is None else names.get(name, f"{{{name}}}"))
+        for literal, name, _, _ in _parsed(words)
+    )
+
+
+# --- suites -------------------------------------------------------------------------------------------
+
+# What an f-string of a suite calls.
+TEXT = "__text__"
+
+
+def telling(suite: bytes) -> ast.Module:
+    """The syntax tree of a suite in which f-strings are texts: their words stay apart from their values.
+
+    Only those of several words are, in which a student reads; and none whose format is an expression.
+    """
+    tree = syntax_tree(suite)
+    _Telling().visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
+class _Telling(ast.NodeTransformer):
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        self.generic_visit(node)
+        words = ""
+        values: dict[str, ast.expr] = {}
+        for part in node.values:
+            match part:
+                case ast.Constant(value=str(literal)):
+                    words += escaped(literal)
+                case ast.FormattedValue(value=value, conversion=conversion):
+                    form = _format_of(part)
+                    if form is None:
+                        return node
+                    name = _name_of(value, values)
+                    values[name] = value
+                    words += (
+                        "{" + name + (f"!{chr(conversion)}" if conversion > 0 else "") + form + "}"
+                    )
+        if not values or " " not in words or len(_WORD.findall(words)) < 1:
+            return node
+        call = ast.Call(ast.Name(TEXT, ast.Load()), [ast.Constant(words), *values.values()], [])
+        return ast.copy_location(call, node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        node.value = self.visit(node.value)
+        return node
+
+
+def _format_of(part: ast.FormattedValue) -> str | None:
+    """The format of a value, None if it is an expression."""
+    match part.format_spec:
+        case None:
+            return ""
+        case ast.JoinedStr(values=[ast.Constant(value=str(form))]):
+            return f":{form}"
+    return None
+
+
+def _name_of(value: ast.expr, taken: Mapping[str, ast.expr]) -> str:
+    """A name for a value of an f-string: its own, that of its attribute, or none in particular."""
+    match value:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            pass
+        case _:
+            name = "value"
+    free, count = name, 1
+    while free in taken:
+        if ast.dump(taken[free]) == ast.dump(value):
+            return free
+        count += 1
+        free = f"{name}_{count}"
+    return free
+
+
+# --- words of the author's ----------------------------------------------------------------------------
+
+
+def with_words_of(found: Finding, suite: Path) -> Finding:
+    """The finding in which a value that stands in the source of the suite or of the checks is one of its words.
+
+    Such a value came from no run: what a suite calls a tensor, or "twice as long as".
+    """
+    (several, _), (several_of_checks, single) = (
+        _constants(suite.read_bytes()),
+        _constants_of_checks(),
+    )
+    known: dict[str, str] = {}
+    for name, value in found.values.items():
+        either = {value, value[:1].lower() + value[1:]}
+        if value in single or not (
+            either.isdisjoint(several) and either.isdisjoint(several_of_checks)
+        ):
+            known[name] = escaped(value)
+    lines = [_inlined(line, known, single) for line in (found.sentence, *found.details)]
+    values = {
+        name: value
+        for name, value in found.values.items()
+        if any(f"{{{name}}}" in line for line in lines)
+    }
+    return msgspec.structs.replace(
+        found, sentence=lines[0], details=tuple(lines[1:]), values=values
+    )
+
+
+def _inlined(line: str, known: Mapping[str, str], single: frozenset[str]) -> str:
+    made = ""
+    for literal, name, _, _ in _parsed(line):
+        made += escaped(literal)
+        if name is None:
+            continue
+        # What is got, or expected, is a value even if it is a word.
+        is_value = made.endswith(("expected ", "got ")) and known.get(name, "") in single
+        made += known[name] if name in known and not is_value else f"{{{name}}}"
+    return made
+
+
+@functools.lru_cache(maxsize=64)
+def _constants(source: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    """The texts of a source: those of several words, and the single words."""
+    texts = {
+        node.value
+        for node in ast.walk(syntax_tree(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    several = {each for each in texts if len(_WORD.findall(each)) > 1}
+    single = {each for each in texts - several if each[:1].isalpha()} - _VALUES
+    return frozenset(several), frozenset(single)
+
+
+@functools.cache
+def _constants_of_checks() -> tuple[frozenset[str], frozenset[str]]:
+    found = [_constants(file.read_bytes()) for file in sorted(_CHECKS.rglob("*.py"))]
+    several, single = (frozenset().union(*each) for each in zip(*found, strict=True))
+    return several, single
