@@ -21,7 +21,7 @@ PACKAGES = [module for module in MODULES if module.name == "__init__"]
 
 # From the ground up: a room imports from its own line and the lines above it.
 LAYERS = (
-    {"errors", "results", "text", "toml"},
+    {"errors", "findings", "results", "text", "toml"},
     {"course", "sandbox"},
     {"submissions"},
     {"judge"},
@@ -55,6 +55,7 @@ def imported(module: Path) -> set[str]:
 KERNEL_ROOMS = {
     "course",
     "errors",
+    "findings",
     "grading",
     "judge",
     "results",

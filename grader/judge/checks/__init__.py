@@ -2,8 +2,7 @@
 
 A test is a `promise`, with random inputs from `draw`: it compares with the solution, or calls the `assertions`
 and the `laws`. `comparison` finds where two values differ, and `explanation` says what that means (of numbers
-by `relations`) in the words of `wording`. A `text` keeps its words apart from the values of
-a run: students read the words alone where a suite is hidden.
+by `relations`) in the words of `wording`.
 """
 
 from grader.judge.checks import laws
@@ -26,7 +25,6 @@ from grader.judge.checks.promise import (
     unordered,
     within,
 )
-from grader.judge.text import text
 
 __all__ = [
     "Cases",
@@ -43,7 +41,6 @@ __all__ = [
     "must_raise",
     "promise",
     "raises",
-    "text",
     "unordered",
     "within",
 ]
