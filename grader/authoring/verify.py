@@ -12,7 +12,6 @@ from grader.authoring.consistency import dangling, drift
 from grader.course.caught import write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
-from grader.course.sentences import sentences_of
 from grader.course.suite import declared_tests, tests_of
 from grader.errors import CourseError, GraderError
 from grader.findings import first_line
@@ -128,10 +127,9 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 class _Outcomes(msgspec.Struct, frozen=True):
-    """What came of the runs: results by module and seed, the recorded judgment of the solution, complaints."""
+    """What came of the runs: results by module and seed, and complaints."""
 
     results: Mapping[str, Mapping[int, ExerciseResult]]
-    recorded: Judgment | None
     complaints: tuple[str, ...]
 
 
@@ -194,7 +192,7 @@ class _Prover:
         if caught or not wrongs.answers:
             failed = [result for _, result in caught]
             complaints += self._unproven(failed)
-            complaints += self._unseen(failed, judged.recorded.sentences if judged.recorded else ())
+            complaints += self._unseen(failed)
         return ExerciseProof(
             exercise.id,
             len(rights),
@@ -205,7 +203,7 @@ class _Prover:
             ", ".join(f"{n.share} (needs {' and '.join(n.packages)})" for n in exercise.unmet),
             _worth(
                 [result for _, result in caught],
-                judged.recorded.result if judged.recorded else None,
+                results[course.name_of(course.solution(exercise))].get(0),
             ),
             written,
         )
@@ -214,10 +212,9 @@ class _Prover:
         self, stub_name: str, stub: bytes, rights: Mapping[str, bytes], wrongs: WrongAnswers
     ) -> list[_Run]:
         """The modules to be judged: right answers with every seed, wrong ones where their lists are written."""
-        solution = self._course.name_of(self._course.solution(self._exercise))
         runs = [_Run(stub_name, stub)]
         runs += [
-            _Run(name, source, GradingOptions(seed, record=name == solution and not seed))
+            _Run(name, source, GradingOptions(seed))
             for name, source in rights.items()
             for seed in range(self._seeds)
         ]
@@ -231,14 +228,11 @@ class _Prover:
     def _judged(self, runs: Sequence[_Run]) -> _Outcomes:
         """Have the runs judged, several at a time."""
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
-        recorded: Judgment | None = None
         provoked: list[str] = []
         faults: dict[str, list[str]] = {}
         for run, outcome in zip(runs, self._threads.map(self._judge, runs), strict=True):
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
-                if run.options.record:
-                    recorded = outcome
                 provoked += [
                     f"{run.name}: it makes {' raise '.join(parts)}. Its student reads nothing of use: look "
                     "at the answer with a check before you use it."
@@ -247,7 +241,7 @@ class _Prover:
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
         complaints = [_fault(fault, names) for fault, names in faults.items()]
-        return _Outcomes(results, recorded, (*complaints, *provoked))
+        return _Outcomes(results, (*complaints, *provoked))
 
     def _lists(
         self, wrongs: WrongAnswers, results: Mapping[str, Mapping[int, ExerciseResult]]
@@ -375,15 +369,8 @@ class _Prover:
                 complaints.append(f"{self._exercise.id}: {label} is marked unproven, yet fails.")
         return complaints
 
-    def _unseen(
-        self,
-        results: Sequence[ExerciseResult],
-        sentences: Sequence[str],
-    ) -> list[str]:
-        """Hints and sentences about mistakes that no wrong answer's student reads.
-
-        The `sentences` are those that a student reads whose answer is the value beside them.
-        """
+    def _unseen(self, results: Sequence[ExerciseResult]) -> list[str]:
+        """Hints that no wrong answer's student reads."""
         failed = [test for result in results for test in result.tests if test.outcome in _CAUGHT]
         # Where a sentence names the mistake, none is needed.
         hinted = {
@@ -391,24 +378,13 @@ class _Prover:
             for test in failed
             if test.hint or test.cause is Cause.MISTAKE
         }
-        suites = self._course.suites(self._exercise)
-        complaints = [
+        return [
             f"{self._exercise.id}: the hint of {test.visibility.value} {test.name} is never shown: where the "
             "test fails, something is used that is not allowed. Add a wrong answer that fails in another way."
             for test in self._tests
             if test.hint and (test.visibility, test.name) not in hinted
             if any((test.visibility, test.name) == (t.visibility, t.name) for t in failed)
         ]
-        messages = [test.message for test in failed] + list(sentences)
-        complaints += [
-            f"{self._course.name_of(suite)}, line {sentence.line}, in {sentence.function or 'the module'}: no "
-            f"wrong answer gets {sentence.text!r}, not even one that gives the value beside it: add a "
-            "wrong answer that reads it, or remove it."
-            for suite in suites.values()
-            for sentence in sentences_of(suite)
-            if not sentence.is_in(messages)
-        ]
-        return complaints
 
 
 def _fault(fault: str, names: Sequence[str]) -> str:

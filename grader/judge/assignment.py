@@ -34,8 +34,7 @@ class GradingOptions(msgspec.Struct, frozen=True):
     """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run.
 
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
-    is run after the first one that fails. With `record` the judgment lists the sentences about mistakes that
-    the checks of its tests can tell. To `recognize` known mistakes, wrong answers of the course are run
+    is run after the first one that fails. To `recognize` known mistakes, wrong answers of the course are run
     where the submission fails. With a `forgery` the sandbox of the source is not asked at all, and the forgery
     answers (`grader.judge.forgery`).
     """
@@ -45,7 +44,6 @@ class GradingOptions(msgspec.Struct, frozen=True):
     required_walls: tuple[str, ...] = ()
     seconds: float | None = None
     stop_at_first_failure: bool = False
-    record: bool = False
     recognize: bool = False
     forgery: Forgery | None = None
 
@@ -80,13 +78,11 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
     """The exercise is judged; `walls` held around the code.
 
-    `sentences` about mistakes are those that the checks can tell, if they were to be recorded;
     `provoked` are tests in which the answer led to a fault of the suite, each with the fault.
     """
 
     result: ExerciseResult
     walls: tuple[str, ...]
-    sentences: tuple[str, ...] = ()
     provoked: tuple[tuple[str, str], ...] = ()
 
 

@@ -27,7 +27,6 @@ from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
-from grader.judge.checks.assertions import recorded_sentences
 from grader.judge.checks.promise import body_of
 from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.modes import told_by_modes
@@ -92,15 +91,14 @@ def judge_exercise(
         functions = _functions(course, exercise, options.suites, suites)
         own_tests = weighed(exercise, tests)
         run = SuiteRun(session, own_tests, options.seed)
-        with recorded_sentences(on=options.record) as sentences:
-            message, results, provoked = _run(
-                exercise,
-                functions,
-                run,
-                solution,
-                done,
-                stop_at_first_failure=options.stop_at_first_failure,
-            )
+        message, results, provoked = _run(
+            exercise,
+            functions,
+            run,
+            solution,
+            done,
+            stop_at_first_failure=options.stop_at_first_failure,
+        )
         anew = functools.partial(
             session_of,
             course,
@@ -131,7 +129,7 @@ def judge_exercise(
     ordinary = ordinary_in(exercise, session.stub)
     held = reasons(session.reports, source.count(b"\n") + 1, ordinary)
     result = msgspec.structs.replace(result, held=held)
-    return Judgment(result, session.walls, tuple(sentences), tuple(provoked))
+    return Judgment(result, session.walls, tuple(provoked))
 
 
 def late_imports(

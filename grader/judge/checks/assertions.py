@@ -81,8 +81,6 @@ def assert_equal(
 
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
     """Compare by a rule; raise CheckFailed, with the sentence of the mistake that was recognized first."""
-    if mistakes and _recorded is not None:
-        _record(_recorded, expected, rule, mistakes() if callable(mistakes) else mistakes)
     if first_mismatch(actual, expected, rule) is not None:
         named = mistakes() if callable(mistakes) else mistakes
         told = _recognized(actual, expected, rule, named or {})
@@ -111,31 +109,6 @@ def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str 
         if first_mismatch(actual, value, rule) is None:
             return told
     return None
-
-
-# The sentences about mistakes that the checks of this judgment can tell; a judge has one at a time.
-_recorded: dict[str, None] | None = None
-
-
-@contextmanager
-def recorded_sentences(*, on: bool) -> Iterator[dict[str, None]]:
-    """Collect the sentences that a student reads whose answer is exactly the value beside them."""
-    global _recorded
-    sentences: dict[str, None] = {}
-    _recorded = sentences if on else None
-    try:
-        yield sentences
-    finally:
-        _recorded = None
-
-
-def _record(sentences: dict[str, None], expected: Any, rule: Rule, mistakes: Named) -> None:
-    """Add the sentences that a student reads whose answer is the value beside them."""
-    for told, mistake in mistakes.items():
-        if told not in sentences:
-            value = mistake() if callable(mistake) else mistake
-            if _recognized(value, expected, rule, mistakes) == told:
-                sentences[told] = None
 
 
 def assert_tensor(

@@ -1,4 +1,4 @@
-"""Which sentences a suite has for mistakes, and that each of them and each hint is shown once."""
+"""That each hint of a suite is shown once, and that a suite is told at its line what is wrong in it."""
 
 from __future__ import annotations
 
@@ -9,40 +9,8 @@ import pytest
 
 from grader.authoring.verify import verify
 from grader.course.manifest import load_course
-from grader.course.sentences import sentences_of
 
 from ..cli.conftest import PLAIN
-
-SUITE = """
-SHARED = "A text of the module: {}."
-WORDS = {"key": 1, "two words": 2, "no sentence at all": 3}
-
-def helper(n):
-    told = "It is too large."
-    twice = "first"
-    twice = "It is assigned twice."
-    return {told: n, SHARED.format(n): n, f"It is {n}, and {helper}.": n, twice: n, f"{n}.": 1}
-
-def test_it(student):
-    left = "What is left"
-    {f"{left} are those of {n}.": n for n in "ab"}
-    {"It is " + str(3) + " in all.": lambda: 1, "It is too large.": 2, **WORDS}
-"""
-
-
-def test_sentences_and_their_holes(tmp_path: Path) -> None:
-    suite = tmp_path / "test_suite.py"
-    suite.write_text(SUITE, encoding="utf-8")
-    sentences = sentences_of(suite)
-    assert [(one.line, one.function, one.text) for one in sentences] == [
-        (9, "helper", "It is too large."),
-        (9, "helper", "A text of the module: ...."),
-        (9, "helper", "It is ..., and ...."),
-        (13, "test_it", "What is left are those of ...."),
-        (14, "test_it", "It is ... in all."),
-    ]
-    assert sentences[2].is_in(["", "First.\nIt is 3,\n and 5.\nThen more."])
-    assert not sentences[2].is_in(["It is 3 and 5."])
 
 
 def replace(file: Path, old: str, new: str) -> None:
@@ -65,37 +33,6 @@ def complaints(suite: Path) -> list[str]:
     course = load_course(suite.parents[3])
     (proof,) = verify(course, [course.exercise("word_count")], seeds=1)
     return list(proof.complaints)
-
-
-def with_mistakes(suite: Path, mistakes: str) -> None:
-    replace(suite, '("A a"), {"a": 2})', f'("A a"), {{"a": 2}}, mistakes={mistakes})')
-
-
-def test_a_sentence_that_its_own_value_shows(suite: Path) -> None:
-    with_mistakes(suite, '{"Each word counts once.": {"a": 1}, "It is empty here.": dict}')
-    assert complaints(suite) == []
-
-
-def test_a_sentence_that_a_wrong_answer_shows(suite: Path) -> None:
-    call = 'assert_equal(student.function("word_count")("A a"), {"a": 2})'
-    named = 'mistakes={"Upper case is kept here.": {"A": 1, "a": 1}}'
-    # While all is well no check comes upon it.
-    replace(suite, call, f"{call.replace('assert_equal(', 'seen = (')}\n"
-            f"    if seen[0] != seen[1]:\n        assert_equal(*seen, {named})")  # fmt: skip
-    replace(suite.parents[2] / "wrong/text/word_count.toml", '"expected"', '"Upper case"')
-    assert complaints(suite) == []
-
-
-def test_a_sentence_that_nothing_shows(suite: Path) -> None:
-    with_mistakes(
-        suite, '{"It is right after all.": {"a": 2}, "One.": {}, "It is none of them.": {}}'
-    )
-    own = "tests/hidden/text/test_word_count.py, line 18, in test_case: no wrong answer gets"
-    rest = "not even one that gives the value beside it: add a wrong answer that reads it, or remove it."
-    assert complaints(suite) == [
-        f"{own} 'It is right after all.', {rest}",
-        f"{own} 'It is none of them.', {rest}",
-    ]
 
 
 def test_a_hint_that_is_never_shown(suite: Path) -> None:
