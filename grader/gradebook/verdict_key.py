@@ -5,31 +5,40 @@ Two gradings with the same key end alike, so that the second one need not be don
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import functools
 import hashlib
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 import grader
 from grader.course.manifest import Exercise
+from grader.course.syntax import syntax_tree
+from grader.judge import cache
 from grader.judge.assignment import GradingOptions
 from grader.submissions import ExerciseFile
 from grader.submissions.source import code_digest
 
-# What decides on an outcome; how a result is shown, exported or stored does not.
-_JUDGING = (
+# What decides on an outcome and on its words; how a result is shown, exported or stored does not, nor do rules
+# for points.
+_DECIDING = (
     "judge",
     "sandbox",
     "course",
     "grading.py",
     "submissions/source.py",
     "submissions/submission.py",
+    "findings.py",
     "results.py",
     "text.py",
     "toml.py",
 )
+_NOT_DECIDING = frozenset(("course/assignments.py", "course/pack.py", "judge/pytest_report.py"))
 
 
 class VerdictKey(msgspec.Struct, frozen=True):
@@ -48,14 +57,46 @@ def grader_digest() -> str:
     from importlib import metadata
 
     versions = grader.__version__, metadata.version("torch"), *map(str, sys.version_info[:2])
-    digest = hashlib.sha256(" ".join(versions).encode())
     package = Path(__file__).parents[1]
-    for part in _JUDGING:
-        path = package / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.relative_to(package).as_posix().encode() + b"\0")
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    files = {file.relative_to(package).as_posix(): file.read_bytes() for file in deciding(package)}
+    digest = hashlib.sha256(" ".join((*versions, _digest_of_code(files))).encode())
     return digest.hexdigest()
+
+
+def deciding(package: Path) -> list[Path]:
+    """The modules of a grader whose code decides on verdicts."""
+    parts = [package / part for part in _DECIDING]
+    files = [f for part in parts for f in (part.rglob("*.py") if part.is_dir() else [part])]
+    return sorted(f for f in files if f.relative_to(package).as_posix() not in _NOT_DECIDING)
+
+
+def _digest_of_code(files: Mapping[str, bytes]) -> str:
+    """The digest of what these modules do, which is found in half a second, once for these bytes."""
+    digests = (f"{name} {hashlib.sha256(source).hexdigest()}" for name, source in files.items())
+    kept = cache.file_of("code", *digests)
+    with contextlib.suppress(OSError, UnicodeError):
+        if re.fullmatch("[0-9a-f]{64}", found := kept.read_text("ascii")):
+            return found
+    digest = hashlib.sha256()
+    for name, source in files.items():
+        digest.update(f"{name}\0{meaning_of(source)}\0".encode())
+    cache.keep(kept, digest.hexdigest().encode())
+    return digest.hexdigest()
+
+
+def meaning_of(source: bytes) -> str:
+    """The code of a module as text, without comments, docstrings and layout."""
+    tree = syntax_tree(source)
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Module(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                | ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+                | ast.AsyncFunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
+            ):
+                del node.body[0]
+    return ast.dump(tree)
 
 
 def source_digest(file: ExerciseFile) -> str:

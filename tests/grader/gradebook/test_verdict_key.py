@@ -1,0 +1,74 @@
+"""A verdict is old once anything that decided on it is another, and a comment decides on nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import grader
+from grader.gradebook import verdict_key
+from grader.gradebook.verdict_key import deciding, grader_digest, meaning_of
+
+PACKAGE = Path(grader.__file__).parent
+NAMES = [file.relative_to(PACKAGE).as_posix() for file in deciding(PACKAGE)]
+
+
+@pytest.fixture
+def digest_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def digest(changes: dict[str, bytes]) -> str:
+        files = {name: changes.get(name, (PACKAGE / name).read_bytes()) for name in CHANGED}
+        return verdict_key._digest_of_code(files)
+
+    return digest
+
+
+CHANGED = ("judge/scoring.py", "judge/warm.py", "submissions/submission.py")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_module_that_decides_counts_by_its_code(name: str) -> None:
+    source = (PACKAGE / name).read_bytes()
+    same = b"# A comment.\n\n" + source + b"\n\n# Another one.\n"
+    assert meaning_of(same) == meaning_of(source)
+    assert meaning_of(source + b"\nmore = 1\n") != meaning_of(source)
+
+
+def test_a_docstring_decides_nothing_and_any_other_text_does() -> None:
+    first, second = (
+        f'"""Says {word}."""\ndef f():\n    """Does {word}."""\n    return 1\n'.encode()
+        for word in ("this", "that")
+    )
+    assert meaning_of(first) == meaning_of(second)
+    assert meaning_of(b'def f():\n    return "this"') != meaning_of(b'def f():\n    return "that"')
+
+
+def test_the_digest_is_that_of_the_code(digest_of: object) -> None:
+    assert callable(digest_of)
+    usual = digest_of({})
+    for name in CHANGED:
+        source = (PACKAGE / name).read_bytes()
+        assert digest_of({name: source + b"# A comment.\n"}) == usual == digest_of({})
+        assert digest_of({name: source + b"more = 1\n"}) != usual
+
+
+def test_what_decides_is_there_and_rules_for_points_and_exports_are_not() -> None:
+    assert {*CHANGED, "findings.py", "grading.py", "sandbox/inside/worker.py"} <= set(NAMES)
+    rooms = {name.partition("/")[0] for name in NAMES}
+    assert not rooms & {"gradebook", "exports", "serve", "cli", "student", "authoring", "notebook"}
+    assert "course/assignments.py" not in NAMES
+
+
+def test_what_the_cache_holds_is_read_with_care(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    grader_digest.cache_clear()
+    usual = grader_digest()
+    (kept,) = tmp_path.rglob("*.json")
+    for damaged in (b"", b"\xff", b"nonsense"):
+        kept.write_bytes(damaged)
+        grader_digest.cache_clear()
+        assert grader_digest() == usual
