@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -90,6 +90,8 @@ def judge_exercise(
         session.begin()
         functions = _functions(course, exercise, options.suites, suites)
         own_tests = weighed(exercise, tests)
+        if options.stop_at_first_failure:
+            own_tests = suites.likeliest_first(own_tests)
         run = SuiteRun(session, own_tests, options.seed)
         message, results, provoked = _run(
             exercise,
@@ -99,6 +101,8 @@ def judge_exercise(
             done,
             stop_at_first_failure=options.stop_at_first_failure,
         )
+        if options.stop_at_first_failure:
+            suites.remember_failure(results)
         anew = functools.partial(
             session_of,
             course,
@@ -451,6 +455,10 @@ def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -
 # --- suites ---------------------------------------------------------------------------------------
 
 
+# Names of several exercises may be among them.
+_KEPT = 200
+
+
 class Suites:
     """The suites that a judge has imported, by their files; an edited one is imported anew."""
 
@@ -458,6 +466,8 @@ class Suites:
         self._modules: dict[Path, tuple[bytes, types.ModuleType]] = {}
         # What the course's own solution gave in tests.
         self.solved = Solved()
+        # The tests that mutants failed, the last one first.
+        self._failed: list[str] = []
         self._frozen = 0
         self._imported = 0
 
@@ -482,6 +492,21 @@ class Suites:
         if missing := [name for name in names if name not in members]:
             raise JudgeError(f"{suite}: {', '.join(missing)} is declared, and not there.")
         return [members[name] for name in names]
+
+    def likeliest_first(self, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
+        """The tests, none waiting for another, in the order in which a mutant is likely to fail them.
+
+        Mutants come line by line: what noticed the one before likely notices the next.
+        """
+        alone = [msgspec.structs.replace(test, requires=()) for test in tests]
+        places = {name: place for place, name in enumerate(self._failed)}
+        return sorted(alone, key=lambda test: places.get(test.name, len(places)))
+
+    def remember_failure(self, results: Iterable[TestResult]) -> None:
+        """Take note of the test that a mutant failed."""
+        for result in results:
+            if result.outcome in (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT):
+                self._failed = [result.name, *(n for n in self._failed if n != result.name)][:_KEPT]
 
     def freeze(self) -> None:
         """Keep the collector away from what was imported: torch's half a million objects.
