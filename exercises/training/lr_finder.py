@@ -98,8 +98,8 @@ def suggest_lr(result: LRRangeTest, factor: float = 4.0) -> float:
 
     Divergence begins at the first i whose loss is not finite, or is above `factor` (more than 1) times the
     lowest loss before it. The suggestion is `result.learning_rates[i] / 10`, a Python float. The losses
-    `[2, 1, 3, 5]` diverge at the last one: 3 is not above 4 * 1, but 5 is. There is at least one, and finite
-    ones are positive.
+    `[2, 1, 3, 5]` diverge at the last one: 3 is not above 4 * 1, but 5 is. `result` has at least one entry, and
+    its finite losses are positive.
 
     Raises ValueError that names `result` or its `losses` if the losses never diverge.
     """

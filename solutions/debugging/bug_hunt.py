@@ -136,9 +136,9 @@ def fit(
 ) -> dict[str, list[float]]:
     """Train `model` for `epochs` epochs, at least one, and return what happened in each of them.
 
-    In each epoch comes `train_epoch`, then `evaluate` on the validation data, both with `classification_loss`.
-    The result has exactly the keys "train_loss", "validation_loss" and "accuracy", each with a list of `epochs`
-    floats.
+    In each epoch comes `train_epoch`, then `evaluate` on the validation data, both with `classification_loss`,
+    by the optimizer of `make_optimizer`. The result has exactly the keys "train_loss", "validation_loss" and
+    "accuracy", each with a list of `epochs` floats.
 
     - Each epoch has an order of the training data of its own. `seed` decides these orders, as in
       `make_loaders`: the same call on an equal model that draws no random numbers gives the same history.

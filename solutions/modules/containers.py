@@ -62,8 +62,8 @@ class ResidualStack(nn.Module):
     def forward(self, x: Tensor, skip: Collection[int] = ()) -> Tensor:
         """Send `x` through the blocks: for each in order `x = x + block(x)`. Returns the last `x`.
 
-        - A block whose index is in `skip` (a list, tuple, set, range, ...) is not called, and `x` goes on
-          unchanged.
+        - A block whose index is in `skip` (a list, tuple, set, range, ..., with or without repeats) is not
+          called, and `x` goes on unchanged.
         - The other blocks are called once each.
         - Nothing is changed in place: neither the caller's `x`, nor what a block was given or returned, since
           autograd may need it. Gradients reach `x` and the parameters of all blocks that were called.
