@@ -1,21 +1,17 @@
 """Write GELU's derivative by hand, as a custom autograd Function, and prove that it is right.
 
-The Gaussian error linear unit (GELU) multiplies each number by the probability that a standard normal
-variable lies below it: x * Phi(x). Here you write its well-known approximation with tanh:
+The Gaussian error linear unit (GELU), here in its approximation with tanh, is
 
     gelu(x) = 0.5 * x * (1 + tanh(u))    where    u = sqrt(2 / pi) * (x + 0.044715 * x**3)
 
-BERT, GPT-2 and many transformers after them use it between their linear layers. PyTorch could derive this
-formula for you. But where a forward pass leaves PyTorch (a custom kernel, a simulator), or where its
-automatic backward pass is too slow or needs too much memory, you write a `torch.autograd.Function`. A wrong
-derivative gives no error message, only a network that learns badly. So you also write two checks that find
-it: one against PyTorch's own GELU, one against finite differences.
+A wrong derivative gives no error message, only a network that learns badly. So you also write two checks that
+find it.
+
+`x` has any shape, also 0-d and empty.
 
 Source: Hendrycks and Gimpel (2016), "Gaussian Error Linear Units (GELUs)", section 2.
 
-Everything works in float32 and float64, with results in the dtype of `x`. It leaves `x`, its `.grad` and
-`requires_grad`, `grad_output`, and the global random state as they were. Write the constants in full:
-`math.sqrt(2 / math.pi)`, not 0.798, because in float64 values are compared to 1e-7.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from typing import Any
@@ -27,23 +23,19 @@ from torch import Tensor
 class GELUFunction(torch.autograd.Function):
     """GELU (the tanh approximation) with a backward pass of your own.
 
-    Both methods are static; autograd calls them, with a `ctx` that carries what `forward` saves over to
-    `backward`. PyTorch's newer style, `forward(x)` without `ctx` and a third static method
-    `setup_context(ctx, inputs, output)` that saves, is fine, too.
+    Both methods are static; `ctx` carries what `forward` saves over to `backward`. The newer style,
+    `forward(x)` and a third static method `setup_context(ctx, inputs, output)`, is fine, too.
 
-    PyTorch's own operator (`F.gelu`, `nn.GELU`, `torch.ops.aten.gelu`) is not allowed in either pass.
+    Not allowed in either: PyTorch's own operator (`F.gelu`, `nn.GELU`, `torch.ops.aten.gelu`).
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         """Return `0.5 * x * (1 + tanh(u))`, elementwise, and save `x` for the backward pass.
 
-        `x` has any shape, for instance (batch, features); so has the result. The values are right for |x|
-        up to 1e4.
-
-        Save `x` itself, with `ctx.save_for_backward`. If `x` is then changed in place before the backward
-        pass, autograd raises an error ("... has been modified by an inplace operation") instead of giving
-        a wrong gradient. An attribute like `ctx.x = x`, or a saved copy, would hide the change.
+        The values are right for |x| up to 1e4. Save `x` itself, with `ctx.save_for_backward`: if `x` is then
+        changed in place before the backward pass, autograd raises an error instead of giving a wrong gradient.
+        An attribute like `ctx.x = x`, or a saved copy, would hide the change.
         """
         # TODO: save x, compute the formula.
         raise NotImplementedError("GELUFunction.forward: save x, compute the formula")
@@ -52,28 +44,19 @@ class GELUFunction(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         """Return the gradient with respect to `x`: `grad_output` times GELU's derivative at `x`.
 
-        `grad_output` is the gradient of the final result with respect to this function's output, of the
-        shape of `x`. It need not be contiguous in memory.
-
-        - Write the derivative by hand: first the product rule, then the chain rule through tanh and
-          through `u`. `torch.autograd.grad`, `.backward()` and their relatives (`torch.func.grad`, ...)
-          are not allowed here. The `apply` of another Function is.
+        - Write the derivative by hand: first the product rule, then the chain rule through tanh and through
+          `u`. `torch.autograd.grad`, `.backward()` and the like (`torch.func.grad`) are not allowed here.
         - It is finite for |x| up to 1e4: beware of what overflows on the way.
-        - The backward pass can itself be differentiated, with respect to `grad_output` and to `x`.
-          Autograd records what you compute here like any other code, as long as it can follow your
-          tensors back to the saved `x` and to `grad_output`. `torch.autograd.gradgradcheck` passes for
-          |x| up to 5.
+        - The backward pass can itself be differentiated, with respect to `grad_output` and to `x`, as long as
+          autograd can follow your tensors back to the saved `x`. `torch.autograd.gradgradcheck` passes for |x|
+          up to 5.
         """
         # TODO: the derivative, by hand.
         raise NotImplementedError("GELUFunction.backward: the derivative, by hand")
 
 
 def gelu(x: Tensor) -> Tensor:
-    """Return GELU of `x`, elementwise, through `GELUFunction.apply`.
-
-    `x` has any shape, also () and empty ones like (0,) or (2, 0, 3); so has the result. Return exactly what
-    `apply` returns, so that the `grad_fn` of the result is the backward node of GELUFunction.
-    """
+    """Return exactly what `GELUFunction.apply` returns: its `grad_fn` is the backward node of GELUFunction."""
     # TODO: call GELUFunction.apply.
     raise NotImplementedError("gelu: call GELUFunction.apply")
 
@@ -81,11 +64,9 @@ def gelu(x: Tensor) -> Tensor:
 def gradient_error(x: Tensor) -> float:
     """Return how far your gradient is from PyTorch's: the largest absolute difference at `x`.
 
-    Compare the gradient of `gelu(x).sum()` with that of `torch.nn.GELU(approximate="tanh")(x).sum()`, both
-    with respect to `x` and in the dtype of `x`. Here, PyTorch's GELU is allowed.
-
-    `x` has any shape and may or may not require a gradient. The result is a Python float, 0.0 for an empty
-    `x`. For a correct backward pass it is about 1e-7 in float32 and 1e-16 in float64.
+    Compare the gradients of `gelu(x).sum()` and `torch.nn.GELU(approximate="tanh")(x).sum()` with respect to
+    `x`, in the dtype of `x`. Here, PyTorch's GELU is allowed. `x` may or may not require a gradient; for an
+    empty one the result is 0.0.
     """
     # TODO: compare with nn.GELU(approximate='tanh').
     raise NotImplementedError("gradient_error: compare with nn.GELU(approximate='tanh')")
@@ -94,11 +75,9 @@ def gradient_error(x: Tensor) -> float:
 def check_gradients(x: Tensor) -> bool:
     """Return whether the gradient of `gelu` at `x` agrees with finite differences.
 
-    The answer is what `torch.autograd.gradcheck` says, with its default tolerances, about `gelu` at the
-    values of `x` in float64: in float32, finite differences drown in rounding errors. `x` may itself be
-    float32 or float64, and may or may not require a gradient.
-
-    It is True where the gradients agree and False, not an exception, where they do not.
+    That is what `torch.autograd.gradcheck` says, with its default tolerances, about `gelu` at the values of `x`
+    in float64: in float32, finite differences drown in rounding errors. Where the gradients do not agree it is
+    False, not an exception. `x` may or may not require a gradient.
     """
     # TODO: gradcheck in float64, on a copy of x.
     raise NotImplementedError("check_gradients: gradcheck in float64, on a copy of x")

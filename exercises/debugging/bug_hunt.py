@@ -1,22 +1,16 @@
 """Find the planted bugs: a training program that runs to its end, and learns next to nothing.
 
-This file is complete, and nothing in it raises. All the same there are eight bugs in it, each in a line of its
-own: a line that is wrong, that is missing, or that should not be there. The docstrings say what each function
-has to do; they are right, and the code is not. Fix it by changes as small as you like, or rewrite a function.
+This file is complete, and nothing in it raises. All the same there are eight bugs in it, each a line that is
+wrong, that is missing, or that should not be there. The docstrings are right: compare each with its code,
+sentence by sentence. Fix a line or rewrite a function; every bug counts by itself.
 
-How to hunt: compare a docstring with its code, sentence by sentence. Try a function by itself on data so small
-that you know the answer. Ask of every line what would be different without it. Every bug that you fix counts
-by itself.
-
-What holds for all of it:
-- A dataset is map-style, with items `(features, label)`, and not empty. A loader has a length and yields
-  `(inputs, targets)`.
-- The loss of a batch is `loss_fn(model(inputs), targets)`, a mean over the batch. The model itself is called,
-  not its `forward`.
-- "The mean loss" of several batches may be that over batches or that over samples: both are in use.
+- A dataset is map-style, with items `(features, label)`, and not empty.
+- "The mean loss" of several batches may be that over batches or that over samples.
 - In which mode (training or evaluation) a function leaves the model is up to you.
 
-Source: Karpathy (2019), "A Recipe for Training Neural Networks"; PyTorch documentation, "Reproducibility".
+Source: Karpathy (2019), "A Recipe for Training Neural Networks".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable
@@ -35,10 +29,9 @@ def make_loaders(
 ) -> tuple[DataLoader[Any], DataLoader[Any]]:
     """Return a loader of the training data and one of the validation data, without workers.
 
-    Datasets are often sorted by class. The training loader yields batches of `batch_size` samples that are
-    shuffled anew in every pass over it: single samples, not whole batches of neighbors. No sample comes twice
-    in a pass; whether a last short batch is dropped is up to you. The order follows from `seed` alone, whatever
-    the global random state is: the same seed gives the same orders, pass by pass, and other seeds others.
+    The training loader yields batches of `batch_size` samples that are shuffled anew in every pass over it,
+    sample by sample. No sample comes twice in a pass; whether a last short batch is dropped is up to you. The
+    orders follow from `seed` alone, whatever the global random state is; other seeds give others.
 
     The validation loader yields every sample once, in the dataset's order, in batches of any size.
     """
@@ -50,8 +43,7 @@ def make_loaders(
 def make_optimizer(model: nn.Module) -> torch.optim.Optimizer:
     """Return an optimizer of `torch.optim` that trains every trainable parameter of `model`.
 
-    Its learning rate is from 1e-4 to 0.1, in each parameter group. Which optimizer, which rate and what other
-    options is up to you.
+    Its learning rate is from 1e-4 to 0.1, in each parameter group. All else is up to you.
     """
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return torch.optim.SGD(trainable, lr=10, momentum=0.9)
@@ -61,9 +53,8 @@ def classification_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy of a batch, of shape ().
 
     `logits` (B, C) are raw scores of C classes, any real numbers, and `targets` (B,) int64 the true classes.
-    The probability of class c in row i is exp(logits[i, c]) / (sum over k of exp(logits[i, k])), and the loss
-    is the mean over the rows of -log(probability of the row's target), as `F.cross_entropy` computes it. The
-    gradient for the logits is right, too. The loss is finite for logits up to 1e4 in magnitude.
+    The loss is the mean over the rows of -log(exp(logit of the target) / sum of exp(logits)), with its
+    gradient, and finite for logits up to 1e4 in magnitude.
     """
     return F.cross_entropy(logits.softmax(dim=1), targets)
 
@@ -76,11 +67,10 @@ def train_epoch(
 ) -> float:
     """Train `model` for one pass over `loader`, and return the mean loss of the epoch, a float.
 
-    - Every submodule is in training mode in every forward pass, whatever the mode was before: dropout drops,
-      and batch norm uses the statistics of the batch.
+    - Every submodule is in training mode in every forward pass, whatever the mode was before.
     - The optimizer makes one step for each batch, by the gradient of this batch's loss and of nothing else. No
-      parameter has a gradient when the call begins, so that you may clear gradients before a backward pass or
-      after a step.
+      parameter has a gradient when the call begins: you may clear gradients before a backward pass or after a
+      step.
     """
     total = 0.0
     for inputs, targets in loader:
@@ -96,13 +86,12 @@ def evaluate(
 ) -> tuple[float, float]:
     """Return the mean loss and the accuracy of `model` on the data of `loader`, two floats.
 
-    The accuracy is the share, of all samples, whose largest logit is the one of the target (batches may have
-    different sizes).
+    The accuracy is the share, of all samples, whose largest logit is the one of the target.
 
     - Every submodule is in evaluation mode in every forward pass, whatever the mode was before.
-    - Gradients are disabled while `model` and `loss_fn` run, so that no graph is built: it is not enough to
-      detach what comes out. Afterwards they are enabled again.
-    - Parameters, buffers (the running statistics of batch norm among them) and every `.grad` are as they were.
+    - Gradients are disabled while `model` and `loss_fn` run, so that no graph is built, and enabled again
+      afterwards.
+    - Parameters, buffers (as the running statistics of batch norm) and every `.grad` are as they were.
     """
     total, hits, samples = 0.0, 0, 0
     for inputs, targets in loader:
@@ -124,7 +113,7 @@ def fit(
     """Train `model` for `epochs` epochs, at least one, and return what happened in each of them.
 
     In each epoch comes `train_epoch`, then `evaluate` on the validation data, both with `classification_loss`,
-    with the optimizer of `make_optimizer`. The result has exactly the keys "train_loss", "validation_loss" and
+    by the optimizer of `make_optimizer`. The result has exactly the keys "train_loss", "validation_loss" and
     "accuracy", each with a list of `epochs` floats.
 
     - Each epoch has an order of the training data of its own. `seed` decides these orders, as in

@@ -1,16 +1,16 @@
 """Where the time goes: PyTorch's profiler, read as plain data.
 
-`torch.profiler.profile` records every operator that runs in its block: how often, and how long. Its
-`key_averages()` adds this up, with one entry for each operator. There are two times: `cpu_time_total` is the
-whole time from the begin to the end of an operator; `self_cpu_time_total` leaves out the operators that it
-calls itself. Self times add up to the time of the whole run; total times count nested operators several times.
+`torch.profiler.profile` records every operator that runs in its block. Its `key_averages()` has one entry for
+each operator, with two times: `cpu_time_total` is the whole time of an operator; `self_cpu_time_total` leaves
+out the operators that it calls itself, so that self times add up to the time of the run.
 
-Recording costs time itself, and the first steps of a training are slow for other reasons. So a schedule
-records a few steps now and then: some steps wait, some warm up, some are recorded, and again.
+Recording costs time, so a schedule records a few steps now and then.
 
-All times are in microseconds. Real durations depend on the machine and are never judged here.
+All times are in microseconds. Real durations are never judged here.
 
 Source: PyTorch documentation, torch.profiler; PyTorch Recipes, "PyTorch Profiler".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,17 +34,16 @@ def top_operators(
 ) -> list[OperatorStats]:
     """List the `n` operators with the most calls or time, the largest first.
 
-    `averages` is the list that `profile.key_averages()` gives; it stays as it was. Each entry has a name in
-    `key`, its number of calls in `count`, and its times in `self_cpu_time_total` and `cpu_time_total`; use no
-    other attribute of it.
+    `averages` is the list that `profile.key_averages()` gives. Each entry has a name in `key`, its number of
+    calls in `count`, and its times in `self_cpu_time_total` and `cpu_time_total`; use no other attribute of it.
 
     `sort_by` is one of "count", "self_cpu_time_total" and "cpu_time_total". Entries with the same value may
     come in any order. If there are fewer than `n`, all come.
 
-    Entries whose key begins with "ProfilerStep" are left out before the `n` are taken: the profiler puts them
-    around whole steps, and they would always be on top.
+    Entries whose key begins with "ProfilerStep", which the profiler puts around whole steps, are left out
+    before the `n` are taken.
 
-    Raises ValueError, naming the argument, for any other `sort_by` and for `n` below 1.
+    Raises ValueError that names `sort_by` for any other value, or `n` if it is below 1.
     """
     # TODO: check, leave the steps out, sort, take n.
     raise NotImplementedError("top_operators: check, leave the steps out, sort, take n")
@@ -55,9 +54,9 @@ def profile_operators(
 ) -> list[OperatorStats]:
     """Run `f()` under the profiler, and list its top operators.
 
-    `f` is called once, as it would run by itself, under PyTorch's profiler with the CPU's activity. The result
-    is that of `top_operators` for its averages, with `n` and `sort_by`: one entry for each operator, whatever
-    the shapes of its inputs were. An exception of `f` is passed on.
+    `f` is called once, under PyTorch's profiler with the CPU's activity. The result is that of `top_operators`
+    for its averages, with `n` and `sort_by`: one entry for each operator, whatever the shapes of its inputs
+    were.
     """
     # TODO: profile f, then take the top of its averages.
     raise NotImplementedError("profile_operators: profile f, then take the top of its averages")
@@ -84,8 +83,8 @@ def profile_steps(
     After the block `key_averages()` knows only the last cycle: read each one in `on_trace_ready`, or use a
     profile of its own for each cycle.
 
-    Raises ValueError, naming the argument, before any step: for `active` below 1, and for a negative `wait`,
-    `warmup` or `repeat`.
+    Raises ValueError that names `active` if it is below 1, or `wait`, `warmup` or `repeat` if it is negative,
+    before any step.
     """
     # TODO: check, run steps by a schedule, keep whole cycles.
     raise NotImplementedError("profile_steps: check, run steps by a schedule, keep whole cycles")
@@ -100,10 +99,10 @@ def train_step(
 ) -> Tensor:
     """Make one step of training, with labels that a profile shows.
 
-    Clears old gradients, computes `loss_fn(model(inputs), targets)`, runs its backward pass and makes one step
-    of the optimizer. `torch.profiler.record_function` sets three labels, each once, one after the other:
-    "forward" around the model and `loss_fn`, "backward" around the backward pass, "optimizer" around
-    `optimizer.step()`. The clearing may stand inside a label or outside.
+    Clears old gradients, computes the loss, runs its backward pass and makes one step of the optimizer.
+    `torch.profiler.record_function` sets three labels, each once, one after the other: "forward" around the
+    model and `loss_fn`, "backward" around the backward pass, "optimizer" around `optimizer.step()`. The
+    clearing may be inside a label or outside.
 
     Returns the loss, detached, a tensor of shape (). The step does the same without a profiler, in the mode in
     which the model is.

@@ -1,23 +1,18 @@
 """Write attention from scratch: masks, several heads, and a cache of keys and values.
 
-A query asks, keys say what there is, and values are what is handed over. How much a query takes from each
-value depends on how well its key fits:
-
     scores  = query @ key.T / sqrt(d)          d is the size of a query and of a key
     weights = softmax of each row of scores    how much each query takes from each value
     output  = weights @ value
 
-Scores are sums of d products, so that they grow with sqrt(d); without the division the softmax of large
-ones would be nearly one-hot, and hardly any gradient would pass.
+Without the division, the softmax of large scores would be nearly one-hot, and hardly any gradient would pass. A
+mask hides keys from queries: the padding of a shorter sequence, or what comes later.
 
-A mask forbids some keys to some queries: those behind the end of a shorter sequence, and, in a language model,
-those that come later.
+Not allowed: PyTorch's own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention` and what is made
+of them). `torch.softmax` and `nn.Linear` are fine.
 
 Source: Vaswani et al. (2017), "Attention Is All You Need", sections 3.2.1 and 3.2.2.
 
-What you write works in float32 and in float64, sets no seed and leaves its arguments as they were. PyTorch's
-own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention` and what is made of them) is not
-allowed; `torch.softmax` and `nn.Linear` are fine.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from torch import Tensor, nn
@@ -27,9 +22,8 @@ def causal_mask(queries: int, keys: int) -> Tensor:
     """Let each query look at its own position and at those before it: True for "may look".
 
     The result is a bool tensor (queries, keys). The queries are the last ones of a sequence of `keys`
-    positions, so that the last query may look at all keys: `causal_mask(2, 3)` is
-    `[[True, True, False], [True, True, True]]`. There is at least one query, and there are at most as many
-    as keys.
+    positions: `causal_mask(2, 3)` is `[[True, True, False], [True, True, True]]`. There is at least one query,
+    and there are at most as many as keys.
     """
     # TODO: compare the positions of keys and queries.
     raise NotImplementedError("causal_mask: compare the positions of keys and queries")
@@ -38,9 +32,8 @@ def causal_mask(queries: int, keys: int) -> Tensor:
 def padding_mask(lengths: Tensor, size: int) -> Tensor:
     """Hide the padding behind each sequence: (batch, 1, 1, size), bool, True for the real positions.
 
-    `lengths` (batch,), int64, are the numbers of real positions, from 0 to `size`; the rest is padding. The
-    two dimensions of size 1 stand for heads and queries, so that `causal_mask(...) & padding_mask(...)` is a
-    mask, too.
+    `lengths` (batch,), int64, are the numbers of real positions, from 0 to `size`. The two dimensions of size 1
+    stand for heads and queries, so that `causal_mask(...) & padding_mask(...)` is a mask, too.
     """
     # TODO: compare each position with the length.
     raise NotImplementedError("padding_mask: compare each position with the length")
@@ -50,24 +43,21 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     """Give each query the mean of the values, weighted by how well their keys fit: (..., queries, width).
 
     `query` is (..., queries, d), `key` (..., keys, d) and `value` (..., keys, width), with the same leading
-    dimensions, any number of them. All three have one dtype, and so has the result. They need not be
-    contiguous.
+    dimensions.
 
-    - The weights of a query are the softmax, over the keys, of its scores `query @ key.T / sqrt(d)`.
-    - The result is right for scores of up to 1e4 in magnitude.
-    - `mask` is a bool tensor that broadcasts to (..., queries, keys), True where a query may look. A key that
-      is hidden from a query has no weight: the softmax is that over the other keys.
-    - A query that may look at no key gets zeros, not NaN. (Padding in front of a causal sequence makes such
-      queries.)
-    - Gradients reach `query`, `key` and `value`. A query that may look at no key adds nothing to them, and no
-      NaN.
+    - The weights of a query are the softmax of its scores over the keys, right for scores of up to 1e4 in
+      magnitude.
+    - `mask` is a bool tensor that broadcasts to (..., queries, keys), True where a query may look. A hidden key
+      has no weight: the softmax is that over the other keys.
+    - A query that may look at no key gets zeros, not NaN, and adds nothing to the gradients.
+    - Gradients reach `query`, `key` and `value`.
     """
     # TODO: scores, softmax without the hidden keys, weighted mean.
     raise NotImplementedError("attention: scores, softmax without the hidden keys, weighted mean")
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention with several heads, each of which attends within a slice of the features of its own.
+    """Self-attention with several heads, each within a slice of the features of its own.
 
     `query`, `key`, `value` and `output` are four `nn.Linear(d_model, d_model)`. Nothing else is in the state
     dict.
@@ -76,7 +66,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int) -> None:
         """Create the four projections.
 
-        Raises ValueError, with a message that names `num_heads`, if `d_model` is not a multiple of it.
+        Raises ValueError that names `num_heads` if `d_model` is not a multiple of it.
         """
         super().__init__()
         # TODO: check num_heads, make four layers.
@@ -93,14 +83,13 @@ class MultiHeadAttention(nn.Module):
         1. Project `x` with `query`, `key` and `value`, and split each result into heads of
            `d_model // num_heads` consecutive features: (batch, num_heads, time, d_model // num_heads).
         2. If there is a `cache`, its keys and values come first: those of the positions before `x`.
-        3. Attend in each head, with `mask`, which broadcasts to (batch, num_heads, time, keys); `keys` counts
-           those of the cache, too. Without a mask every position may look at every other one.
+        3. Attend in each head, with `mask`, which broadcasts to (batch, num_heads, time, keys), those of the
+           cache included.
         4. Put the heads side by side again, in order, and project with `output`: (batch, time, d_model).
 
         The second result is the cache for the next call, a pair (keys, values) of all positions so far, each
-        (batch, num_heads, keys, d_model // num_heads). So a sequence may come in pieces, even one position at
-        a time: with the cache of the previous call and the causal mask, the outputs are those of the whole
-        sequence at once. The layer itself remembers nothing from call to call.
+        (batch, num_heads, keys, d_model // num_heads). So a sequence may come in pieces: with the cache and the
+        causal mask, the outputs are those of the whole sequence at once. The layer itself remembers nothing.
         """
         # TODO: project, split, cache, attend, join.
         raise NotImplementedError("MultiHeadAttention.forward: project, split, cache, attend, join")

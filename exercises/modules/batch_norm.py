@@ -1,15 +1,16 @@
 """Write BatchNorm1d by hand, and measure what it does to small batches.
 
-Batch normalization gives each feature mean 0 and variance 1, over the rows of the batch at hand, and then
-scales and shifts it by two numbers that are learned. So in training the output for one row depends on the
-rows that happen to be beside it. In evaluation it must not: there a running average of the statistics that
-were seen in training takes the place of the batch's own.
+Batch normalization gives each feature mean 0 and variance 1 over the batch at hand, and then scales and shifts
+it. In training the output for one row depends on the rows beside it; in evaluation a running average of the
+statistics takes their place.
 
 Two variances are in play: the *biased* one, the sum of squared deviations divided by their number m, and the
 *unbiased* one, divided by m - 1.
 
-Source: Ioffe and Szegedy (2015), "Batch Normalization: Accelerating Deep Network Training by Reducing
-Internal Covariate Shift", section 3 (algorithms 1 and 2).
+Source: Ioffe and Szegedy (2015), "Batch Normalization: Accelerating Deep Network Training by Reducing Internal
+Covariate Shift", section 3 (algorithms 1 and 2).
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from torch import Tensor, nn
@@ -23,8 +24,6 @@ class BatchNorm1d(nn.Module):
     - parameters: `weight`, ones, and `bias`, zeros, both (num_features,);
     - buffers: `running_mean`, zeros, `running_var`, ones, both (num_features,), and `num_batches_tracked`, a
       0-d int64 tensor, zero. They never require grad.
-
-    Nothing else is in the state dict.
     """
 
     running_mean: Tensor
@@ -38,31 +37,30 @@ class BatchNorm1d(nn.Module):
         raise NotImplementedError("BatchNorm1d.__init__: create weight, bias and the three buffers")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize each feature of `x`; the result has the shape and dtype of `x`.
+        """Normalize each feature of `x`; the result has the shape of `x`.
 
-        In training mode, with the mean and the variance of each feature over all other dimensions (N, or N
-        and L), m values each:
+        In training mode, with the mean and the variance of each feature over all other dimensions, m values
+        each:
 
         - The result is `(x - mean) / sqrt(var + eps) * weight + bias`, with the biased variance. Take it from
-          the deviations `x - mean`: the mean of the squares less the square of the mean loses its digits
-          where data lie far from zero.
+          the deviations `x - mean`: the mean of the squares less the square of the mean loses its digits where
+          data lie far from zero.
         - Then `running = (1 - momentum) * running + momentum * batch's` for `running_mean` and `running_var`,
           with the unbiased variance, and `num_batches_tracked` grows by one.
 
-        In evaluation mode `running_mean` and `running_var` take the place of mean and variance, and nothing
-        is updated.
+        In evaluation mode `running_mean` and `running_var` take the place of mean and variance, and nothing is
+        updated.
 
-        Values, buffers and gradients are those of `nn.BatchNorm1d`: in training mode the gradient of `x` flows
-        through the mean and the variance, too. `x` has the layer's dtype (float64 after `layer.double()`) and
-        is not changed; it need not be contiguous.
+        The gradient of `x` flows through the batch's mean and variance, too, as in `nn.BatchNorm1d`.
 
-        Raises ValueError, with a message that names `x`, and leaves the state as it is:
+        Raises ValueError that names `x`, and leaves the state as it is:
+
         - for an `x` that does not have 2 or 3 dimensions, or has another number of features;
-        - in training mode for m below 2: one row (N, num_features), one row with L = 1, or an empty batch. In
-          evaluation mode one row is fine, and an empty batch is up to you.
+        - in training mode for m below 2, as in a batch of one row. (In evaluation mode an empty batch is up to
+          you.)
 
-        Not allowed here: PyTorch's own normalization (`F.batch_norm`, `nn.BatchNorm1d`, and those by instance,
-        group, layer or RMS, however reached).
+        Not allowed: PyTorch's own normalization (`F.batch_norm`, `nn.BatchNorm1d`, and those by instance,
+        group, layer or RMS).
         """
         # TODO: choose the statistics, normalize, update.
         raise NotImplementedError("BatchNorm1d.forward: choose the statistics, normalize, update")
@@ -72,21 +70,17 @@ def batching_gap(module: nn.Module, x: Tensor, batch_size: int) -> float:
     """Measure how much the output of `module` depends on the batches in which the rows of `x` come.
 
     Returns, as a Python float, the largest absolute difference between `module(x)` and the results of `module`
-    on consecutive batches of `batch_size` rows of `x` (the last one may be shorter), put together. For a
-    module that looks at each row alone it is 0 up to rounding; for a BatchNorm in training mode it is not.
+    on consecutive batches of `batch_size` rows of `x` (the last one may be shorter), put together.
 
-    - The module and its parts run in the modes in which they are.
-    - Every pass (that of `x`, and that of each batch) starts from the module's state of now, not from what the
+    - Every pass runs in the modes in which the module is, and starts from its state of now, not from what the
       previous pass left in its buffers.
-    - Afterwards the module is as it was: parameters, `.grad`, the buffers in its state dict, modes. This also
-      holds when the module raises an error (for a last batch of one row, say), which passes through. Remember
-      that `module.state_dict()` holds the tensors themselves, not copies.
+    - Afterwards the module is as it was, also when it raises an error. `module.state_dict()` holds the tensors
+      themselves, not copies.
 
-    `x` of shape (N, ...) has at least one row. The module gives one tensor with a row for each row of `x`,
-    draws no random numbers, and can be deep-copied.
+    `x` (N, ...) has at least one row. The module gives one tensor with a row for each row of `x`, draws no
+    random numbers, and can be deep-copied.
 
-    Raises ValueError, with a message that names `batch_size`, if `batch_size` is below 1. One above N is fine
-    and gives one batch.
+    Raises ValueError that names `batch_size` if it is below 1. One above N gives one batch.
     """
     # TODO: run a deep copy for each pass, and compare.
     raise NotImplementedError("batching_gap: run a deep copy for each pass, and compare")

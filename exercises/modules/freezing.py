@@ -1,16 +1,12 @@
 """Count the parameters of a model, freeze some of them, and sort the rest into groups for an optimizer.
 
-Fine-tuning begins with three questions. How many parameters are there, and how many of them learn?
-Which of them should stay as they are? And which of those that learn may weight decay pull towards zero?
+Fine-tuning begins with three questions: how many parameters learn, which of them should stay as they are, and
+which may weight decay pull towards zero?
 
-`model.named_parameters()` answers half of each: it gives every parameter of the model and of all of its
-submodules once, under a dotted name such as `encoder.0.weight`. The other half is yours.
+Source: Loshchilov and Hutter (2019), "Decoupled Weight Decay Regularization"; PyTorch documentation,
+torch.nn.Module.
 
-A model is any `nn.Module`, and its parameters may have any shape and dtype. The three functions change
-nothing of it but what the text names.
-
-Source: Loshchilov and Hutter (2019), "Decoupled Weight Decay Regularization", for weight decay;
-torch.nn.Module's documentation for the names.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Sequence
@@ -22,11 +18,8 @@ from torch import nn
 def count_parameters(model: nn.Module) -> tuple[int, int]:
     """Count the elements of all parameters, and of those that learn: `(total, trainable)`, two ints.
 
-    A weight of shape (3, 4) counts 12. Trainable are the parameters whose `requires_grad` is True.
-
-    - A parameter that several modules share (tied weights) counts once.
-    - Buffers, such as the running mean of a batch norm, are not parameters and do not count.
-    - A model without parameters gives (0, 0).
+    A weight of shape (3, 4) counts 12. Trainable are the parameters whose `requires_grad` is True. A parameter
+    that several modules share (tied weights) counts once; buffers do not count.
     """
     # TODO: add up the elements.
     raise NotImplementedError("count_parameters: add up the elements")
@@ -35,19 +28,18 @@ def count_parameters(model: nn.Module) -> tuple[int, int]:
 def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
     """Freeze the parameters that `names` cover, and return the names of all of these.
 
-    `names` is a list or tuple of dotted names. A name covers the parameter of exactly that name, and all
-    parameters below the module of that name: "encoder" covers `encoder.weight` and `encoder.0.bias`, but
-    neither `encoder2.weight` nor `my.encoder.weight`.
+    `names` is a list or tuple. A name covers the parameter of exactly that dotted name, and all parameters
+    below the module of that name: "encoder" covers `encoder.weight` and `encoder.0.bias`, but neither
+    `encoder2.weight` nor `my.encoder.weight`.
 
     Every covered parameter has `requires_grad` False afterwards, and its `.grad` is None: an optimizer that
-    still holds it would go on moving it, by an old gradient or by weight decay. The other parameters keep
-    their `.grad` and `requires_grad`, so that one that was frozen before stays frozen.
+    still holds it would go on moving it. The other parameters stay as they are, frozen ones frozen.
 
     Returns the names of the covered parameters as `model.named_parameters()` gives them, in its order, each
-    once, those that were frozen before included. An empty `names` freezes nothing and gives [].
+    once, those that were frozen before included. An empty `names` gives [].
 
-    Raises ValueError if one of the names covers no parameter (a typing error, a module without parameters,
-    a buffer). The message contains the name, and nothing has changed then, whatever the other names are.
+    Raises ValueError, with the name in its message, if a name covers no parameter (a typing error, a buffer).
+    Nothing has changed then.
     """
     # TODO: find what each name covers, then freeze it.
     raise NotImplementedError("freeze: find what each name covers, then freeze it")
@@ -56,21 +48,17 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Split the parameters that learn into those that decay and those that do not.
 
-    Weight decay is for the matrices that mix features. Pulling a bias, or the scale of a normalization,
-    towards zero helps nothing. The number of dimensions tells them apart. Returns a list of exactly two
-    dicts, each with exactly two keys, ready for `torch.optim.AdamW(parameter_groups(model, 0.01))`:
+    Weight decay is for the matrices that mix features; pulling a bias or the scale of a normalization towards
+    zero helps nothing. The number of dimensions tells them apart, not the name or the kind of module. Returns a
+    list of exactly two dicts with exactly two keys, ready for `torch.optim.AdamW`:
 
     1. `{"params": [...], "weight_decay": weight_decay}`: parameters of two or more dimensions;
-    2. `{"params": [...], "weight_decay": 0.0}`: those of fewer: biases, weights of norms, single gains.
+    2. `{"params": [...], "weight_decay": 0.0}`: those of fewer.
 
-    Only the number of dimensions counts, not the name of a parameter or the kind of its module: a bias of
-    shape (3, 4) decays.
+    `"params"` is a list, perhaps empty, of the Parameter objects themselves that require grad, in the order of
+    `model.parameters()`, each once, tied weights too.
 
-    - `"params"` is a list of the Parameter objects themselves, in the order of `model.parameters()`.
-    - Only parameters that require grad are in it, and each one once, tied weights too.
-    - A group without parameters is there as well, with an empty list.
-
-    Raises ValueError, with a message that names `weight_decay`, if `weight_decay` is negative; 0 is fine.
+    Raises ValueError that names `weight_decay` if it is negative; 0 is fine.
     """
     # TODO: sort the trainable parameters by their dimensions.
     raise NotImplementedError("parameter_groups: sort the trainable parameters by their dimensions")

@@ -1,21 +1,21 @@
 """Initialize weights by hand: Xavier and Kaiming, from fan_in and fan_out.
 
-A layer sums up many products. If its weights start too large, the signal grows from layer to layer until it
-overflows; if they start too small, it fades, and so do the gradients on their way back. Xavier (Glorot)
-chooses the spread of the weights so that the signal and the gradients keep their scale in linear layers,
-Kaiming (He) so that the signal keeps it when a ReLU sets half of it to zero. Both follow from two numbers:
+If weights start too large, the signal grows from layer to layer until it overflows; if too small, it fades.
+Xavier (Glorot) keeps its scale, and that of the gradients, in linear layers, Kaiming (He) before ReLUs, which
+set half of it to zero:
 
     fan_in   how many inputs one output sums up
     fan_out  how many outputs one input feeds
 
-Not allowed anywhere here: the Xavier, Kaiming and fan functions of `torch.nn.init`, public or private,
-however you reach them. Its `uniform_`, `normal_`, `zeros_`, `ones_` and `constant_` are fine.
+Random numbers come from PyTorch's global generator.
 
-All random numbers come from PyTorch's global generator, so that the same `torch.manual_seed` gives the same
-values again; no function sets a seed. Tensors are float32 or float64.
+Not allowed: the Xavier, Kaiming and fan functions of `torch.nn.init`, public or private. Its `uniform_`,
+`normal_`, `zeros_`, `ones_` and `constant_` are fine.
 
-Sources: Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural
-networks", section 4.2; He, Zhang, Ren and Sun (2015), "Delving Deep into Rectifiers", section 2.2.
+Source: Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural networks";
+He et al. (2015), "Delving Deep into Rectifiers".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from torch import Tensor, nn
@@ -24,11 +24,10 @@ from torch import Tensor, nn
 def fans(weight: Tensor) -> tuple[int, int]:
     """Return `(fan_in, fan_out)` of a weight of shape (out, in, *kernel), as Python ints.
 
-    With k the product of the kernel's sizes, fan_in = in * k and fan_out = out * k. A Linear's weight
-    (out, in) has no kernel: k is 1. That of an `nn.Conv2d(3, 8, 5)`, of shape (8, 3, 5, 5), gives (75, 200).
+    With k the product of the kernel's sizes, fan_in = in * k and fan_out = out * k. A Linear's weight (out, in)
+    has no kernel: k is 1. That of an `nn.Conv2d(3, 8, 5)`, of shape (8, 3, 5, 5), gives (75, 200).
 
-    Raises ValueError, with a message that names `weight`, if it has fewer than two dimensions. So do
-    `xavier_uniform_` and `kaiming_normal_`.
+    Raises ValueError that names `weight` if it has fewer than two dimensions. So do the next two functions.
     """
     # TODO: multiply the sizes of the kernel, then both fans.
     raise NotImplementedError("fans: multiply the sizes of the kernel, then both fans")
@@ -37,10 +36,8 @@ def fans(weight: Tensor) -> tuple[int, int]:
 def xavier_uniform_(weight: Tensor, gain: float = 1.0) -> Tensor:
     """Fill `weight` in place with draws from U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)).
 
-    Returns `weight` itself, the same object.
-
-    `weight` may be a Parameter that requires grad: it stays a leaf and keeps its `requires_grad` and its
-    `.grad`. It may also be non-contiguous, for instance a transposed view.
+    Returns `weight` itself. It may be a Parameter that requires grad: it stays a leaf and keeps its
+    `requires_grad` and `.grad`. It may also be a transposed view.
     """
     # TODO: work out the bound, then draw.
     raise NotImplementedError("xavier_uniform_: work out the bound, then draw")
@@ -65,11 +62,10 @@ def init_weights(module: nn.Module) -> None:
     - `nn.Conv1d`, `nn.Conv2d`: `weight` as `kaiming_normal_` does, `bias` zero;
     - `nn.Embedding`: `weight` from N(0, 0.02^2), and the row of `padding_idx`, if there is one, zero;
     - `nn.LayerNorm`, `nn.BatchNorm1d`, `nn.BatchNorm2d`: `weight` one, `bias` zero;
-    - every other module is left alone, and so is every buffer (the running mean of a batch norm).
+    - every other module is left alone, and so is every buffer. Other convolutions and norms are up to you.
 
     A parameter that is None (`bias=False`, `affine=False`) is skipped. The Parameter objects stay the same
-    ones, since an optimizer may hold them already; frozen ones are set, too, and stay frozen. Other
-    convolutions and norms may be initialized or not.
+    ones; frozen ones are set, too, and stay frozen.
     """
     # TODO: look at the class, then set weight and bias.
     raise NotImplementedError("init_weights: look at the class, then set weight and bias")

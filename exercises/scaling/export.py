@@ -1,24 +1,19 @@
 """Take a model out of Python: as TorchScript, with torch.export, and as ONNX.
 
-A deployed model often runs without Python: in C++, on a phone, in another framework. There are three ways to
-get there, and each sees something else of the model:
-
-- `torch.jit.trace` runs the model once and keeps the operations that ran: of an `if` only the branch that
-  the example took. `torch.jit.script` compiles the source of `forward`, with its `if` and its loops.
-- `torch.export.export` runs the model on stand-ins for tensors, which have shapes and no values. An `if` on a
-  value is an error there, and sizes become constants unless they are declared as dynamic.
+- `torch.jit.trace` runs the model once and keeps the operations that ran: of an `if` only the branch that the
+  example took. `torch.jit.script` compiles the source of `forward`, with its `if` and its loops.
+- `torch.export.export` runs the model on stand-ins for tensors, which have no values. An `if` on a value is an
+  error there, and sizes become constants unless they are declared as dynamic.
 - `torch.onnx.export` writes the operations in the format ONNX, which other programs read.
 
-An export that lost a branch or kept dropout on runs without an error and is wrong. So compare the exported
-program with the model, on inputs that take every branch.
+An export that lost a branch or kept dropout on runs without an error: compare it with the model.
 
-Warnings that TorchScript and the older ONNX exporter are deprecated are expected (torch 2.9 and later).
+Models take one tensor, `(B, ...)` with the batch first, and return one tensor. The exporters export the model
+in eval mode, whatever mode it is in, and leave it in that one.
 
-Sources: PyTorch documentation, TorchScript, torch.export, and torch.onnx; ONNX documentation, Concepts.
+Source: PyTorch documentation, TorchScript, torch.export, and torch.onnx; ONNX documentation, Concepts.
 
-- Models take one tensor, `(B, ...)` with the batch first, and return one tensor.
-- The exporters export the model in eval mode, whatever mode it is in. They leave it as it was (parameters,
-  buffers and the mode of every submodule), and `example`, too.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -69,8 +64,8 @@ class BranchFreeRouter(nn.Module):
 def to_torchscript(model: nn.Module) -> torch.jit.ScriptModule:
     """Return the model as TorchScript, with the control flow that depends on values (`if`, `while`).
 
-    The result has the outputs of the model in eval mode, in the dtype of the model (float32 or float64), also
-    after `torch.jit.save` and `torch.jit.load`. The model can be scripted.
+    The result has the outputs of the model in eval mode, also after `torch.jit.save` and `torch.jit.load`. The
+    model can be scripted.
     """
     # TODO: script the model, not trace it.
     raise NotImplementedError("to_torchscript: script the model, not trace it")
@@ -93,7 +88,7 @@ def largest_difference(
     """Return the largest absolute difference of an output of the model in eval mode and one of `exported`.
 
     It is taken over all inputs and all elements, as a float. Outputs of different shapes (even of shapes that
-    broadcast) and a NaN in an output make it infinity. Afterwards every submodule has the mode that it had.
+    broadcast) and a NaN in an output make it infinity.
     """
     # TODO: compare shapes first, then values.
     raise NotImplementedError("largest_difference: compare shapes first, then values")
@@ -102,9 +97,9 @@ def largest_difference(
 def to_onnx(model: nn.Module, example: Tensor) -> bytes:
     """Return the bytes of an ONNX model with one input, `"features"`, and one output, `"logits"`.
 
-    Its batch dimension is dynamic, whatever the number of rows of `example`, also one. Its outputs are
-    those of the model in eval mode, up to 1e-4. The model is float32, of linear layers, BatchNorm, ReLU and
-    Dropout. Either exporter of torch will do; `dynamo=False` is much faster.
+    Its batch dimension is dynamic, whatever the number of rows of `example`, also one. Its outputs are those of
+    the model in eval mode, up to 1e-4. The model is float32, of linear layers, BatchNorm, ReLU and Dropout.
+    Either exporter of torch will do; `dynamo=False` is much faster.
 
     This is judged only where the packages onnx and onnxscript are installed: `pip install 'lab-bench[onnx]'`.
     """

@@ -1,10 +1,12 @@
 """Device and dtype: move a batch of any structure, and find the tensors that `.to()` leaves behind.
 
 "Expected all tensors to be on the same device" has two usual causes: a batch of which only a part was moved,
-and a tensor that a module holds as a plain attribute, so that `module.to(device)` does not know about it.
-You need no GPU: every machine has the device `meta`, whose tensors have a shape and a dtype but no values.
+and a tensor that is a plain attribute of a module. You need no GPU: every machine has the device `meta`, whose
+tensors have a shape and a dtype but no values.
 
 Source: PyTorch documentation, "Tensor Attributes", "Meta device" and `torch.nn.Module.to`.
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from typing import Any
@@ -16,19 +18,14 @@ from torch import nn
 def to_device(batch: Any, device: torch.device | str, dtype: torch.dtype | None = None) -> Any:
     """Return a batch of the same structure with every tensor moved to `device`.
 
-    A batch is a tensor, or a dict, list, tuple or NamedTuple of batches, nested to any depth, maybe empty.
-    The result has the same kinds of container: a dict with its keys in the same order, a list, a tuple, a
-    NamedTuple of the same type. Anything else, such as None, numbers, strings or NumPy arrays, is passed
-    on as the same object.
+    A batch is a tensor, or a dict, list, tuple or NamedTuple of batches, nested to any depth, maybe empty. The
+    result has the same kinds of container: a dict with its keys in the same order, a list, a tuple, a
+    NamedTuple of the same type. Anything else (None, numbers, strings, arrays) is passed on as the same object,
+    and so may be a tensor that needs no change.
 
-    With a `dtype`, floating-point tensors are cast to it; integer, bool and complex tensors keep theirs,
-    because labels must stay labels. None keeps every dtype.
+    With a `dtype`, floating-point tensors are cast to it; integer, bool and complex tensors keep theirs.
 
-    The batch itself, its containers and its tensors stay as they are. A tensor that needs no change may be
-    passed on itself.
-
-    Raises:
-        ValueError: if `dtype` is not a floating-point dtype (the message names `dtype`).
+    Raises ValueError that names `dtype` if it is not a floating-point dtype.
     """
     # TODO: tensors, each kind of container, everything else.
     raise NotImplementedError("to_device: tensors, each kind of container, everything else")
@@ -37,9 +34,9 @@ def to_device(batch: Any, device: torch.device | str, dtype: torch.dtype | None 
 def unregistered(module: nn.Module) -> list[str]:
     """Return the sorted dotted names of all tensors that `module.to(device)` would leave behind.
 
-    These are plain attributes of the module and its submodules: neither parameters nor buffers, and not
-    inside lists or dicts. Names are like those of `named_parameters`: "encoder.table" for the attribute
-    `table` of the submodule `encoder`, "scale" for an attribute of the module itself.
+    These are plain attributes of the module and its submodules: neither parameters nor buffers, and not inside
+    lists or dicts. "encoder.table" is the attribute `table` of the submodule `encoder`, "scale" one of the
+    module itself.
     """
     # TODO: look at the plain attributes of every submodule.
     raise NotImplementedError("unregistered: look at the plain attributes of every submodule")
@@ -49,8 +46,8 @@ def misplaced(module: nn.Module, device: torch.device | str) -> list[str]:
     """Return the sorted dotted names of all tensors of the module that are not on `device`.
 
     These are parameters (frozen ones, too), buffers (persistent or not), and the plain attributes that
-    `unregistered` names. A device without an index stands for any index of its type: a tensor on cuda:1 is
-    on "cuda". And "cpu:0" is "cpu". The device need not exist on this machine.
+    `unregistered` names. A device without an index stands for any index of its type: a tensor on cuda:1 is on
+    "cuda". And "cpu:0" is "cpu". The device need not exist on this machine.
     """
     # TODO: compare types, and indices where one was asked for.
     raise NotImplementedError("misplaced: compare types, and indices where one was asked for")

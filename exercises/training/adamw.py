@@ -1,12 +1,13 @@
 """Write AdamW, the optimizer of most large models: Adam with decoupled weight decay.
 
-Weight decay pulls every weight towards zero a little, at each step. For plain gradient descent it makes no
-difference whether the pull is part of the gradient (L2 regularization) or a shrinking of the weight on its own.
-For Adam it does: Adam divides each gradient by the size that it usually has, and with L2 that divides the pull,
-too, so that a weight with large gradients hardly decays. *Decoupled* from the gradient, it shrinks all alike.
+Weight decay pulls every weight towards zero a little, at each step. Adam divides each gradient by the size that
+it usually has. If the pull is part of the gradient (L2 regularization), it is divided, too, and a weight with
+large gradients hardly decays. *Decoupled* from the gradient, it shrinks all alike.
 
 Source: Loshchilov and Hutter (2019), "Decoupled Weight Decay Regularization", algorithm 2; Kingma and Ba
-(2015), "Adam: A Method for Stochastic Optimization", algorithm 1 (the moments and their correction).
+(2015), "Adam: A Method for Stochastic Optimization", algorithm 1.
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,16 +19,15 @@ import torch
 class AdamW(torch.optim.Optimizer):
     """Adam with decoupled weight decay, or with L2 regularization.
 
-    The five options are keys of the parameter groups, under the names that they have below. A group may bring
-    its own: `AdamW([{"params": weights}, {"params": biases, "weight_decay": 0.0}], lr=1e-3)`.
+    The five options are keys of the parameter groups, under their names below. A group may bring its own:
+    `AdamW([{"params": weights}, {"params": biases, "weight_decay": 0.0}], lr=1e-3)`.
 
-    A new AdamW over equal parameters that loads a saved `state_dict()` goes on exactly, bit for bit, as this
-    one would have. `torch.optim.Optimizer` saves and loads the groups and what stands in
-    `self.state[parameter]`, and nothing else. What you keep there is up to you, as long as
-    `torch.load(..., weights_only=True)` reads it: tensors, numbers and other plain data.
+    A new AdamW over equal parameters that loads a saved `state_dict()` goes on bit for bit as this one would
+    have. `torch.optim.Optimizer` saves and loads the groups and `self.state[parameter]`, and nothing else. What
+    you keep there is up to you, as long as `torch.load(..., weights_only=True)` reads it.
 
     Not allowed: PyTorch's own `Adam` and `AdamW`, their functions (`torch.optim.adamw.adamw`, ...) and fused
-    operators, called or subclassed. `torch._foreach_add_` and its like are allowed.
+    operators, called or subclassed. `torch._foreach_add_` and the like are fine.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class AdamW(torch.optim.Optimizer):
     ) -> None:
         """Check the options, and hand them to `torch.optim.Optimizer` as the defaults of the groups.
 
-        Raises ValueError that names the argument where `lr`, `eps` or `weight_decay` is below 0, or one of
-        the two `betas` is outside of [0, 1). Zeros are fine.
+        Raises ValueError that names the argument if `lr`, `eps` or `weight_decay` is below 0, or one of the two
+        `betas` is outside of [0, 1). Zeros are fine.
         """
         # TODO: check the options, and call super().__init__.
         raise NotImplementedError("AdamW.__init__: check the options, and call super().__init__")
@@ -54,20 +54,17 @@ class AdamW(torch.optim.Optimizer):
         one. Its moments m and v start at zero.
 
         1. Decay. With `decoupled_weight_decay` the parameter is multiplied by `1 - lr * weight_decay`. Without
-           it (Adam with L2) the parameter stays, and g is `gradient + weight_decay * parameter` from here on.
+           it (Adam with L2), g is `gradient + weight_decay * parameter` from here on.
         2. Moments. `m = beta1 * m + (1 - beta1) * g` and `v = beta2 * v + (1 - beta2) * g**2`.
         3. Correction of their start at zero. `m_hat = m / (1 - beta1**t)` and `v_hat = v / (1 - beta2**t)`.
         4. Update. `parameter -= lr * m_hat / (sqrt(v_hat) + eps)`.
 
-        The values are those of `torch.optim.AdamW`, or of `torch.optim.Adam` with the same `weight_decay`, in
-        float32 and float64.
-
         - The options are read from the parameter's group at each step, so that a scheduler can change them.
-        - A parameter whose `.grad` is None is left alone: no decay, nothing happens to its moments, and the
-          step does not count for it. A gradient of zeros is a gradient: momentum and decay go on.
+        - A parameter whose `.grad` is None is left alone: no decay, no change of its moments, and the step does
+          not count for it. A gradient of zeros is a gradient.
         - `closure`, if given, is called once, before the update and with autograd enabled: it computes the
           gradients of this step.
-        - Each `.grad` is left as it is. Parameters stay the same leaves, with the same `requires_grad`.
+        - Each `.grad` is left as it is. Parameters stay leaves.
         """
         # TODO: the closure, then the four steps.
         raise NotImplementedError("AdamW.step: the closure, then the four steps")

@@ -1,22 +1,18 @@
 """Checkpoints: save a training to a file, and go on from there bit for bit.
 
-A training that was interrupted and resumed should be the one that was never interrupted, down to the last
-bit. Its weights alone do not do that. Momentum and the moments of Adam live in the optimizer, the rate in the
-scheduler, the running statistics in the model's buffers. And what is drawn next, for the next shuffle, the
-next dropout mask, the next noise, depends on three global generators: that of Python's `random`, that of
-NumPy (`np.random.rand`, `np.random.randn` and the like) and that of torch.
+The weights alone do not do that. Momentum lives in the optimizer, the rate in the scheduler, running statistics
+in the model's buffers, and the next shuffle or dropout mask depends on three global generators: those of
+Python's `random`, of NumPy (`np.random.rand` and the like) and of torch. `random.gauss` and `np.random.randn`
+keep a second number for the next call, which is part of the state.
 
-Normal numbers are made two at a time: `random.gauss` and `np.random.randn` return one and keep the other for
-the next call. It is part of the state.
+Unpickling a file runs its code. `torch.load(path, weights_only=True)` reads plain data only: tensors, numbers,
+strings, None, and lists, tuples and dicts of those, but no NumPy array.
 
-A file that somebody sends you may be hostile: unpickling runs code. `torch.load(path, weights_only=True)`
-reads plain data only: tensors, numbers, strings, None, and lists, tuples and dicts of those. A NumPy array is
-not plain data; a tensor or a list of its numbers is.
+Optimizers and schedulers are PyTorch's own, `ReduceLROnPlateau` among them.
 
-Optimizers and schedulers are PyTorch's own, `torch.optim.lr_scheduler.ReduceLROnPlateau` among them. None of
-the four functions changes `.grad`, `requires_grad` or a training mode.
+Source: PyTorch documentation, "Reproducibility" and "Serialization semantics".
 
-Source: the notes "Reproducibility" and "Serialization semantics" in PyTorch's documentation.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from pathlib import Path
@@ -27,13 +23,10 @@ from torch import nn
 
 
 def random_state() -> dict[str, Any]:
-    """Take the whole state of the global generators of `random`, NumPy and torch.
+    """Take the whole state of the global generators of `random`, NumPy and torch (the CPU's and all GPUs').
 
-    The whole state includes the normal number that a generator keeps for the next call. Torch's state is that
-    of the CPU, and those of all GPUs if there are any. Taking it changes no generator.
-
-    The dict is plain data: `torch.save` writes it, and `torch.load` reads it with `weights_only=True`, without
-    any allow-list (`add_safe_globals`). Its keys are up to you.
+    Taking it changes no generator. The dict is plain data: `torch.load` reads it back with `weights_only=True`,
+    without any allow-list (`add_safe_globals`). Its keys are up to you.
     """
     # TODO: the states of the three generators, as plain data.
     raise NotImplementedError("random_state: the states of the three generators, as plain data")
@@ -58,12 +51,10 @@ def save_checkpoint(
 ) -> None:
     """Write one file at `path` with all that `load_checkpoint` needs to go on after `epoch`.
 
-    That is: weights and buffers of the model, the states of optimizer and scheduler, the random states. The
-    file is readable by `torch.load(path, weights_only=True)`; its layout is up to you. `path` is used as it is,
-    and may be relative. Missing parent folders are made, an older file at `path` is replaced, and no other file
-    is left behind.
-
-    Saving changes nothing: no weight, no state, no mode, no random state.
+    That is: weights and buffers of the model, the states of optimizer and scheduler, the random states.
+    `torch.load(path, weights_only=True)` reads it; its layout is up to you. `path` is used as it is, and may be
+    relative. Missing parent folders are made, an older file is replaced, and no other file is left behind.
+    Saving changes nothing, no random state either.
     """
     # TODO: gather all states, make the folder, write the file.
     raise NotImplementedError("save_checkpoint: gather all states, make the folder, write the file")
@@ -80,14 +71,14 @@ def load_checkpoint(
     `model`, `optimizer` and `scheduler` are new ones of the same kind, and may have been used before. Weights
     and buffers are written into the parameters that the model has: they stay the same objects, so that the
     optimizer goes on with them. With an `optimizer` its state, that of the `scheduler` and the random states
-    are restored too, and the training goes on bit for bit as if it had never been interrupted.
+    are restored too, and the training goes on bit for bit.
 
     - Without `optimizer`, as for inference, only the model is loaded; the random states stay as they are.
     - `optimizer` without `scheduler` is fine. `scheduler` without `optimizer` does not occur.
     - A file whose tensors were saved on a GPU loads on a machine without one, onto the model's device.
     - A file with anything but plain data is refused with an error, of any kind, and its code is not run.
-    - A model of another architecture (a parameter or buffer too many, too few, or of another shape): an
-      error, of any kind.
+    - A model of another architecture (a parameter or buffer too many, too few, or of another shape): an error,
+      of any kind.
 
     Raises ValueError that names `scheduler` if one is given and the file holds no scheduler's state.
     """

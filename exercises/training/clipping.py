@@ -1,26 +1,20 @@
 """Gradient clipping by hand: a limit for the length of a step.
 
-One bad batch can give a gradient that is a thousand times longer than all others, and one step along it can
-undo hours of training. So most large models are trained with a limit. All gradients of the model, one behind
-the other, are one long vector g. Where it is longer than `max_norm` it is made shorter, in the same direction:
+One step along a gradient that is a thousand times too long can undo hours of training. All gradients of the
+model, one behind the other, are one long vector g. It is shortened, with one factor, so that its direction
+stays:
 
     g becomes g * max_norm / norm(g)    if norm(g) > max_norm, and stays as it is otherwise
 
-The norm is that of the whole vector: with one factor for each parameter the direction would be another one.
-The norm before clipping is also worth a plot: it tells early that a training goes wrong.
-
-These rules hold for all functions here:
-
-- `parameters` is any iterable of parameters: a list, a tuple, or a generator such as `model.parameters()`,
-  which can be run through only once. A parameter whose `.grad` is None adds nothing, and its `.grad` stays
-  None.
-- The gradients of one call are all float32 or all float64, and may be transposed or sliced tensors.
-- Clipping works in place: each `.grad` stays the same tensor object. Parameters keep their values.
+- A parameter whose `.grad` is None adds nothing, and its `.grad` stays None.
+- Clipping works in place: each `.grad` stays the same tensor object.
 - Not allowed: the clipping and norm functions of `torch.nn.utils` (`clip_grad_norm_`, `clip_grad_value_`,
-  `get_total_norm`, ...). `torch.linalg.vector_norm` and `torch._foreach_...` are allowed.
+  `get_total_norm`, ...). `torch.linalg.vector_norm` and `torch._foreach_...` are fine.
 
-Source: Pascanu, Mikolov and Bengio (2013), "On the difficulty of training recurrent neural networks",
-section 3.2.
+Source: Pascanu, Mikolov and Bengio (2013), "On the difficulty of training recurrent neural networks", section
+3.2.
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,13 +26,12 @@ from torch import Tensor, nn
 def total_norm(parameters: Iterable[Tensor], norm_type: float = 2.0) -> Tensor:
     """Return the norm of all gradients, as if they were one vector.
 
-    `norm_type` is p, any number from 1 on, and the norm that of the magnitudes of all entries:
+    `norm_type` is p, any number from 1 on, and the norm is
 
         (|g_1|^p + |g_2|^p + ...)^(1/p)        the largest of |g_1|, |g_2|, ... for p = math.inf
 
-    The result is a 0-d tensor of the gradients' dtype, or a 0-d zero of any float dtype where there is no
-    gradient at all. Inf and NaN come through: the norm of gradients with an inf is inf, and that of gradients
-    with a NaN is NaN.
+    of all entries: a 0-d tensor of the gradients' dtype, or a 0-d zero of any float dtype where there is no
+    gradient. Inf and NaN come through.
     """
     # TODO: the norm of the norms of all gradients.
     raise NotImplementedError("total_norm: the norm of the norms of all gradients")
@@ -54,10 +47,9 @@ def clip_grad_norm_(
 
     The norm is that of `total_norm(parameters, norm_type)`, a 0-d tensor as there.
 
-    - Where it is above `max_norm`, every gradient is multiplied by `max_norm / norm`, one factor for all. (You
-      may add up to 1e-6 to the norm in that denominator, as PyTorch does.)
-    - Where it is below, no gradient changes: nothing is ever made longer. With `max_norm=math.inf` gradients
-      are only measured.
+    - Where it is above `max_norm`, every gradient is multiplied by `max_norm / norm`. (You may add up to 1e-6
+      to the norm in that denominator, as PyTorch does.)
+    - Where it is below, no gradient changes. With `max_norm=math.inf` gradients are only measured.
     - Where it is inf or NaN, there is no sensible factor. With `error_if_nonfinite` that is a RuntimeError,
       before any gradient changes. Without, the norm is returned, and the gradients may hold anything.
 
@@ -70,8 +62,8 @@ def clip_grad_norm_(
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float) -> None:
     """Clamp every entry of every gradient to `-clip_value` ... `clip_value`, in place. Return None.
 
-    Inf becomes `clip_value`, -inf becomes `-clip_value`, and NaN stays NaN. Unlike clipping by norm this
-    changes the direction of the gradient.
+    Inf becomes `clip_value`, -inf `-clip_value`, and NaN stays NaN. Unlike clipping by norm this changes the
+    direction of the gradient.
 
     Raises ValueError that names `clip_value` if it is 0 or below.
     """
@@ -89,15 +81,13 @@ def train_step(
 ) -> float:
     """Make one training step with clipped gradients, and return their norm before clipping, a float.
 
-    Zero the gradients, make one forward pass, compute `loss_fn(outputs, targets)`, run backward, clip the
-    gradients of `model.parameters()` to a 2-norm of `max_norm`, and let the optimizer make its step.
+    Zero the gradients, make one forward pass, compute the loss, run backward, clip the gradients of
+    `model.parameters()` to a 2-norm of `max_norm`, and let the optimizer make its step.
 
     - A step whose norm is inf or NaN is skipped: parameters and the optimizer's state stay as they were, and
-      the next call works as ever. A loss can be finite where its gradients are not.
-    - The result is a Python float: the norm before clipping, also where it is inf or NaN.
-    - The optimizer holds all parameters of the model, some of which may be frozen, or have no influence on the
-      loss.
-    - Afterwards the model and each of its parts are in the mode (training or evaluation) that they were in.
+      the next call works as ever. A loss can be finite where its gradients are not. The norm is returned all
+      the same.
+    - The optimizer holds all parameters of the model, some of which may be frozen, or not matter to the loss.
     """
     # TODO: zero, forward, backward, clip, step.
     raise NotImplementedError("train_step: zero, forward, backward, clip, step")

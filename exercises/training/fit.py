@@ -1,21 +1,16 @@
 """The training loop: epochs of training and evaluation, early stopping, and the best weights in the end.
 
-Training for too long fits the noise of the training data: the training loss goes on falling while the loss on
-data that the model does not train on, the *validation loss*, begins to rise. Early stopping (Prechelt 1998)
-watches the validation loss, gives up once it has not improved for `patience` epochs, and goes back to the
-weights of the epoch in which it was lowest.
+Early stopping gives up once the *validation loss*, on data that the model does not train on, has not improved
+for `patience` epochs, and goes back to the weights with which it was lowest.
 
-Rules for all three functions:
+- A loader has a length (its batches) and a `dataset` with a length (its rows), and yields at least one batch.
+  The last batch may have fewer rows.
+- Outputs are (n, C), scores of C classes, and targets (n,), the numbers of the right classes.
+- `train_epoch` and `evaluate` pass over their loader once, and each batch goes through the model once.
 
-- A loader has a length (its batches) and a `dataset` with a length (its rows), can be iterated again, and
-  yields at least one batch `(inputs, targets)`. The last batch may have fewer rows than the others.
-- `loss_fn(model(inputs), targets)` is the mean over the rows of a batch, a 0-d tensor. Outputs are (n, C),
-  scores of C classes, and targets (n,), the numbers of the right classes.
-- `train_epoch` and `evaluate` pass over their loader once, and each batch goes through the model once. The
-  model is called as `model(inputs)`, since `model.forward(inputs)` leaves out hooks.
-- The numbers that are returned are Python floats.
+Source: Prechelt (1998), "Early Stopping - But When?"; PyTorch's tutorial "Quickstart".
 
-Source: Prechelt (1998), "Early Stopping - But When?"; PyTorch's tutorial "Quickstart" has such a loop.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,25 +37,22 @@ def train_epoch(
 ) -> float:
     """Train `model` for one epoch, and return the mean of the batch losses, a float.
 
-    The model trains in training mode, all of its submodules too; the mode is set at each call. For each
-    batch: clear the gradients, forward, backward, one optimizer step. Whether the mean weighs the batches by
-    their rows is up to you.
+    The model trains in training mode, which is set at each call. For each batch: clear the gradients, forward,
+    backward, one optimizer step. Whether the mean weighs the batches by their rows is up to you.
     """
     # TODO: training mode, then four lines for each batch.
     raise NotImplementedError("train_epoch: training mode, then four lines for each batch")
 
 
 def evaluate(model: nn.Module, loader: Loader, loss_fn: LossFn) -> tuple[float, float]:
-    """The mean loss and the accuracy of `model` over all samples (rows) of `loader`.
+    """The mean loss and the accuracy of `model` over all samples (rows) of `loader`, two floats.
 
-    - The loss is the mean over the samples, so that it does not depend on the sizes of the batches: the loss
-      of a batch counts by its rows.
-    - The accuracy is the fraction, from 0 to 1, of the samples whose argmax over dimension 1 of the outputs
-      is the target.
+    - The loss of a batch counts by its rows, so that the mean does not depend on the sizes of the batches.
+    - The accuracy is the fraction, from 0 to 1, of the samples whose argmax over dimension 1 of the outputs is
+      the target.
 
-    The model runs in evaluation mode, all of its submodules too, and without autograd: no graph is built.
-    Afterwards autograd is on again, and no weight, buffer, `.grad` or `requires_grad` is changed. The mode in
-    which the model is left is up to you.
+    The model runs in evaluation mode and without autograd: no graph is built. The mode in which it is left is
+    up to you.
     """
     # TODO: evaluation mode, no graph, sums over samples.
     raise NotImplementedError("evaluate: evaluation mode, no graph, sums over samples")
@@ -78,18 +70,18 @@ def fit(
 ) -> dict[str, list[float]]:
     """Train for up to `epochs` epochs, stop early, and leave `model` with the weights of its best epoch.
 
-    An epoch is `train_epoch` on `train_loader`, then `evaluate` on `val_loader`. If there is a `scheduler`,
-    its `step()` is called, without arguments, once an epoch after the epoch's optimizer steps.
+    An epoch is `train_epoch` on `train_loader`, then `evaluate` on `val_loader`. If there is a `scheduler`, its
+    `step()` is called, without arguments, once an epoch after the epoch's optimizer steps.
 
     - An epoch improves if its validation loss is strictly below the lowest one so far. A loss of NaN or inf
       never improves.
     - Training stops after `patience` epochs in a row that did not improve.
-    - Afterwards `model` itself holds the weights and the buffers (all of its state dict) of its best epoch,
-      the one that improved last, also where training did not stop early. Where no epoch improved, it holds
-      those of the last one.
+    - Afterwards `model` itself holds the weights and the buffers (all of its state dict) of its best epoch, the
+      one that improved last, also where training did not stop early. Where no epoch improved, it holds those of
+      the last one.
 
-    The result is a dict with exactly the keys "train_loss", "val_loss" and "val_acc": lists with one number
-    for each epoch that ran, the last one included.
+    The result is a dict with exactly the keys "train_loss", "val_loss" and "val_acc": lists of floats, one for
+    each epoch that ran, the last one included.
 
     Up to you: whether the scheduler steps before or after the evaluation, and whether also in the last epoch;
     modes, gradients and the optimizer's state afterwards.

@@ -1,28 +1,17 @@
 """Gradient-norm monitor: watch the gradients of a run, and what initialization does to them.
 
-A training step moves the weights against the gradient of the loss. One number says how strongly
-it pulls: the L2 norm of *all* gradients g_1 ... g_k of the model, as if they were one long vector,
+The L2 norm of *all* gradients, as one long vector, says how strongly a step pulls at the weights. If it grows
+by orders of magnitude, the gradients *explode*; if it falls towards 0, they *vanish*. Both often come from the
+initial weights. Three are compared:
 
-    norm = sqrt(sum over parameters i and elements j of g_ij ** 2)
+- `xavier_uniform` keeps the variance of signals and gradients from layer to layer;
+- `kaiming_normal` does so behind ReLUs, which halve it;
+- with `ones` the signal is multiplied by the width of each layer.
 
-If this norm grows by orders of magnitude, the gradients *explode*: the loss jumps about or becomes
-NaN. If it falls towards 0, they *vanish*: nothing is learned any more. Both show in the first few
-epochs, and both often come from the initial weights. So you measure the norm, record it for each
-batch of a training run, and compare three initializations:
+Source: Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural networks";
+He et al. (2015), "Delving Deep into Rectifiers".
 
-- `xavier_uniform` keeps the variance of signals and gradients the same from layer to layer (Glorot
-  and Bengio 2010, Understanding the difficulty of training deep feedforward neural networks)
-- `kaiming_normal` does so behind ReLUs, which halve the variance
-  (He et al. 2015, Delving Deep into Rectifiers)
-- `ones` is what goes wrong otherwise: all units of a layer compute the same, and the signal is
-  multiplied by the width of each layer
-
-On exploding and vanishing gradients: Pascanu, Mikolov and Bengio 2013, On the difficulty of
-training recurrent neural networks.
-
-Write the six functions below in their order: the later ones use the earlier ones. Everything works
-in float32 and float64. Only compare_initializations seeds the global random state; nothing but the
-models and initialize draws from it.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from __future__ import annotations
@@ -49,11 +38,7 @@ SCHEMES = ("xavier_uniform", "kaiming_normal", "ones")
 
 
 class Loader(Protocol):
-    """Given: what we ask of a loader; a DataLoader is one, and so is a list of batches.
-
-    It has a length (its number of batches), can be iterated again, once for each epoch (it may
-    shuffle anew each time), and yields pairs `(inputs, targets)` of tensors.
-    """
+    """Given: what we ask of a loader; a DataLoader is one, and so is a list of batches."""
 
     def __len__(self) -> int: ...
 
@@ -61,19 +46,10 @@ class Loader(Protocol):
 
 
 def gradient_norm(parameters: Iterable[Tensor]) -> float:
-    """Return the L2 norm of all gradients of the parameters, concatenated into one vector.
+    """Return the L2 norm of all gradients of the parameters, concatenated into one vector, a float.
 
-    - A parameter whose `.grad` is None adds nothing; without any gradient the norm is 0.0.
-    - With infinite or NaN gradients the norm is infinite or NaN, too.
-    - `parameters` may be a generator, such as `model.parameters()`, which can be iterated only
-      once.
-    - No gradient is changed.
-
-    Args:
-        parameters: tensors of any shapes.
-
-    Returns:
-        The norm as a Python float, as exact as the dtype of the gradients allows.
+    A parameter whose `.grad` is None adds nothing; without any gradient the norm is 0.0. Inf and NaN come
+    through.
     """
     # TODO: combine all gradients into one norm.
     raise NotImplementedError("gradient_norm: combine all gradients into one norm")
@@ -82,21 +58,13 @@ def gradient_norm(parameters: Iterable[Tensor]) -> float:
 def initialize(model: nn.Module, scheme: str) -> None:
     """Initialize all linear layers of a model, in place.
 
-    For every `nn.Linear` of the model, wherever it is (the model itself, nested in other modules,
-    an instance of a subclass of `nn.Linear`):
+    For every `nn.Linear` of the model, wherever it is (the model itself, nested, of a subclass):
 
-    - the weight is filled by the initializer of that name in `torch.nn.init`, with its default
-      arguments: "xavier_uniform" -> `xavier_uniform_`, "kaiming_normal" -> `kaiming_normal_`,
-      "ones" -> `ones_`;
+    - the weight is filled by the initializer of that name in `torch.nn.init` (`xavier_uniform_` for
+      "xavier_uniform"), with its default arguments;
     - the bias, if the layer has one, is set to zero.
 
-    The parameters stay the same objects (an optimizer may hold them already), with the same `.grad`
-    and `requires_grad`. Nothing else in the model changes: no other layer's parameters, no
-    buffers, no training mode.
-
-    Raises:
-        ValueError: `scheme` is not in SCHEMES. The message contains the word "scheme" and all the
-            known names. It is raised before anything in the model has changed.
+    Raises ValueError that names `scheme` and all the known schemes if it is not in SCHEMES.
     """
     # TODO: check the scheme, then fill the weights and the biases.
     raise NotImplementedError("initialize: check the scheme, then fill the weights and the biases")
@@ -111,30 +79,16 @@ def train_with_monitor(
 ) -> Tensor:
     """Train a model and record the gradient norm of every batch.
 
-    Each epoch is one pass over the loader. Each batch is one step of the optimizer, on the loss
-    `loss_fn(model(inputs), targets)`, with the model in train mode.
+    Each epoch is one pass over the loader, each batch one step of the optimizer, with the model in training
+    mode, also afterwards.
 
-    `norms[e, b]` is the norm, over all the model's parameters (also those that the optimizer does
-    not hold), of the gradient of batch b in epoch e alone: gradients from an earlier batch or from
-    before the training do not count. It is measured after the backward pass and before the
-    optimizer's step, since an optimizer may change the gradients as it steps.
+    Returns the norms (epochs, len(loader)), float64. `norms[e, b]` is the norm, over all the model's parameters
+    (also those that the optimizer does not hold), of the gradient of batch b in epoch e alone: earlier
+    gradients do not count. It is measured before the optimizer's step, which may change the gradients.
 
-    You only watch: the gradients that the optimizer gets are those of the batch, not clipped or
-    otherwise changed. If a norm is infinite or NaN, record it as it is, let the optimizer step,
-    and go on. The model itself is trained when you return, and in train mode.
+    Change no gradient. If a norm is inf or NaN, record it, let the optimizer step, and go on.
 
-    Args:
-        model: any module, in any mode.
-        loader: yields `(inputs, targets)`; see Loader.
-        loss_fn: takes `(outputs, targets)`, in this order, and returns a 0-d tensor.
-        optimizer: an optimizer over parameters of the model.
-        epochs: how often to go over the loader, at least 1.
-
-    Returns:
-        The norms `(epochs, len(loader))`, float64.
-
-    Raises:
-        ValueError: `epochs` is less than 1; the message contains the word "epochs".
+    Raises ValueError that names `epochs` if it is below 1.
     """
     # TODO: train, and record the norm of each batch.
     raise NotImplementedError("train_with_monitor: train, and record the norm of each batch")
@@ -150,38 +104,25 @@ def compare_initializations(
 ) -> dict[str, Tensor]:
     """Train one model for each scheme under the same conditions; return their gradient norms.
 
-    For each scheme, in the order of SCHEMES: seed torch with `seed`, then build a new model, then
-    initialize it, then train it with `train_with_monitor` and plain SGD (no momentum, no weight
-    decay) with learning rate `lr`. So the schemes differ in nothing but the initialization.
+    For each scheme, in the order of SCHEMES: seed torch with `seed`, then build a new model (which may draw
+    random numbers), then initialize it, then train it with `train_with_monitor` and plain SGD with learning
+    rate `lr`.
 
-    Args:
-        build_model: returns a new model each time it is called; it may draw random numbers.
-        loader: yields `(inputs, targets)`; see Loader.
-        loss_fn: takes `(outputs, targets)`.
-        lr: learning rate of SGD.
-        epochs: passes over the loader for each scheme.
-        seed: seed of torch's global random state.
-
-    Returns:
-        For each scheme, in the order of SCHEMES, the mean norm over the batches of each epoch,
-        `(epochs,)`, float64. A norm that is NaN or infinite belongs to the mean like any other.
+    Returns a dict, in that order, of the mean norm over the batches of each epoch, (epochs,), float64. A norm
+    that is NaN or inf belongs to the mean like any other.
     """
     # TODO: one training run for each scheme.
     raise NotImplementedError("compare_initializations: one training run for each scheme")
 
 
 def diagnose(norms: Tensor) -> Literal["exploding", "vanishing", "healthy"]:
-    """Say in one word how the gradients did in the first five epochs.
+    """Say in one word how the gradients did in the first five epochs (or all, if there are fewer).
 
-    Only the first five norms count, or all of them if there are fewer:
+    `norms` (epochs,) has at least one entry. The word is
 
-    - "exploding" if any of them is infinite, NaN, or above 1e3;
+    - "exploding" if any of these norms is inf, NaN, or above 1e3;
     - "vanishing" if all of them are below 1e-3;
     - "healthy" otherwise.
-
-    Args:
-        norms: the norm of each epoch `(epochs,)`, float32 or float64, at least one. The tensor is
-            left as it is.
     """
     # TODO: look at the first five norms.
     raise NotImplementedError("diagnose: look at the first five norms")
@@ -190,20 +131,15 @@ def diagnose(norms: Tensor) -> Literal["exploding", "vanishing", "healthy"]:
 def plot_gradient_norms(histories: Mapping[str, Tensor]) -> Figure:
     """Draw the gradient norm over the epochs, one line for each history.
 
-    The figure has one Axes, with a logarithmic y axis, a label on the x axis, a label on the y
-    axis, and a legend (of the axes or of the figure) that names every history.
+    The figure has one Axes, with a logarithmic y axis, a label on both axes, and a legend (of the axes or of
+    the figure) that names every history.
 
-    Each history is one line: its label is its key, its points are the epochs 1, 2, ... n and the
-    norms. Histories may differ in length. Where a norm is infinite or NaN the line has a gap. (A
-    point whose y is NaN is such a gap; a point left out is not, for the line then joins its
-    neighbors.)
+    A history is the norm of each epoch, (epochs,), of a length of its own. Its line has the key as its label,
+    and the points (1, first norm), (2, second norm), ... Where a norm is inf or NaN the line has a gap: a point
+    whose y is NaN.
 
-    The figure is returned, not shown: no window opens, no new figure is left open in pyplot, and
-    figures that the caller has open in pyplot are neither closed nor drawn on.
-
-    Args:
-        histories: for each name the norm of each epoch `(epochs,)`, at least one history. The
-            tensors are left as they are.
+    The figure is returned, not shown: no window opens, and figures in pyplot are as before, yours not among
+    them.
     """
     # TODO: a line for each history, on a logarithmic axis.
     raise NotImplementedError("plot_gradient_norms: a line for each history, on a logarithmic axis")

@@ -1,22 +1,20 @@
 """Mixed precision: loss scaling by hand, and a training step under autocast.
 
-Half the bits are half the memory and twice the speed or more, if the training survives it. Two formats have
-16 bits:
+Two formats have 16 bits:
 
     float16     precise to 3 digits, but small: above 65504 is inf, and below about 3e-8 everything is 0
     bfloat16    as wide as float32 (1e-38 ... 3e38), but precise to 2 digits only
 
-Gradients are often smaller than 3e-8. In float16 they underflow: they become zero, and the weights stand
-still. Loss scaling helps: multiply the loss by a large number, the scale, and by the chain rule every
-gradient is that much larger; divide the gradients by it before the optimizer's step. Too large a scale makes
-gradients inf, and that step has to be skipped. So the scale is found as one goes: smaller after an overflow,
-larger after a long time without.
+In float16 small gradients become zero. Loss scaling helps: multiply the loss by a large number, the scale, and
+divide the gradients by it before the optimizer's step. Too large a scale makes gradients inf; that step is
+skipped, and the scale shrinks. After a long time without it grows.
 
-With bfloat16 nothing underflows, so that the scaler is optional there. `torch.autocast` chooses for each
-operator: matrix products run in bfloat16, while the parameters, their gradients and the optimizer stay
-float32.
+With bfloat16 the scaler is optional. `torch.autocast` runs matrix products in it, while parameters and
+gradients stay float32.
 
 Source: Micikevicius et al. (2018), "Mixed Precision Training".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable
@@ -28,13 +26,8 @@ from torch import Tensor, nn
 def underflow_fraction(values: Tensor, scale: float = 1.0) -> float:
     """Return which part of the nonzero entries of `values` is lost in float16, a Python float from 0 to 1.
 
-    Multiply `values` by `scale`, and turn the product into float16. The result is the number of entries that
-    are then zero, and were not in `values`, divided by the number of nonzero entries of `values`; 0.0 where
-    there is no nonzero entry.
-
-    Numbers below about 3e-8 in magnitude become zero. Those from there to 6e-5 only lose digits: they are not
-    counted, and neither is what becomes inf. `values` are finite, float32 or float64, have any shape, and stay
-    as they are.
+    Lost are the entries that are zero after `values` were multiplied by `scale` and turned into float16, not
+    those that only lose digits or become inf. Without nonzero entries the result is 0.0.
     """
     # TODO: scale, convert, and count the new zeros.
     raise NotImplementedError("underflow_fraction: scale, convert, and count the new zeros")
@@ -50,8 +43,7 @@ class GradScaler:
         scaler.step(optimizer)
         scaler.update()
 
-    Gradients and parameters are float32 or float64. PyTorch's own GradScaler (in `torch.amp` and
-    `torch.cuda.amp`) and its operators `_amp_...` are not allowed.
+    Not allowed: PyTorch's own GradScaler (in `torch.amp` and `torch.cuda.amp`) and its operators `_amp_...`.
     """
 
     def __init__(
@@ -63,7 +55,7 @@ class GradScaler:
     ) -> None:
         """Begin with the scale `init_scale`.
 
-        Raises ValueError, naming the argument, if `init_scale` is 0 or below, `growth_factor` is 1 or below,
+        Raises ValueError that names the argument if `init_scale` is 0 or below, `growth_factor` is 1 or below,
         `backoff_factor` is not between 0 and 1 (neither is allowed itself), or `growth_interval` is below 1.
         """
         # TODO: check the arguments, and set up the state.
@@ -75,16 +67,15 @@ class GradScaler:
         raise NotImplementedError("GradScaler.get_scale: return the scale")
 
     def scale(self, loss: Tensor) -> Tensor:
-        """Return the loss times the scale: differentiable, and in the dtype of `loss`, a 0-d tensor."""
+        """Return the loss times the scale: differentiable, a 0-d tensor."""
         # TODO: multiply.
         raise NotImplementedError("GradScaler.scale: multiply")
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide every gradient of the optimizer's parameters by the scale, in place.
 
-        That is all parameters of all parameter groups; those whose `.grad` is None are passed over. Each
-        `.grad` stays the same tensor object. Note also whether any entry of any gradient is inf or NaN:
-        `step` and `update` will need to know.
+        That is all parameters of all parameter groups whose `.grad` is not None. Each `.grad` stays the same
+        tensor object. Note also whether any entry is inf or NaN: `step` and `update` will need to know.
 
         Raises RuntimeError if the gradients were unscaled since the last `update`. Then they stay as they are.
         """
@@ -94,9 +85,8 @@ class GradScaler:
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         """Let the optimizer make its step, unless a gradient overflowed. Return whether it did, True or False.
 
-        - If the gradients were not unscaled since the last `update`, that is done first.
-        - If unscaling found inf or NaN, the optimizer makes no step: parameters and the optimizer's state
-          stay as they were. That holds even if the gradients look fine again because they were clipped since.
+        - If the gradients were not unscaled since the last `update`, do that first.
+        - If unscaling found inf or NaN, the optimizer makes no step, even if clipping has hidden it since.
         - Otherwise call `optimizer.step()` with the gradients as they now are.
         """
         # TODO: unscale if needed, then step or not.
@@ -107,11 +97,10 @@ class GradScaler:
 
         - After a bad iteration, one in which unscaling found inf or NaN, the scale is multiplied by
           `backoff_factor`.
-        - After `growth_interval` good iterations in a row the scale is multiplied by `growth_factor`, and
-          their count begins anew. It begins anew after a bad iteration, too.
+        - After `growth_interval` good iterations in a row the scale is multiplied by `growth_factor`, and their
+          count begins anew. It begins anew after a bad iteration, too.
 
-        The next iteration starts afresh: nothing is unscaled, nothing bad was found. A limit of the scale, of
-        1 or below and of 2**24 or above, is up to you.
+        A limit of the scale, of 1 or below and of 2**24 or above, is up to you.
         """
         # TODO: adapt the scale, and forget this iteration.
         raise NotImplementedError("GradScaler.update: adapt the scale, and forget this iteration")
@@ -129,17 +118,15 @@ def train_step(
     """Make one training step on the CPU under autocast with bfloat16, and return the loss, a Python float.
 
     1. Zero the gradients. The optimizer holds all parameters of the model.
-    2. Under `torch.autocast("cpu", dtype=torch.bfloat16)`, one forward pass and then `loss_fn(outputs,
-       targets)`, once each. (You may turn the outputs into float32 for the loss.)
+    2. Under `torch.autocast("cpu", dtype=torch.bfloat16)`, one forward pass and then the loss, once each. (The
+       outputs may become float32 for the loss.)
     3. Backward from the loss; with a scaler, from the scaled loss. Inside autocast or not is up to you.
-    4. With a `max_norm`, clip the gradients of the model to that total 2-norm: the real gradients, which with
-       a scaler are the unscaled ones. `torch.nn.utils.clip_grad_norm_` may be used.
-    5. The optimizer's step: with a scaler through the scaler, and then one `scaler.update()`. Without a
-       scaler the optimizer steps in any case.
+    4. With a `max_norm`, clip the (unscaled) gradients of the model to that total 2-norm.
+       `torch.nn.utils.clip_grad_norm_` may be used.
+    5. The optimizer's step; with a scaler through it, and then one `scaler.update()`.
 
-    The result is the loss itself, not scaled. Afterwards autocast is off again, parameters and gradients are
-    float32 as before (do not convert the model), and the model is in the mode in which it was. Weights and
-    losses may differ by 1% from those of the reference, as an operation more or less in bfloat16 makes them.
+    The result is the loss itself, not scaled. Afterwards autocast is off again, and parameters and gradients
+    are float32 as before (do not convert the model). Weights and losses may differ by 1% from the reference.
     """
     # TODO: zero, autocast, backward, unscale, clip, step, update.
     raise NotImplementedError("train_step: zero, autocast, backward, unscale, clip, step, update")

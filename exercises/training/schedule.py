@@ -1,10 +1,8 @@
 """Warm-up and cosine decay: a learning rate that rises, then falls along half a cosine.
 
-The first steps of a training go in bad directions: weights are random, and optimizers like Adam have seen
-few gradients. So the learning rate starts small and grows in even parts over `warmup_steps` steps, the
-*warm-up* (Goyal et al. 2017). Then the rate falls slowly, fast, and slowly again, to its lowest value at
-`total_steps`, as a cosine falls from 0 to pi (Loshchilov and Hutter 2017). Here a schedule is a *factor*, a
-number from 0 to 1, by which each parameter group's own base learning rate is multiplied:
+The first steps of a training go in bad directions, so the rate grows in even parts over `warmup_steps` steps.
+Then it falls as a cosine does from 0 to pi. A schedule is a *factor*, a number from 0 to 1, by which each
+parameter group's own base learning rate is multiplied:
 
     1    |      ..--..
          |    .'      '-.
@@ -15,8 +13,10 @@ number from 0 to 1, by which each parameter group's own base learning rate is mu
 
 Steps are counted from 0. Factors and rates are compared to 1e-6.
 
-Sources: Goyal et al. (2017), "Accurate, Large Minibatch SGD", section 2.2; Loshchilov and Hutter (2017),
-"SGDR: Stochastic Gradient Descent with Warm Restarts", equation 5 (here without restarts).
+Source: Goyal et al. (2017), "Accurate, Large Minibatch SGD", section 2.2; Loshchilov and Hutter (2017), "SGDR:
+Stochastic Gradient Descent with Warm Restarts", equation 5 (here without restarts).
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,12 +29,12 @@ from torch.optim.lr_scheduler import LambdaLR
 def warmup_cosine(
     step: int, total_steps: int, warmup_steps: int = 0, min_factor: float = 0.0
 ) -> float:
-    """The factor of the base learning rate at a `step`, which is counted from 0: a Python number.
+    """The factor of the base learning rate at a `step`: a Python number.
 
     - `step < warmup_steps`: `(step + 1) / warmup_steps`, so that the first step has a rate above 0, and the
       last step of the warm-up the full one.
-    - Then `min_factor + (1 - min_factor) * (1 + cos(pi * progress)) / 2` with
-      `progress = (step - warmup_steps) / (total_steps - warmup_steps)`.
+    - Then `min_factor + (1 - min_factor) * (1 + cos(pi * progress)) / 2` with `progress = (step - warmup_steps)
+      / (total_steps - warmup_steps)`.
     - From `total_steps` on, however far: `min_factor`.
 
     `warmup_steps=0` starts at 1, and `warmup_steps=total_steps` has no cosine.
@@ -55,19 +55,18 @@ def warmup_cosine_scheduler(
 ) -> LambdaLR:
     """A scheduler that gives each parameter group its own base rate times `warmup_cosine`.
 
-    The result is a `torch.optim.lr_scheduler.LambdaLR`, or a subclass of it. The step that `warmup_cosine`
-    gets is the number of scheduler steps so far (`scheduler.step()`); before the first one, the groups already
-    have the rates of step 0. `last_epoch` is that of LambdaLR.
+    The result is a `torch.optim.lr_scheduler.LambdaLR`, or a subclass of it. The step that `warmup_cosine` gets
+    is the number of scheduler steps so far; before the first one, the groups already have the rates of step 0.
+    `last_epoch` is that of LambdaLR.
 
     Training can be resumed after `n` scheduler steps, in two ways:
 
-    - `scheduler.state_dict()` can be written by `torch.save` and read with `weights_only=True`. A new
-      optimizer, and a scheduler made over it with the same arguments, go on with the same rates once both
-      have loaded their state dicts.
+    - `torch.load` reads a saved `scheduler.state_dict()` with `weights_only=True`. A new optimizer, and a
+      scheduler made over it with the same arguments, go on with the same rates once both have loaded their
+      state dicts.
     - So does a scheduler made with `last_epoch=n - 1` over an optimizer that has loaded its state dict.
 
-    Raises ValueError at once, that names `total_steps`, `warmup_steps` or `min_factor`, as `warmup_cosine`
-    does.
+    Raises ValueError at once that names `total_steps`, `warmup_steps` or `min_factor`, as `warmup_cosine` does.
     """
     # TODO: make a LambdaLR of a function of the step.
     raise NotImplementedError("warmup_cosine_scheduler: make a LambdaLR of a function of the step")
@@ -83,18 +82,16 @@ def train_with_schedule(
 ) -> list[float]:
     """Train `model` for some epochs, with one scheduler step after each optimizer step.
 
-    `loader` has a length, yields `(inputs, targets)`, and can be iterated again: each epoch is one pass over
-    it. The whole model is in training mode. For each batch:
+    `loader` has a length; each epoch is one pass over it. The whole model is in training mode. For each batch:
 
-    1. Zero the gradients: those from before do not count.
-    2. Compute the loss, `loss_fn(model(inputs), targets)`, and run its backward pass.
+    1. Zero the gradients.
+    2. Compute the loss, and run its backward pass.
     3. Make one step of the optimizer.
     4. Then make one step of the scheduler.
 
     The result is a list with one float for each batch, over all epochs: the learning rate of the first
-    parameter group that this optimizer step used. The schedule is that of `scheduler` (any LambdaLR over the
-    optimizer), so a second call goes on where the first one ended. Batches and the global random state are left
-    as they are.
+    parameter group that this optimizer step used. `scheduler` is any LambdaLR over the optimizer; a second call
+    goes on where the first one ended.
 
     Raises ValueError that names `epochs` if it is below 1.
     """

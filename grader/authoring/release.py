@@ -46,6 +46,8 @@ from grader.results import EXTRA_CREDIT, Visibility
 from grader.submissions.source import is_untouched
 
 LISTING = ".release.json"
+# What holds for every exercise of a course: its stubs name this page, where the course has one.
+EVERY_EXERCISE = "docs/every-exercise.md"
 # A package, a wheel or an address, which can stand between double quotes of a shell.
 _REQUIREMENT = re.compile(r"[\w.@:/+=<>~!,\[\]#&?% -]+")
 _ACTION = re.compile(r"[\w.-]+/[\w./-]+@[\w./-]+|\./[\w./-]+")
@@ -229,6 +231,8 @@ def _contents(
         **released_manifests(course),
     }
     contents = {name: text.encode() for name, text in texts.items()}
+    if (page := course.root / EVERY_EXERCISE).is_file():
+        contents[EVERY_EXERCISE] = page.read_bytes()
     for exercise in course.exercises:
         stub = _handed_out(course, exercise)
         for name, file in {exercise.file: stub, **course.given(exercise)}.items():
@@ -332,6 +336,7 @@ def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> 
         grader=requirement,
         tests=_WHAT_RUNS[tier],
         due=_due(course),
+        page=_page(course),
         first=course.exercises[0].id,
         check=f"The check is red below {fail_under:g} % of the points." if fail_under else _GREEN,
         exercises="\n".join(rows),
@@ -349,6 +354,13 @@ def _due(course: Course) -> str:
         return ""
     zone = f" ({assignment.timezone})" if assignment.due.tzinfo is None else ""
     return f"\nDue {assignment.due:%Y-%m-%d %H:%M}{zone}.\n"
+
+
+def _page(course: Course) -> str:
+    """A link to what holds for every exercise, where the course has a page of it."""
+    if not (course.root / EVERY_EXERCISE).is_file():
+        return ""
+    return f"What holds for every exercise is one page: [{EVERY_EXERCISE}]({EVERY_EXERCISE}).\n"
 
 
 def _cell(text: str) -> str:

@@ -1,20 +1,17 @@
 """Walk the graph that autograd has recorded, from a result back to its leaves.
 
-Every operation on tensors that require a gradient leaves a *node* behind, which knows how to pass a gradient
-on. `y.grad_fn` is the node of y, and `node.next_functions` are the nodes that it passes on to, one pair
-`(node, number)` for each input of the operation; None stands for an input that needs no gradient. The walk
-ends at nodes called AccumulateGrad. Each of them belongs to one leaf, `node.variable`, and adds to its `.grad`.
+`y.grad_fn` is the *node* of y. `node.next_functions` has a pair `(node, number)` for each input of the
+operation: the node to which the gradient goes on, or None for an input that needs no gradient. The walk ends at
+nodes called AccumulateGrad. Each belongs to one leaf, `node.variable`, and adds to its `.grad`.
 
     a = torch.ones(2, requires_grad=True)
     b = (a * 2).exp()             ExpBackward0 -> MulBackward0 -> AccumulateGrad (of a)
 
-"Why has this parameter no gradient?", "what does this loss reach?" and "why does memory grow?" are questions
-about this graph.
+Every function leaves the graph whole: the caller can still run backward.
 
 Source: PyTorch documentation, Autograd mechanics: How autograd encodes the history.
 
-Every function leaves the graph whole, so that the caller's backward pass still works afterwards, and changes
-neither the `.grad` of any leaf nor the global random state.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,16 +40,13 @@ def _nodes(output: torch.Tensor) -> list[torch.autograd.graph.Node]:
 def graph_nodes(output: torch.Tensor) -> list[str]:
     """Return the class names of all nodes of the graph of `output`, each node once.
 
-    The name of a node is `type(node).__name__`, such as `"MulBackward0"` or `"AccumulateGrad"`
-    (`node.name()` adds a prefix to some). The first is that of `output.grad_fn`. The others follow level by
-    level (breadth first): the nodes that are one step away, then those that are two steps away, and within
-    a level in the order in which `next_functions` first names them. A node that can be reached in several
-    ways is listed where it is first reached. None in `next_functions` is skipped.
+    A name is `type(node).__name__`, such as `"MulBackward0"` (`node.name()` adds a prefix to some). The first
+    is that of `output.grad_fn`. The others follow level by level (breadth first), and within a level in the
+    order in which `next_functions` first names them. None is skipped. The list is empty where `output` has no
+    `grad_fn`.
 
-    The list is empty where `output` has no `grad_fn`: a constant, a detached result, a leaf.
-
-    Large graphs must work: a chain of 10,000 operations, or `y = y + y`, 100 times, whose graph has 101
-    nodes and 2**100 paths.
+    Large graphs must work: a chain of 10,000 operations, or `y = y + y`, 100 times, whose graph has 101 nodes
+    and 2**100 paths.
     """
     # begin solution: visit each node once, breadth first
     return [type(node).__name__ for node in _nodes(output)]
@@ -62,9 +56,9 @@ def graph_nodes(output: torch.Tensor) -> list[str]:
 def graph_leaves(output: torch.Tensor) -> list[torch.Tensor]:
     """Return the leaf tensors in which a backward pass from `output` would accumulate, each once.
 
-    They are the tensors themselves (not copies), in the order of their nodes in `graph_nodes`. Where
-    `output` is itself a leaf that requires a gradient, it is the only one; where nothing requires a
-    gradient, the list is empty. Large graphs must work here, too.
+    They are the tensors themselves, in the order of their nodes in `graph_nodes`. Where `output` is itself a
+    leaf that requires a gradient, it is the only one; where nothing requires a gradient, the list is empty.
+    Large graphs must work here, too.
     """
     # begin solution: collect what the AccumulateGrad nodes belong to
     if output.grad_fn is None:
@@ -78,13 +72,11 @@ def separate_gradients(
 ) -> list[list[torch.Tensor]]:
     """Return, for each loss, the gradient of that loss alone for each parameter.
 
-    `result[i][j]` is the gradient of `losses[i]` with respect to the j-th parameter, of its shape and dtype:
-    zeros where the loss does not reach the parameter. It has no graph of its own (`requires_grad` is
-    False).
+    `result[i][j]` is the gradient of `losses[i]` for the j-th parameter, of its shape: zeros where the loss
+    does not reach it, and without a graph (`requires_grad` is False). No `.grad` changes.
 
-    Each loss is a 0-d tensor that requires a gradient, and losses may share parts of their graphs. The
-    caller can still call backward on each of them, the last one included. `parameters` are leaves that
-    require a gradient; they may come from a generator.
+    Each loss is a 0-d tensor that requires a gradient; losses may share parts of their graphs. The caller can
+    still call backward on each, the last one included. `parameters` are leaves that require a gradient.
     """
     # begin solution: one pass for each loss, past every .grad
     targets = list(parameters)

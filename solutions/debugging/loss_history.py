@@ -1,21 +1,20 @@
 """A loss history that keeps no graph, and never makes the CPU wait for the GPU.
 
-Two lines that stand in many training loops cost more than they seem to:
+Two lines of many training loops cost more than they seem to:
 
     losses.append(loss)          # keeps the graph of every batch: memory grows until it is used up
     total += loss.item()         # reads a value: the CPU waits until the GPU has computed it, at every step
 
-A loss is the end of a graph, which holds the activations of its batch: what holds the loss holds them, too.
-`loss.detach()` has the same value and no graph. And a tensor on a GPU has no value yet when Python goes on,
-because the CPU runs ahead and queues work. To read a value is to wait for it. So a history adds up on the
-device, and reads one number at the end of an epoch.
+`loss.detach()` has no graph, and a history can add up on the device, and read one number at the end of an
+epoch.
 
 These read a value of a tensor: `.item()`, `.tolist()`, `.cpu()`, `.numpy()`; `float()`, `int()`, `bool()`, and
-so `if`, `min` and `max`; `print` and f-strings; a new tensor that is made of a list of tensors. Shape, dtype
-and device are known to the CPU anyway.
+so `if`, `min` and `max`; `print` and f-strings; a new tensor that is made of a list of tensors.
 
 Source: PyTorch documentation, FAQ ("My model reports cuda runtime error: out of memory"), and the Performance
 Tuning Guide ("Avoid unnecessary CPU-GPU synchronization").
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,8 +31,7 @@ class LossHistory:
         history.update(loss, size=7)
         history.end_epoch()               # their mean over 39 samples, a float, which is also in history.epochs
 
-    How you keep the losses of the current epoch is up to you: a running sum, or a list. Two histories share
-    nothing.
+    How you keep the losses of the current epoch is up to you. Two histories share nothing.
     """
 
     epochs: list[float]
@@ -53,12 +51,12 @@ class LossHistory:
         `loss` is a 0-d tensor of any floating-point dtype and on any device, with or without a graph.
 
         - The history keeps no graph alive: the graph of `loss` is freed as soon as the caller drops the loss.
-        - `loss` stays as it was, its value and its graph, now and at later updates: `loss.backward()` still
-          works. A running sum must not add into the memory of the first loss, which `detach()` shares.
-        - No value is read, and what you compute stays on the device of `loss`. So even losses on the meta
-          device, which have a shape and no values, can be taken in.
+        - `loss` stays as it was, now and at later updates: `loss.backward()` still works. A running sum must
+          not add into the memory of the first loss, which `detach()` shares.
+        - No value is read, and what you compute stays on the device of `loss`, even on the meta device, where
+          tensors have a shape and no values.
 
-        Raises ValueError that names `loss` if it is not 0-d, and ValueError that names `size` if it is below 1.
+        Raises ValueError that names `loss` if it is not 0-d, or `size` if it is below 1.
         """
         # begin solution: check, detach, and add to the epoch
         if loss.dim() != 0:
@@ -75,15 +73,14 @@ class LossHistory:
     def end_epoch(self) -> float:
         """End the epoch: return the mean of its losses, append it to `epochs`, and begin a new one.
 
-        The mean is over samples: each loss counts by its `size`. It is a Python float. If a loss is inf or NaN,
-        the mean is not finite either, so that the user sees it.
+        The mean is over samples: each loss counts by its `size`. It is a Python float, and not finite if a loss
+        is not.
 
         - One value is read in all, however many updates there were.
         - float64 losses are summed in float64; float16 and bfloat16 losses in float32 or better, since a sum in
-          half precision stops growing (2000 bfloat16 losses of 100 have the mean 100) or overflows.
+          half precision stops growing or overflows.
 
-        Raises ValueError, with any message, if there was no update since the last epoch ended; `epochs` stays
-        as it was.
+        Raises ValueError, with any message, if there was no update since the last epoch ended.
         """
         # begin solution: the weighted mean, read once
         if self._total is None:
@@ -104,14 +101,9 @@ def train_epoch(
 ) -> float:
     """Train `model` for an epoch, end the epoch of `history`, and return its mean loss.
 
-    The whole model is in training mode, whatever its mode was before. For each `(inputs, targets)` of `loader`,
-    clear the gradients, compute `loss_fn(model(inputs), targets)` (call the model itself, not its `forward`,
-    which leaves out hooks), run its backward pass, and make a step of the optimizer. `history.update` gets this
-    loss, and the number of rows of `inputs` (its first dimension).
-
-    - No value is read before `history.end_epoch`.
-    - Afterwards no graph is alive.
-    - The global random state is not seeded.
+    The whole model is in training mode. For each `(inputs, targets)` of `loader`, clear the gradients, compute
+    the loss, run its backward pass, and make a step of the optimizer. `history.update` gets this loss, and the
+    number of rows of `inputs`. No value is read before `history.end_epoch`, and afterwards no graph is alive.
 
     No parameter has a gradient when a call begins: you may clear gradients before the backward pass or after
     the step.

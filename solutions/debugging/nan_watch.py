@@ -1,18 +1,15 @@
 """Where the first NaN comes from.
 
-A NaN spreads: a sum or a product with a NaN is NaN, too, and after one optimizer step the whole model is. The
-loss shows that it happened, not where. Four tools look earlier: at the size of the gradients, at the output of
-each module, at each parameter's gradient, and, with PyTorch's anomaly detection, at each function of the
-backward pass.
+A sum or a product with a NaN is NaN, too, and after one optimizer step the whole model is. The loss shows that
+it happened, not where: four tools look earlier.
 
 "Not finite" means that there is an inf, a -inf or a NaN anywhere in the tensor. Tensors of integers or booleans
 and empty tensors are finite, and so are large numbers, though their sum may overflow.
 
-None of your hooks stays, other hooks do, and modes, parameters and gradients are left as they were, unless a
-docstring says otherwise.
-
-Source: PyTorch's documentation: torch.nn.Module.register_forward_hook, torch.Tensor.register_hook,
+Source: PyTorch documentation, torch.nn.Module.register_forward_hook, torch.Tensor.register_hook,
 torch.autograd.set_detect_anomaly.
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 # begin solution: what it needs
@@ -35,8 +32,7 @@ def gradient_norms(model: nn.Module) -> dict[str, float | None]:
     """Measure the gradient of each parameter, as the last backward pass left it in `.grad`.
 
     Returns a dict with an entry for every one of `model.named_parameters()`, in that order: the L2 norm of its
-    `.grad`, the square root of the sum of squares, as a Python float; None where `.grad` is None. A norm may be
-    inf or NaN.
+    `.grad`, a Python float, which may be inf or NaN; None where `.grad` is None.
     """
     # begin solution: the norm of each gradient
     return {
@@ -66,15 +62,14 @@ def first_non_finite(model: nn.Module, *inputs: Any) -> str | None:
 
     The name is as in `model.named_modules()`, "" for the model itself; None where every output is finite.
 
-    - First in the order in which the modules return: a child comes before its container. A container
-      whose own arithmetic spoils the values is named where its children's outputs are finite.
-    - An output counts as it is at the moment when its module returns it: a later layer that works in place,
-      as `nn.ReLU(inplace=True)`, may write over it.
+    - First in the order in which the modules return: a child comes before its container. A container whose own
+      arithmetic spoils the values is named where its children's outputs are finite.
+    - An output counts as it is at the moment when its module returns it: a later layer that works in place, as
+      `nn.ReLU(inplace=True)`, may write over it.
     - An output is a tensor, or has tensors in tuples, lists and dicts, also in one another; other values in
       them are ignored.
     - If the inputs are not finite, the result is the first module that passes this on.
     - The model runs in its current mode. You may break off at the first such output.
-    - None of your hooks stays, also where the model raises; its error comes through.
 
     Every module calls its children as `child(x)`, and no module is in the model twice.
     """
@@ -110,14 +105,13 @@ def watch_gradients(model: nn.Module) -> Iterator[None]:
 
     In the block, a backward pass that brings such a gradient to a trainable parameter of the model raises a
     RuntimeError (or a subclass of it), in this backward pass and not after it. Its message has the name of the
-    parameter that the backward pass reaches first, as in `model.named_parameters()`, and no other parameter's.
-    That is one of the module nearest to the loss; among the parameters of one module it may be any.
+    parameter that the backward pass reaches first, and no other parameter's. That is one of the module nearest
+    to the loss; among the parameters of one module it may be any.
 
-    - Frozen parameters (`requires_grad=False`) are passed over.
-    - Finite gradients are left as they are, over any number of backward passes.
-    - None of your hooks stays after the block, also after an error; errors of the block itself come through.
+    Frozen parameters are passed over. Finite gradients are left as they are, over any number of backward
+    passes. None of your hooks stays after the block, also after an error.
 
-    What `.grad` holds after the error is free, and you may write a class instead.
+    What `.grad` holds after the error is free.
     """
 
     # begin solution: a hook on each trainable parameter, and none left
@@ -144,11 +138,9 @@ def backward_nan(closure: Callable[[], Tensor]) -> str | None:
     name of the first backward function that returned a NaN, as PyTorch's anomaly detection gives it
     ("SqrtBackward0"); None if none did. An inf alone is no NaN.
 
-    Anomaly detection is afterwards on or off as it was before, also after an error. All other errors, of the
-    closure and of the backward pass, come through.
-
     Anomaly detection raises a RuntimeError: "Function 'SqrtBackward0' returned nan values in its 0th output."
-    You may use it, or hooks of your own on the nodes of the graph.
+    You may use it, or hooks of your own on the nodes of the graph. It is afterwards on or off as it was, also
+    after an error. All other errors, of the closure and of the backward pass, come through.
     """
     # begin solution: run backward under anomaly detection
     with torch.autograd.set_detect_anomaly(True):

@@ -1,16 +1,16 @@
 """Log every operator with a dispatch mode.
 
-Everything you write in PyTorch ends as operators: small, fixed functions on tensors, such as
-`aten.addmm.default` (a matrix product plus a bias). For each one the dispatcher looks up which kernel has to
-run: for the CPU, for a GPU, for the meta device. A `TorchDispatchMode` stands right before the kernels: inside
-`with mode:`, each operator goes to the mode's `__torch_dispatch__` instead. That is after autograd: `nn.Linear`
-has become `t` and `addmm`, and a backward pass is seen as well.
+Everything you write in PyTorch ends as operators, such as `aten.addmm.default` (a matrix product plus a bias).
+A `TorchDispatchMode` stands right before their kernels: inside `with mode:`, each operator goes to the mode's
+`__torch_dispatch__` instead. That is after autograd: `nn.Linear` has become `t` and `addmm`, and a backward
+pass is seen as well.
 
-An operator's name has three parts, library, operator and overload: `str(func)` is "aten.add.Tensor" for the
-sum of two tensors, "aten.add.out" for `torch.add(a, b, out=c)`. "aten" is PyTorch's own library.
+An operator's name is library, operator and overload: `str(func)` is "aten.add.Tensor" for the sum of two
+tensors, "aten.add.out" for `torch.add(a, b, out=c)`.
 
-Source: PyTorch's documentation, Extending PyTorch: "Extending all torch API with Modes"; the docstrings of
-torch/utils/_python_dispatch.py.
+Source: PyTorch documentation, Extending PyTorch: "Extending all torch API with Modes".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 # begin solution: what it needs
@@ -60,8 +60,8 @@ class OperatorLogger(TorchDispatchMode):
         logger.calls[-1]
         # OperatorCall("aten.cat.default", input_shapes=((2, 3), (1, 3)), output_shapes=((3, 3),))
 
-    `calls` is a list of OperatorCall, in the order in which the operators run: views (`x.t()`), in-place
-    operators (`x.add_(1)`) and the operators of a backward pass are among them.
+    `calls` is a list of OperatorCall, in the order in which the operators run: views, in-place operators and
+    those of a backward pass are among them.
 
     - A new logger has no calls, and its list is its own. Entered again, it goes on with its list.
     - If a logger's block is inside another logger's block, both record what runs in the inner one.
@@ -88,16 +88,15 @@ class OperatorLogger(TorchDispatchMode):
     ) -> Any:
         """Run the operator `func`, record it, and return its own result.
 
-        PyTorch calls this for each operator, with the mode switched off meanwhile. `func(*args, **kwargs)` runs
-        the operator; `types` is of no use here.
+        PyTorch calls this for each operator, with the mode switched off. `func(*args, **kwargs)` runs it;
+        `types` is of no use here.
 
-        - `name` is `str(func)`, as "aten.addmm.default".
-        - `input_shapes` are the shapes of the tensors in `args`, then of those in `kwargs`, in order. A list of
-          tensors (`torch.cat`) gives one shape for each, in its place; numbers, None and other values give
-          none.
+        - `name` is `str(func)`.
+        - `input_shapes` are the shapes of the tensors in `args`, then of those in `kwargs`, in order, as they
+          were when the operator was called: `x.t_()` changes that of x. A list of tensors gives one shape for
+          each, in its place; numbers, None and other values give none.
         - `output_shapes` are those of the result, in the same way: a tensor, several tensors, or none.
         - A shape is a tuple of ints, such as a `torch.Size`; () for a 0-d tensor.
-        - Input shapes are as they were when the operator was called: `x.t_()` changes that of x.
 
         You are free to record an operator that raises, or not.
         """
@@ -127,7 +126,7 @@ def log_operators(
 def count_operators(calls: Sequence[OperatorCall]) -> dict[str, int]:
     """Count the calls of each name: a dict from name to number, the most frequent first.
 
-    Names that are equally frequent stand in any order. No calls give {}.
+    Names that are equally frequent come in any order. No calls give {}.
     """
     # begin solution: count the names, most frequent first
     return dict(Counter(call.name for call in calls).most_common())
@@ -137,15 +136,15 @@ def count_operators(calls: Sequence[OperatorCall]) -> dict[str, int]:
 def matmul_flops(calls: Sequence[OperatorCall]) -> int:
     """Count the floating-point operations of the matrix products among the calls.
 
-    A product of (m, k) and (k, n) has m * n entries, each of which takes k multiplications and k additions:
-    2 * m * k * n operations.
+    A product of (m, k) and (k, n) takes 2 * m * k * n operations: k multiplications and k additions for each
+    entry.
 
     - "aten.mm.default": its two tensors are the factors.
-    - "aten.addmm.default": `bias + a @ b`; the first tensor is the bias, of any shape that broadcasts. The
-      second and third are the factors. The addition of the bias is not counted.
+    - "aten.addmm.default": `bias + a @ b`; the second and third tensor are the factors. The addition of the
+      bias is not counted.
     - "aten.bmm.default" and "aten.baddbmm.default": the same for a batch, with factors (batch, m, k) and
       (batch, k, n): as many products as the batch size.
-    - Elementwise operators and views count 0. Other operators (mv, dot, convolutions) do not occur.
+    - Elementwise operators and views count 0. Other products (mv, dot, convolutions) do not occur.
 
     Not allowed: `torch.utils.flop_counter`.
     """

@@ -1,16 +1,13 @@
 """State that is saved and moved, but not learned: buffers.
 
-A module's tensors are of three kinds. A parameter is learned. A buffer is not, but belongs to the module,
-too: `.double()` and `.to(device)` convert it, `state_dict()` saves it (unless it is registered with
+A module's tensors are of three kinds. A parameter is learned. A buffer is not, but belongs to the module:
+`.double()` and `.to(device)` convert it, `state_dict()` saves it (unless it is registered with
 `persistent=False`). A tensor that is a plain attribute is neither: `.to()` leaves it behind, a saved model
 forgets it, and nothing warns you.
 
-The layer here subtracts the mean of all rows that it has seen in training, and then scales, as batch norm
-does with its running statistics. The two functions tell what kinds of tensors any module has.
-
-What you are given stays as it is: the values, `.grad` and `requires_grad` of tensors, and modes.
-
 Source: PyTorch documentation, "Modules: Module State"; Ioffe and Szegedy (2015), "Batch Normalization".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 import torch
@@ -25,8 +22,7 @@ class RunningCenter(nn.Module):
     - the learnable parameter `scale` (num_features,), ones;
     - the buffers `running_mean` (num_features,), zeros, and `num_samples`, 0-d int64, zero: the mean and the
       number of all rows seen so far. Both are in the state dict.
-    - the buffer `batch_mean` (num_features,), zeros: the mean of the last batch. It is not in the state dict,
-      and a strict `load_state_dict` does not ask for it.
+    - the buffer `batch_mean` (num_features,), zeros: the mean of the last batch. It is not in the state dict.
 
     All of it follows `.double()` (`num_samples` stays int64), `.to(device)` and `copy.deepcopy`, before and
     after any forward pass.
@@ -37,7 +33,7 @@ class RunningCenter(nn.Module):
     batch_mean: torch.Tensor
 
     def __init__(self, num_features: int) -> None:
-        """Create the parameter and the three buffers, in float32 but for `num_samples`."""
+        """Create the parameter and the three buffers."""
         super().__init__()
         # begin solution: one nn.Parameter, three register_buffer
         self.scale = nn.Parameter(torch.ones(num_features))
@@ -48,7 +44,7 @@ class RunningCenter(nn.Module):
         # end solution
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map `x` (..., num_features), of the layer's dtype, to `(x - running_mean) * scale` of its shape.
+        """Map `x` (..., num_features) to `(x - running_mean) * scale`, of its shape.
 
         In training mode the statistics are updated first. The rows of x are all its leading dimensions,
         flattened: (num_features,) is one row, (batch, time, num_features) are batch * time.
@@ -57,11 +53,10 @@ class RunningCenter(nn.Module):
         - `running_mean` becomes the mean of all rows seen in training mode so far. Every row counts the same,
           whatever the sizes of the batches. After `load_state_dict` the layer goes on from the loaded state.
 
-        Then, in both modes, the result is made with `running_mean`. Nothing is updated in evaluation mode, nor
-        by an `x` without rows, such as (0, num_features).
+        Nothing is updated in evaluation mode, nor by an `x` without rows.
 
         For autograd the statistics are constants: buffers never require a gradient, and the gradient of `x` is
-        that of `x * scale`. `x` need not be contiguous. You may change buffers in place or assign them anew.
+        that of `x * scale`. You may change buffers in place or assign them anew.
         """
         # begin solution: update the statistics, subtract, scale
         rows = x.detach().reshape(-1, x.shape[-1])
@@ -76,10 +71,10 @@ class RunningCenter(nn.Module):
 
 
 def state_kinds(module: nn.Module) -> dict[str, str]:
-    """Return the kind of every parameter and buffer of `module`, by name: those of submodules are dotted.
+    """Return the kind of every parameter and buffer of `module`, by its dotted name, in any order.
 
-    The names are those of `named_parameters()` and `named_buffers()`; the kinds are `"parameter"` (frozen ones
-    too), `"buffer"` (one that is in the state dict) and `"non-persistent buffer"`. In any order.
+    The kinds are `"parameter"` (frozen ones too), `"buffer"` (one that is in the state dict) and
+    `"non-persistent buffer"`.
     """
     # begin solution: name the parameters and buffers; which are saved?
     kinds = {name: "parameter" for name, _ in module.named_parameters()}
@@ -91,11 +86,11 @@ def state_kinds(module: nn.Module) -> dict[str, str]:
 
 
 def forgotten_tensors(module: nn.Module) -> list[str]:
-    """Return the names of all tensors that `.to()` and `state_dict()` of `module` forget, dotted, in any order.
+    """Return the dotted names of all tensors that `.to()` and `state_dict()` of `module` forget, in any order.
 
-    These are the tensors that are plain attributes of the module or of one of its submodules, at any depth,
-    neither parameter nor buffer: `"table"`, `"encoder.0.mask"`. Tensors of every dtype count, with or without
-    `requires_grad`. Tensors inside lists, dicts and other objects do not.
+    These are plain attributes of the module or of a submodule at any depth, such as `"table"` or
+    `"encoder.0.mask"`, of every dtype, with or without `requires_grad`. Tensors inside lists, dicts and other
+    objects do not count.
     """
     # begin solution: look at the attributes of each submodule
     # Parameters and buffers are not in vars(): nn.Module keeps them in dicts of its own.

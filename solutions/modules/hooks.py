@@ -1,22 +1,16 @@
 """Look into a model with hooks, and take them off again.
 
-A hook is a function that a module calls for you: after each forward pass with what went in and what came
-out, or in the backward pass with the gradients. It shows what happens in the middle of a model that somebody
-else wrote, without a change to its code. `module.register_forward_hook(hook)` returns a handle;
-`handle.remove()` takes off this hook and no other.
+A module calls its hooks after each forward pass, or in the backward pass. `module.register_forward_hook(hook)`
+returns a handle; `handle.remove()` takes off this hook and no other. A hook that is left behind runs in every
+later call, one that returns something replaces the output, and one that keeps a tensor keeps its whole graph in
+memory.
 
-Three things go wrong easily. A hook that is left behind runs in every later call. A hook that returns
-something replaces the output. A hook that keeps a tensor keeps the whole graph behind it in memory.
+Every hook that you register is removed again, also after an exception or Ctrl-C. Other hooks keep working,
+those of a block around or inside yours, too. Outputs and gradients are what they are without hooks.
 
-For all three functions:
-- Names are those of `model.named_modules()`: "" is the model itself, "encoder.0" a part of a part.
-- Every hook that you register is removed again, also when the model or the block raises an exception or is
-  interrupted (Ctrl-C). The exception passes through.
-- Other hooks stay and keep working, among them those of another block around or inside yours.
-- The model's outputs and gradients are what they are without hooks, and you change nothing else: neither
-  parameters and their `.grad` nor training modes.
+Source: PyTorch documentation, torch.nn.Module: register_forward_hook, register_full_backward_hook.
 
-Source: PyTorch's documentation, torch.nn.Module: register_forward_hook, register_full_backward_hook.
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,16 +39,14 @@ def _named(model: nn.Module, names: Sequence[str]) -> dict[str, nn.Module]:
 def trace_shapes(model: nn.Module, x: Tensor) -> list[tuple[str, tuple[int, ...]]]:
     """List the shape that comes out of each layer when `model` is called on `x`.
 
-    Calls the model once (`model(x)`, since `model.forward(x)` skips the model's own hooks) and returns a list
-    with `(name, shape)` for each call of a leaf module, in the order in which the calls end.
+    Calls the model once and returns a list with `(name, shape)` for each call of a leaf module, in the order in
+    which the calls end.
 
-    - A leaf is a module without children, of any class. Containers and blocks, which have children, are not
-      listed; a model without children is its own leaf, "".
+    - A leaf is a module without children, of any class. A model without children is its own leaf, "".
     - A leaf that is called twice is listed twice, and one that is never called is not listed.
     - A shape is a tuple of ints (a `torch.Size` is one). Calls whose output is not a tensor are left out.
 
-    You may call the model itself or a deep copy, with or without gradients, in either mode if you restore
-    the mode afterwards.
+    A deep copy, no gradients, or another mode that you restore are fine, too.
     """
     # begin solution: hook each leaf, call the model, remove the hooks
     shapes: list[tuple[str, tuple[int, ...]]] = []
@@ -91,16 +83,13 @@ def capture_activations(model: nn.Module, names: Sequence[str]) -> Iterator[dict
     Yields a new dict, which is empty when the block begins. In the block, every forward pass puts into it the
     output of each named module, which is one tensor; of several calls the latest counts.
 
-    - The values are detached, so that they keep no graph in memory.
-    - They stay as the module returned them, even if a later module or the caller changes the output in
-      place, as `nn.ReLU(inplace=True)` does.
+    - The values are detached, and stay as the module returned them, even if a later `nn.ReLU(inplace=True)`
+      changes the output.
     - After the block the dict keeps what it has, and later passes do not change it.
     - Hooks exist only inside the block: calling `capture_activations(...)` alone registers none.
 
-    A class with `__enter__` and `__exit__` is fine, too.
-
-    Raises ValueError, with the name in its message, for a name that `model.named_modules()` does not have, at
-    the latest when the block begins. No hook is left then.
+    Raises ValueError, with the name in its message, for a name that the model does not have, at the latest when
+    the block begins. No hook is left then.
     """
     # begin solution: hook the modules, yield, remove the hooks
     modules = _named(model, names)
@@ -128,19 +117,13 @@ def capture_activations(model: nn.Module, names: Sequence[str]) -> Iterator[dict
 def capture_gradients(model: nn.Module, names: Sequence[str]) -> Iterator[dict[str, Tensor]]:
     """Collect the gradients of the named modules' outputs while a `with` block runs.
 
-        with capture_gradients(model, ["encoder.0", "head"]) as gradients:
-            loss_fn(model(x), y).backward()
-        gradients["head"]  # the gradient of the loss with respect to what "head" returned
+    Used as `capture_activations` is, with the same rules for the dict, the hooks and unknown names. Every
+    backward pass in the block puts into the dict the gradient with respect to the output (not the input) of
+    each named module: that of the latest pass, not a sum over passes.
 
-    Yields a new dict, which is empty when the block begins. In the block, every backward pass puts into it the
-    gradient with respect to the output (not the input) of each named module: that of the latest pass, not a
-    sum over passes.
-
-    - `x` need not require grad, and some parameters may be frozen.
-    - A module that no gradient reaches has no entry: the loss does not use its output, or the output depends
-      on no parameter that requires grad, or the pass runs under `torch.no_grad()`.
-    - After the block the dict keeps what it has, and later passes do not change it.
-    - Hooks exist only inside the block, and an unknown name is a ValueError, as in `capture_activations`.
+    - The input of the model need not require grad, and some parameters may be frozen.
+    - A module that no gradient reaches has no entry: the loss does not use its output, or the output depends on
+      nothing that requires grad, or the pass runs under `torch.no_grad()`.
 
     Each named module is called once in a pass, and its output is not changed in place.
     """

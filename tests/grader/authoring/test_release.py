@@ -72,7 +72,8 @@ def secrets(course: Course) -> set[str]:
 
     hidden = {piece for each in course.exercises for piece in read(hidden_files(course, each))}
     public = {piece for each in course.exercises for piece in read(public_files(course, each))}
-    return hidden - public - read(iter([course.folder / "course.toml"]))
+    for_all = [course.folder / "course.toml", course.root / "docs/every-exercise.md"]
+    return hidden - public - read(path for path in for_all if path.is_file())
 
 
 def leaks(secret: set[str], folder: Path) -> set[str]:
@@ -195,6 +196,17 @@ def test_constraints_are_those_of_the_course(folder: Path, tmp_path: Path) -> No
     (folder / "constraints.txt").write_text("torch==2.6.0\n", encoding="utf-8")
     release(load_course(folder), tmp_path / "two")
     assert (tmp_path / "two/constraints.txt").read_text("utf-8") == "torch==2.6.0\n"
+
+
+def test_what_holds_for_every_exercise_goes_along(folder: Path, tmp_path: Path) -> None:
+    release(load_course(folder), tmp_path / "one")
+    assert "docs/every-exercise.md" not in (tmp_path / "one/README.md").read_text("utf-8")
+    page = folder / "docs/every-exercise.md"
+    page.parent.mkdir()
+    page.write_text("Set no seed.\n", encoding="utf-8")
+    release(load_course(folder), tmp_path / "two")
+    assert (tmp_path / "two/docs/every-exercise.md").read_text("utf-8") == "Set no seed.\n"
+    assert "](docs/every-exercise.md)" in (tmp_path / "two/README.md").read_text("utf-8")
 
 
 def test_the_workflow_may_use_an_action(folder: Path, tmp_path: Path) -> None:
