@@ -7,16 +7,19 @@ import sqlite3
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pytest
 
+import grader.cli.batch as batch_command
 from grader.gradebook import Gradebook
 from grader.results import Entry, ExerciseResult
 from tests.grader.command import grade
+
+from .remembering import RememberingPool
 
 SUITE = '''
 def test_double(student):
@@ -96,6 +99,22 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 def run_alone(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command line in a process of its own, with judges of its own."""
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(autouse=True)
+def _remembered(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What was judged before is not judged again, unless the test is marked by `judged_anew`."""
+    if "judged_anew" in request.fixturenames:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_command, "LocalPool", RememberingPool)
+        yield
+
+
+@pytest.fixture
+def judged_anew() -> None:
+    """For tests of judges: nothing that they judge is remembered."""
 
 
 @pytest.fixture

@@ -117,6 +117,7 @@ def test_an_older_download_takes_nothing_away(school: School) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("judged_anew")
 def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Path) -> None:
     one, three = tmp_path / "one", tmp_path / "three"
     school.batch("--jobs", "1", results=one)
@@ -125,6 +126,7 @@ def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Pa
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("judged_anew")
 def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
     school: School, tmp_path: Path
 ) -> None:
@@ -178,6 +180,7 @@ def test_two_gradings_do_not_write_at_once(school: School) -> None:
     assert scores(school) == EXPECTED
 
 
+@pytest.mark.usefixtures("judged_anew")
 def test_a_fault_of_the_suite_costs_nobody_a_point_and_is_tried_again(school: School) -> None:
     suite = school.course / "tests" / "hidden" / "one" / "test_task.py"
     good = suite.read_text()
@@ -272,6 +275,7 @@ def test_a_damaged_gradebook_is_told(school: School) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
+@pytest.mark.usefixtures("judged_anew")
 def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,8 @@ HEADER = f"# wrong: {SENTENCE}\n"
 TRIPLED = [f"def double(x):\n    return {text}\n" for text in ("x * 3", "x + x + x", "3.0 * x")]
 OPTIONS = GradingOptions(recognize=True)
 
+pytestmark = pytest.mark.usefixtures("judged_anew")
+
 
 @pytest.fixture
 def school(school: School, monkeypatch: pytest.MonkeyPatch) -> School:
