@@ -177,7 +177,7 @@ def test_a_worker_with_another_grader_is_refused(
     other = tmp_path / "other"
     shutil.copytree(Path(grader.__file__).parent, other / "grader")
     with (other / "grader" / "judge" / "scoring.py").open("a") as file:
-        file.write("# another version\n")
+        file.write("ANOTHER_VERSION = True\n")
     cluster.add_worker(PYTHONPATH=str(other))
     with distributed.Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=240)

@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from grader.course.manifest import load_course
+from grader.findings import message_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Task, TaskJudges
 from grader.judge.process import judges
+from grader.results import Finding
 from tests.grader.command import kept
 
 from .conftest import RIGHT, School
@@ -97,11 +99,13 @@ def named(school: School, student: str, source: str) -> bool:
     return exercise.tests[0].message.startswith(SENTENCE)
 
 
+Kept = dict[str, dict[str, Finding | None]]
+
+
 def other_text(content: bytes) -> bytes:
-    seen = msgspec.json.decode(content, type=dict[str, dict[str, str]])
-    return msgspec.json.encode(
-        {a: dict.fromkeys(tests, "something else") for a, tests in seen.items()}
-    )
+    seen = msgspec.json.decode(content, type=Kept)
+    other = Finding("It is something else.")
+    return msgspec.json.encode({a: dict.fromkeys(tests, other) for a, tests in seen.items()})
 
 
 BROKEN: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
@@ -136,7 +140,8 @@ def test_no_student_reads_what_tests_saw_of_other_mistakes(
 ) -> None:
     named(school, "bob", TRIPLED[0])
     (path,) = kept_files(empty_cache)
-    kept = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, str]])
-    (other,) = [what for tests in kept.values() for what in tests.values() if "21" in what]
+    kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+    seen = [what for tests in kept.values() for what in tests.values() if what is not None]
+    (other,) = [said for said in map(message_of, seen) if "21" in said]
     for path in (school.results / "results").iterdir():
         assert other not in path.read_text(encoding="utf-8")
