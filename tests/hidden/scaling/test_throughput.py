@@ -154,8 +154,9 @@ def test_overheads_synchronization(code: Student, draw: Draw) -> Cases:
 )
 def test_overheads_of_one(code: Student, draw: Draw) -> Cases:
     """One rank is measured under launch like several."""
-    given = new_parameters(draw), [], draw.normal(3, 3), [new_costs(draw)]
-    yield "the overheads with one rank", entry(code.run("overheads", *given), "result")
+    inputs, costs = draw.normal(3, 3), [new_costs(draw)]
+    seen = code.run("overheads", new_parameters(draw), [], inputs, costs)
+    yield "the overheads with one rank", entry(seen, "result")
 
 
 @promise(
