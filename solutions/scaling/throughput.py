@@ -7,8 +7,8 @@ the scaling efficiency
 
 The rest goes into overheads: splitting batches, averaging gradients, keeping parameters equal.
 
-Call `launch` and the given functions of `data_parallel` by their names. Real speed is not judged:
-the tests bring their own clocks.
+Call `launch` and the functions of parallel.py by their names. Real speed is not judged: the tests
+bring their own clocks.
 
 Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
 """

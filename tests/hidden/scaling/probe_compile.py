@@ -10,28 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# A function of x and a name, of which no argument says how many breaks it has. At the first break its compiled
-# runs are counted. The breaks are written out: in a loop torch.compile would give up the whole function. A call
-# without x does nothing: arguments that are dropped cost points in test_calls alone.
+# A function of x and a name, of which no argument says how many breaks it has. It notes each run that is not
+# compiled. The breaks are written out: in a loop torch.compile would give up the whole function. A call without
+# x does nothing: arguments that are dropped cost points in test_calls alone.
 HEAD = """
 def f(x=None, name=""):
     if not torch.compiler.is_compiling():
-        counter.plain += 1
+        runs.append(name)
     if x is None:
         return
     breaks = breaks_of[name]
     x = x * 2
-    if breaks > 0:
-        counter.add()
-    x = x + 1
 """
-FURTHER_BREAK = """
+BREAK = """
     if breaks > {i}:
         torch._dynamo.graph_break()
     x = x + 1
 """
 MOST_BREAKS = 6
-SOURCE = HEAD + "".join(FURTHER_BREAK.format(i=i) for i in range(1, MOST_BREAKS)) + "    return x"
+SOURCE = HEAD + "".join(BREAK.format(i=i) for i in range(MOST_BREAKS)) + "    return x"
 
 
 # --- the backend ---------------------------------------------------------------------------------
@@ -79,12 +76,10 @@ def counted(module: Any, programs: list[list[str]], factor: Tensor, x: Tensor) -
 
 
 def ran(module: Any, steps: list[str], factor: Tensor, inputs: list[Tensor]) -> dict[str, Any]:
-    """What the backend's callable gives for each input, and what is counted afterwards."""
+    """What the backend's callable gives for each input, and how many graphs are counted afterwards."""
     backend = module.CountingBackend()
     run = backend(graph_of(steps, factor), inputs[:1])
-    if not callable(run):
-        return {"class": type(run).__name__}
-    return {"class": "callable", "values": [run(x) for x in inputs], "counts": counts_of(backend)}
+    return {"values": [run(x) for x in inputs], "graphs": backend.graphs}
 
 
 def gradient(module: Any, steps: list[str], factor: Tensor, x: Tensor) -> Tensor | None:
@@ -102,23 +97,16 @@ def gradient(module: Any, steps: list[str], factor: Tensor, x: Tensor) -> Tensor
 # --- compilations and breaks ---------------------------------------------------------------------
 
 
-class Counter:
-    """How often a function runs, compiled and plainly."""
-
-    def __init__(self) -> None:
-        self.compiled = self.plain = 0
-
-    @torch._dynamo.disable  # type: ignore[untyped-decorator]  # it is torch's
-    def add(self) -> None:
-        self.compiled += 1
-
-
 def function(
-    module: Any, breaks: dict[str, int] | None = None, counter: Counter | None = None
+    module: Any, breaks: dict[str, int] | None = None, runs: list[str] | None = None
 ) -> Callable[..., Any]:
-    """A function with so many breaks for each name; its code is its own, and is compiled for it alone."""
-    names: dict[str, Any] = {"torch": torch, "breaks_of": breaks or {"": 0}}
-    names["counter"] = counter or Counter()
+    """A function with so many breaks for each name; its code is its own, and is compiled for it alone.
+
+    `runs` gets the name of each run that is not compiled.
+    """
+    runs = [] if runs is None else runs
+    breaks = {"": 0, **(breaks or {})}
+    names: dict[str, Any] = {"torch": torch, "breaks_of": breaks, "runs": runs}
     exec(SOURCE, names)
     made: Callable[..., Any] = names["f"]
     return made
@@ -152,19 +140,23 @@ def apart_from_backend(module: Any, name: str, *arguments: Any) -> Any:
         module.CountingBackend = own
 
 
-def afresh(module: Any, name: str, breaks: dict[str, int], *arguments: Any) -> dict[str, Any]:
-    """What compilations or graph_breaks gives for a function that torch.compile gave up, and its runs."""
-    counter = Counter()
-    f = function(module, breaks, counter)
+def afresh(module: Any, name: str, breaks: dict[str, int], *arguments: Any) -> Any:
+    """What compilations or graph_breaks gives for a function that torch.compile gave up."""
+    f = function(module, breaks)
     # One size more than torch.compile is ready for: nothing is compiled until it is reset.
     config: Any = torch._dynamo.config
     with config.patch(recompile_limit=1):
         compiled = torch.compile(f, backend=lambda gm, _: gm.forward, dynamic=False)
-        compiled(torch.ones(7), *breaks)
-        compiled(torch.ones(8), *breaks)
-    counter.compiled = counter.plain = 0
-    value = apart_from_backend(module, name, f, *arguments)
-    return {"value": value, "compiled": counter.compiled, "plain": counter.plain}
+        compiled(torch.ones(7))
+        compiled(torch.ones(8))
+    return apart_from_backend(module, name, f, *arguments)
+
+
+def own_runs(module: Any, name: str, *arguments: Any) -> int:
+    """How often compilations or graph_breaks runs a function itself, and not what is compiled."""
+    names = list[str]()
+    apart_from_backend(module, name, function(module, runs=names), *arguments)
+    return len(names)
 
 
 # --- clip_by_norm --------------------------------------------------------------------------------

@@ -85,19 +85,6 @@ def replaced(module: ModuleType, **new: Any) -> Iterator[None]:
             names.update(own)
 
 
-def average(
-    module: ModuleType, gradients: dict[str, Tensor | None], frozen: list[str]
-) -> dict[str, Any]:
-    """The gradients that a rank holds after average_gradients; the parameters belong to a submodule."""
-    zeros = torch.zeros(2, 3, dtype=torch.float64)
-    inner = nn.ParameterDict({name: zeros.clone() for name in gradients})
-    for name, gradient in gradients.items():
-        inner[name].requires_grad_(name not in frozen)
-        inner[name].grad = gradient
-    module.average_gradients(nn.Sequential(inner))
-    return gradients_of(inner)
-
-
 # --- throughput ----------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise, promise
+from grader.judge.checks import Cases, Draw, entry, laws, promise, raises
 from grader.judge.student import Student
 
 Parameters = dict[str, Tensor]
@@ -16,6 +16,8 @@ Batch = tuple[Tensor, Tensor]
 RANKS = 3
 LR = 0.0625
 OLD_GRADIENT = 1.5
+# Modes of the probe's model and of the two modules in it.
+MODES = [False, True, False]
 # Added to the gradients of each rank: they nearly cancel, so that float32 would lose their mean.
 LARGE_GRADIENTS = (1e4, -1e4, 0.0)
 
@@ -28,23 +30,18 @@ LARGE_GRADIENTS = (1e4, -1e4, 0.0)
     points=3,
     hint="divmod(rows, world_size): the size of the smaller parts, and how many are larger.",
 )
-def test_shard(student: Student) -> None:
+def test_shard(code: Student, draw: Draw) -> Cases:
     """The parts are consecutive rows, and no two sizes differ by more than one."""
-    shard = student.function("shard")
     for rows, world_size in [(10, 4), (8, 4), (5, 5)]:
-        batch = torch.randn(rows, 2)
-        parts = [shard(batch, rank, world_size) for rank in range(world_size)]
         what = f"the list of the parts of {rows} rows over {world_size} ranks"
-        assert_close(parts, parts_of(batch, world_size), what=what)
+        yield what, parts_of(code, draw.normal(rows, 2), world_size)
 
 
 @promise("shard", after="test_shard")
-def test_shard_shapes(student: Student) -> None:
+def test_shard_shapes(code: Student, draw: Draw) -> Cases:
     """Batches of any dtype and any number of dimensions are cut along the first one."""
-    shard = student.function("shard")
-    for batch in (torch.arange(5), torch.randn(5, 2, 3).double()):
-        parts = [shard(batch, rank, 3) for rank in range(3)]
-        assert_close(parts, parts_of(batch, 3), what="the list of the parts")
+    for batch in (draw.permutation(5), draw.normal(5, 2, 3, dtype=torch.float64)):
+        yield f"the list of the parts of shape {tuple(batch.shape)}", parts_of(code, batch, 3)
 
 
 @promise(
@@ -68,13 +65,11 @@ def test_shard_refuses(student: Student) -> None:
 
 
 @promise("wrap", hint="torch.distributed.is_initialized() tells whether there is a process group.")
-def test_wrap_alone(student: Student) -> None:
+def test_wrap_alone(code: Student, draw: Draw) -> Cases:
     """Without a process group the model is wrapped in DataParallel."""
-    parameters, x = new_parameters(), torch.randn(4, 3)
-    kind, output = entry(student.run("wrap_alone", parameters, x), kind=tuple, count=2)
-    assert_equal(kind, "DataParallel", what="the kind of wrapper without a process group")
-    expected = x @ parameters["weight"] + parameters["bias"]
-    assert_close(output, expected, what="the output of the wrapped model")
+    report = code.run("wrap_alone", new_parameters(draw), draw.normal(4, 3))
+    yield "the kind of wrapper without a process group", entry(report, 0)
+    yield "the output of the wrapped model", entry(report, 1)
 
 
 @promise(
@@ -83,12 +78,9 @@ def test_wrap_alone(student: Student) -> None:
     hint="torch.distributed.is_initialized() tells whether there is a process group.",
     word="the sandbox says what the wrapper is",
 )
-def test_wrap_in_group(student: Student) -> None:
+def test_wrap_in_group(code: Student, draw: Draw) -> Cases:
     """In a process group it is DistributedDataParallel, which brings rank 0's weights to all ranks."""
-    weights_of_rank_0 = in_group(student)["parameters"][0]
-    right = {"kind": "DistributedDataParallel", "weights": weights_of_rank_0}
-    wrappers = by_rank(student, "wrap")
-    assert_close(wrappers, [right] * RANKS, what="the list of the ranks' wrappers")
+    yield "the list of the ranks' wrappers", by_rank(code, "wrap")
 
 
 # --- average_gradients ---------------------------------------------------------------------------
@@ -99,9 +91,9 @@ def test_wrap_in_group(student: Student) -> None:
     points=3,
     hint="all_reduce sums over the ranks; divide by their number once.",
 )
-def test_average_gradients(student: Student) -> None:
+def test_average_gradients(code: Student, draw: Draw) -> Cases:
     """Every rank ends up with the mean of the ranks' gradients."""
-    check_average(student, "average")
+    yield "the list of the ranks' gradients", by_rank(code, "average")
 
 
 @promise(
@@ -110,9 +102,9 @@ def test_average_gradients(student: Student) -> None:
     hint="Where .grad is None, put zeros there before the collective.",
     after="test_average_gradients",
 )
-def test_average_gradients_missing(student: Student) -> None:
+def test_average_gradients_missing(code: Student, draw: Draw) -> Cases:
     """A rank without a gradient takes part with zeros."""
-    check_average(student, "average missing")
+    yield "the list of the ranks' gradients", by_rank(code, "average missing")
 
 
 @promise(
@@ -120,9 +112,9 @@ def test_average_gradients_missing(student: Student) -> None:
     hint="Skip parameters whose requires_grad is False.",
     after="test_average_gradients",
 )
-def test_average_gradients_frozen(student: Student) -> None:
+def test_average_gradients_frozen(code: Student, draw: Draw) -> Cases:
     """The gradients of frozen parameters are not touched."""
-    check_average(student, "average frozen")
+    yield "the list of the ranks' gradients", by_rank(code, "average frozen")
 
 
 @promise(
@@ -131,34 +123,26 @@ def test_average_gradients_frozen(student: Student) -> None:
     after="test_average_gradients",
     word="the sandbox says that it raised",
 )
-def test_average_gradients_alone(student: Student) -> None:
+def test_average_gradients_alone(code: Student, draw: Draw) -> Cases:
     """Without a process group average_gradients is a RuntimeError."""
-    with must_raise(RuntimeError, call="average_gradients without a process group"):
-        student.run("average_alone", new_parameters(), torch.randn(2, 3))
+    given = new_parameters(draw), draw.normal(2, 3)
+    refused = raises(RuntimeError, None, code.run, "average_alone", *given)
+    yield "average_gradients without a process group", refused
 
 
 # --- train_step ----------------------------------------------------------------------------------
 
 
 @promise("train_step", points=3, hint="zero_grad, forward, loss, backward, step: in this order.")
-def test_train_step(student: Student) -> None:
+def test_train_step(code: Student, draw: Draw) -> Cases:
     """A train step moves the weights by this batch's gradient alone."""
-    training = trained(student)
-    weights, right = training["parameters"], []
-    for batch in training["batches"]:
-        weights = stepped(weights, gradients_of(weights, batch), LR)
-        right.append(weights)
-    after_steps = entry(training["seen"], "weights")
-    assert_close(after_steps, right, what="the list of the weights after each step")
+    yield "the list of the weights after each step", entry(trained(code, draw), "weights")
 
 
 @promise("train_step", hint="inputs.shape[0] is the number of rows.")
-def test_train_step_rows(student: Student) -> None:
+def test_train_step_rows(code: Student, draw: Draw) -> Cases:
     """A train step returns the number of rows of its inputs."""
-    training = trained(student)
-    rows = [len(inputs) for inputs, _ in training["batches"]]
-    returned = entry(training["seen"], "returned")
-    assert_equal(returned, rows, what="the list of what the steps returned")
+    yield "the list of what the steps returned", entry(trained(code, draw), "returned")
 
 
 @promise(
@@ -167,11 +151,9 @@ def test_train_step_rows(student: Student) -> None:
     after="test_train_step",
     word="the sandbox says which mode it is in",
 )
-def test_train_step_mode(student: Student) -> None:
+def test_train_step_mode(code: Student, draw: Draw) -> Cases:
     """A train step leaves every module in its mode."""
-    training = trained(student)
-    what = "the list of the modules' modes after the steps"
-    assert_equal(entry(training["seen"], "modes"), training["modes"], what=what)
+    yield "the list of the modules' modes after the steps", entry(trained(code, draw), "modes")
 
 
 @promise(
@@ -180,14 +162,9 @@ def test_train_step_mode(student: Student) -> None:
     hint="DistributedDataParallel averages during loss.backward() of its own output.",
     after="test_wrap_in_group",
 )
-def test_wrapped_step(student: Student) -> None:
+def test_wrapped_step(code: Student, draw: Draw) -> Cases:
     """A step of a wrapped model on equal shards is the step on the whole batch."""
-    group = in_group(student)
-    start = group["parameters"][0]
-    inputs, targets = zip(*group["batches"], strict=True)
-    whole_batch = torch.cat(inputs), torch.cat(targets)
-    right = stepped(start, gradients_of(start, whole_batch), LR)
-    assert_close(by_rank(student, "step"), [right] * RANKS, what="the list of the ranks' weights")
+    yield "the list of the ranks' weights", by_rank(code, "step")
 
 
 @promise(
@@ -195,107 +172,71 @@ def test_wrapped_step(student: Student) -> None:
     hint="Averaging is the wrapper's part, or that of average_gradients.",
     after="test_train_step",
 )
-def test_plain_step_in_group(student: Student) -> None:
+def test_plain_step_in_group(code: Student, draw: Draw) -> Cases:
     """A step of a model that is not wrapped uses the rank's own gradient."""
-    group = in_group(student)
-    right = [
-        stepped(own, gradients_of(own, batch), LR)
-        for own, batch in zip(group["parameters"], group["batches"], strict=True)
-    ]
-    assert_close(by_rank(student, "plain"), right, what="the list of the ranks' weights")
+    yield "the list of the ranks' weights", by_rank(code, "plain")
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def parts_of(batch: Tensor, world_size: int) -> list[Tensor]:
-    """The parts of a batch by rank: the first ones have a row more, where some are left over."""
-    size, larger = divmod(len(batch), world_size)
-    sizes = [size + 1] * larger + [size] * (world_size - larger)
-    return list(batch.split(sizes))
+def parts_of(code: Student, batch: Tensor, world_size: int) -> list[Any]:
+    return [code.function("shard")(batch, rank, world_size) for rank in range(world_size)]
 
 
-def new_parameters() -> Parameters:
-    return {"weight": torch.randn(3, 2), "bias": torch.randn(2)}
+def new_parameters(draw: Draw) -> Parameters:
+    return {"weight": draw.normal(3, 2), "bias": draw.normal(2)}
 
 
-def new_batch(rows: int) -> Batch:
-    return torch.randn(rows, 3), torch.randn(rows, 2)
+def trained(code: Student, draw: Draw) -> Any:
+    """What the probe has seen of some train steps."""
+    # One row of targets, which the loss broadcasts: rows are counted in the inputs.
+    batches = [(draw.normal(draw.size(2, 20), 3), draw.normal(1, 2)) for _ in range(3)]
+    return code.run("train", new_parameters(draw), OLD_GRADIENT, LR, batches, MODES)
 
 
-def gradients_of(weights: Parameters, batch: Batch) -> Parameters:
-    """The gradients of the probe's loss, mean((outputs - 2 targets)²)."""
-    x, targets = batch
-    rest = x @ weights["weight"] + weights["bias"] - 2 * targets
-    outer = 2 * rest / rest.numel()
-    return {"weight": x.t() @ outer, "bias": outer.sum(0)}
-
-
-def stepped(weights: Parameters, gradients: Parameters, lr: float) -> Parameters:
-    return {name: value - lr * gradients[name] for name, value in weights.items()}
-
-
-def trained(student: Student) -> dict[str, Any]:
-    """The arguments of some train steps, and what the probe has seen of them."""
-
-    def ask() -> dict[str, Any]:
-        parameters, modes = new_parameters(), [False, True, False]
-        # One row of targets, which the loss broadcasts: rows are counted in the inputs.
-        batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in random.sample(range(2, 20), 3)]
-        seen = student.run("train", parameters, OLD_GRADIENT, LR, batches, modes)
-        return {"parameters": parameters, "batches": batches, "modes": modes, "seen": seen}
-
-    return student.once("train", ask)
-
-
-def new_gradients(*names: str) -> list[dict[str, Tensor | None]]:
+def new_gradients(draw: Draw, *names: str) -> list[dict[str, Tensor | None]]:
     """The gradients of each rank by name."""
     return [
-        {name: large + torch.randn(2, 3, dtype=torch.float64) for name in names}
+        {name: large + draw.normal(2, 3, dtype=torch.float64) for name in names}
         for large in LARGE_GRADIENTS
     ]
 
 
-def new_cases() -> dict[str, Any]:
+def new_cases(draw: Draw) -> dict[str, Any]:
     """Cases of average_gradients: the gradients of each rank, and the names of frozen parameters."""
     # The gradient of d is missing on all ranks, and each of the others on one rank. So all ranks lack two:
     # those that skip them call as many collectives as the others, and no rank waits in vain.
-    missing = new_gradients("a", "b", "c", "d")
+    missing = new_gradients(draw, "a", "b", "c", "d")
     for own, name in zip(missing, ("a", "b", "c"), strict=True):
-        own[name] = None
-        own["d"] = None
+        own[name] = own["d"] = None
     # The frozen scale has a gradient, the frozen shift has none.
-    frozen = new_gradients("weight", "scale", "shift")
+    frozen = new_gradients(draw, "weight", "scale", "shift")
     for own in frozen:
         own["shift"] = None
     return {
-        "average": (new_gradients("weight", "bias"), []),
+        "average": (new_gradients(draw, "weight", "bias"), []),
         "average missing": (missing, []),
         "average frozen": (frozen, ["scale", "shift"]),
     }
 
 
-def in_group(student: Student) -> dict[str, Any]:
-    """The arguments of the one launch that many tests share, and what its ranks report."""
+def by_rank(code: Student, part: str) -> list[Any]:
+    """What a part of the one launch gave on each rank; if it raised, the test fails and says so."""
 
-    def ask() -> dict[str, Any]:
-        parameters = [new_parameters() for _ in range(RANKS)]
-        batches, cases = [new_batch(2) for _ in range(RANKS)], new_cases()
-        ranks = student.run("group", parameters, LR, batches, cases)
-        return {"parameters": parameters, "batches": batches, "cases": cases, "ranks": ranks}
+    def ask() -> Any:
+        draw = Draw(random.randrange(2**31))
+        parameters = [new_parameters(draw) for _ in range(RANKS)]
+        batches: list[Batch] = [(draw.normal(2, 3), draw.normal(2, 2)) for _ in range(RANKS)]
+        return code.run("group", parameters, LR, batches, new_cases(draw))
 
-    return student.once("group", ask)
-
-
-def by_rank(student: Student, part: str) -> list[Any]:
-    """What a part of the launch returned on each rank; if it raised, the test fails and says so."""
-    ranks, values = in_group(student)["ranks"], []
+    ranks, values = code.once("group", ask), []
     for rank in range(RANKS):
         told = f"On rank {rank} your code did not come to its end."
         attempt = entry(ranks, rank, part, kind=dict, told=told)
         error, message = str(attempt.get("error")), str(attempt.get("message"))
         if error == "NotImplementedError":
-            student.run("raise_unwritten", message)
+            code.run("raise_unwritten", message)
         assert not ("Connection closed" in message or "Timed out" in message), (
             f"Rank {rank} waited for the other ranks in vain: every rank has to call the same "
             "collectives, in the same order."
@@ -303,14 +244,3 @@ def by_rank(student: Student, part: str) -> list[Any]:
         assert "error" not in attempt, f"On rank {rank} your code raised {error}: {message[:300]}"
         values.append(attempt.get("value"))
     return values
-
-
-def check_average(student: Student, name: str) -> None:
-    """Every rank holds the mean over the ranks, where zeros stand for None; frozen gradients stay."""
-    gradients, frozen = in_group(student)["cases"][name]
-    averaged = {}
-    for parameter in gradients[0].keys() - frozen:
-        present = [own[parameter] for own in gradients if own[parameter] is not None]
-        averaged[parameter] = sum(present, torch.zeros(2, 3, dtype=torch.float64)) / RANKS
-    right = [{**own, **averaged} for own in gradients]
-    assert_close(by_rank(student, name), right, what="the list of the ranks' gradients")

@@ -6,22 +6,18 @@ import math
 import random
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise, promise
+from grader.judge.checks import Cases, Draw, entry, laws, promise, raises, within
 from grader.judge.student import Student
 
 Parameters = dict[str, Tensor]
-Batch = tuple[Tensor, Tensor]
-BENCHMARK_LR = 0.01
 BENCHMARK_STEPS = 3
 # The ranks sum up in another order than one process, and several steps add that up.
-TOLERANCE = 1e-5
-DEFAULT_STEPS, DEFAULT_WARMUP = 20, 5
+TOLERANCE: Any = {"rtol": 1e-5, "atol": 1e-5}
+DEFAULT_WARMUP = 5
 # How much longer than otherwise a slow step takes, and a call on the slowest rank, in seconds.
 SLOWER_STEP, SLOWER_CALL = 4.0, 2.0
-OVERHEADS = ["batch_splitting", "gradient_reduction", "parameter_synchronization"]
 
 
 # --- throughput ----------------------------------------------------------------------------------
@@ -32,15 +28,11 @@ OVERHEADS = ["batch_splitting", "gradient_reduction", "parameter_synchronization
     points=4,
     hint="Sum up what the timed steps return, and divide by the seconds that they took.",
 )
-def test_throughput(student: Student) -> None:
+def test_throughput(code: Student, draw: Draw) -> Cases:
     """Throughput is the timed steps' samples divided by their seconds, by default of 20 after 5."""
-    samples, seconds = new_steps(40)
-    result = throughput(student, samples, seconds, steps=3, warmup=2)
-    assert_close(result, sum(samples[2:5]) / sum(seconds[2:5]), what="the throughput")
-    result = throughput(student, samples, seconds)
-    timed = slice(DEFAULT_WARMUP, DEFAULT_WARMUP + DEFAULT_STEPS)
-    right = sum(samples[timed]) / sum(seconds[timed])
-    assert_close(result, right, what="the throughput without steps and warmup")
+    machine = new_machine(draw, 40)
+    yield "the throughput", code.run("throughput", machine, {"steps": 3, "warmup": 2})
+    yield "the throughput without steps and warmup", code.run("throughput", machine, {})
 
 
 @promise(
@@ -48,16 +40,13 @@ def test_throughput(student: Student) -> None:
     points=4,
     hint="Warm-up steps, synchronize, clock, timed steps, synchronize, clock.",
 )
-def test_throughput_synchronize(student: Student) -> None:
+def test_throughput_synchronize(code: Student, draw: Draw) -> Cases:
     """The clock is read twice, not in every step, each time right after synchronize."""
-    samples, seconds = new_steps(5)
     # Both take time: each reading of the clock, and each call of synchronize.
-    reading, waiting = random.uniform(0.5, 1.0), random.uniform(2.0, 3.0)
-    result = throughput(
-        student, samples, seconds, reading=reading, waiting=waiting, steps=3, warmup=2
-    )
-    right = sum(samples[2:]) / (sum(seconds[2:]) + waiting + reading)
-    assert_close(result, right, what="the throughput of an asynchronous machine")
+    seconds = {"reading": draw.number(0.5, 1.0), "waiting": draw.number(2.0, 3.0)}
+    machine = {**new_machine(draw, 5), **seconds}
+    rate = code.run("throughput", machine, {"steps": 3, "warmup": 2})
+    yield "the throughput of an asynchronous machine", rate
 
 
 @promise(
@@ -83,12 +72,12 @@ def test_throughput_refuses(student: Student) -> None:
     after="test_throughput",
     word="the sandbox says that it raised",
 )
-def test_throughput_clock(student: Student) -> None:
+def test_throughput_clock(code: Student, draw: Draw) -> Cases:
     """A clock that stands still or runs backward is a ValueError."""
     for seconds, moves in ((0.0, "stands still"), (-1.0, "runs backward")):
-        call = f"throughput with a clock that {moves}"
-        with must_raise(ValueError, mentions="clock", call=call):
-            throughput(student, [4], [seconds], steps=1, warmup=0)
+        given = {"samples": [4], "seconds": [seconds]}, {"steps": 1, "warmup": 0}
+        refused = raises(ValueError, "clock", code.run, "throughput", *given)
+        yield f"throughput with a clock that {moves}", refused
 
 
 # --- scaling_efficiency --------------------------------------------------------------------------
@@ -99,13 +88,12 @@ def test_throughput_clock(student: Student) -> None:
     points=3,
     hint="T_n / (n * T_1), for each n in the order in which they come.",
 )
-def test_scaling_efficiency(student: Student) -> None:
+def test_scaling_efficiency(code: Student, draw: Draw) -> Cases:
     """The efficiency is T_n / (n T_1), in the order given."""
-    throughputs = new_throughputs()
-    result = student.function("scaling_efficiency")(throughputs)
-    right = {n: rate / (n * throughputs[1]) for n, rate in throughputs.items()}
-    assert_close(result, right, what="the efficiencies")
-    assert_equal(list(result), list(throughputs), what="the list of keys")
+    # In no order of sizes; the throughput of 1 is neither the lowest nor the highest.
+    factors, one = {4: 2.2, 1: 1.0, 16: 9.0, 2: 0.7}, draw.number(900.0, 1000.0)
+    throughputs = {n: one * factor * draw.number(1.0, 1.1) for n, factor in factors.items()}
+    yield from values_and_keys("efficiencies", code.function("scaling_efficiency")(throughputs))
 
 
 @promise(
@@ -135,9 +123,9 @@ def test_scaling_efficiency_refuses(student: Student) -> None:
     points=2,
     hint="One untimed call, a barrier, the clock, 10 calls of the rank's shard, the clock.",
 )
-def test_overheads_splitting(student: Student) -> None:
+def test_overheads_splitting(code: Student, draw: Draw) -> Cases:
     """Batch splitting is what 10 calls of the rank's own shard take on the slowest rank, by 10."""
-    check_overhead(student, "batch_splitting")
+    yield overhead(code, "batch_splitting")
 
 
 @promise(
@@ -145,32 +133,30 @@ def test_overheads_splitting(student: Student) -> None:
     points=2,
     hint="One untimed call, a barrier, the clock, 10 calls of average_gradients, the clock.",
 )
-def test_overheads_reduction(student: Student) -> None:
+def test_overheads_reduction(code: Student, draw: Draw) -> Cases:
     """Gradient reduction is what 10 calls of average_gradients take, and no forward pass."""
-    check_overhead(student, "gradient_reduction")
+    yield overhead(code, "gradient_reduction")
 
 
 @promise(
     "measure_overheads",
     hint="Between the last two readings stand 10 broadcasts of every parameter.",
 )
-def test_overheads_synchronization(student: Student) -> None:
+def test_overheads_synchronization(code: Student, draw: Draw) -> Cases:
     """Parameter synchronization is timed alone, and comes last of the three."""
-    check_overhead(student, "parameter_synchronization")
-    result = entry(watched_overheads(student)["seen"], "result", kind=dict)
-    assert_equal(list(result), OVERHEADS, what="the list of keys")
+    yield overhead(code, "parameter_synchronization")
+    yield "the list of keys", list(entry(watched_overheads(code), "result", kind=dict))
 
 
 @promise(
     "measure_overheads",
     hint="launch returns a list of as many results as there are ranks, one here.",
 )
-def test_overheads_of_one(student: Student) -> None:
+def test_overheads_of_one(code: Student, draw: Draw) -> Cases:
     """One rank is measured under launch like several."""
-    parameters, inputs, costs = new_parameters(), torch.randn(3, 3), [new_costs()]
-    seen = student.run("overheads", parameters, [], inputs, costs)
-    right = seconds_per_call(inputs, costs)
-    assert_close(entry(seen, "result"), right, what="the overheads with one rank")
+    inputs, costs = draw.normal(3, 3), [new_costs(draw)]
+    seen = code.run("overheads", new_parameters(draw), [], inputs, costs)
+    yield "the overheads with one rank", entry(seen, "result")
 
 
 @promise(
@@ -178,15 +164,10 @@ def test_overheads_of_one(student: Student) -> None:
     points=2,
     hint="model(part).sum().backward(), with the rank's part of inputs.",
 )
-def test_overheads_gradients(student: Student) -> None:
+def test_overheads_gradients(code: Student, draw: Draw) -> Cases:
     """The gradients that are reduced are those of the sum of the model's output for the rank's part."""
-    overheads = watched_overheads(student)
-    right = []
-    for part in parts_of(overheads["inputs"], 2):
-        weight = part.sum(0)[:, None].expand(3, 2)
-        right.append({"weight": weight, "bias": torch.full((2,), float(len(part))), "scale": None})
-    gradients = [entry(overheads["seen"], "ranks", 2, rank, "gradients") for rank in range(2)]
-    assert_close(gradients, right, what="the list of the ranks' gradients before they are reduced")
+    gradients = by_rank(watched_overheads(code), "gradients")
+    yield "the list of the ranks' gradients before they are reduced", gradients
 
 
 @promise(
@@ -194,12 +175,10 @@ def test_overheads_gradients(student: Student) -> None:
     points=2,
     hint="torch.distributed.broadcast(parameter.data, src=0), for model.parameters().",
 )
-def test_overheads_broadcast(student: Student) -> None:
+def test_overheads_broadcast(code: Student, draw: Draw) -> Cases:
     """Every parameter is broadcast from rank 0, frozen ones too."""
-    overheads = watched_overheads(student)
-    parameters = [entry(overheads["seen"], "ranks", 2, rank, "parameters") for rank in range(2)]
-    right = [overheads["parameters"]] * 2
-    assert_close(parameters, right, what="the list of the ranks' parameters after the broadcasts")
+    parameters = by_rank(watched_overheads(code), "parameters")
+    yield "the list of the ranks' parameters after the broadcasts", parameters
 
 
 @promise(
@@ -210,16 +189,15 @@ def test_overheads_broadcast(student: Student) -> None:
 )
 def test_overheads_barrier(student: Student) -> None:
     """The ranks wait for each other before the clock is read."""
-    seen = watched_overheads(student)["seen"]
+    ranks = entry(watched_overheads(student), "ranks", 2)
     told = (
         "Rank 0 read the clock while rank 1 was still in its untimed call: a barrier belongs "
         "between that call and the clock."
     )
     # Readings 0 and 1 are those of batch splitting, 2 and 3 those of gradient reduction.
     for reading, name in ((0, "shard"), (2, "average")):
-        read_at = entry(seen, "ranks", 2, 0, "read_at", reading, kind=float)
-        ended_at = entry(seen, "ranks", 2, 1, "ended_at", name, kind=float)
-        assert read_at >= ended_at, told
+        read_at = entry(ranks, 0, "read_at", reading, kind=float)
+        assert read_at >= entry(ranks, 1, "ended_at", name, kind=float), told
 
 
 @promise(
@@ -228,25 +206,20 @@ def test_overheads_barrier(student: Student) -> None:
     after="test_overheads_of_one",
     word="the sandbox says that it raised",
 )
-def test_overheads_refuses(student: Student) -> None:
+def test_overheads_refuses(code: Student, draw: Draw) -> Cases:
     """Inputs that cannot be sharded are a ValueError before anything is launched."""
     for rows, world_size in ((4, 0), (2, 3), (0, 1)):
-        call = f"measure_overheads with {rows} rows and world_size={world_size}"
-        with must_raise(ValueError, call=call):
-            student.run("unlaunched_overheads", rows, world_size)
+        refused = raises(ValueError, None, code.run, "unlaunched_overheads", rows, world_size)
+        yield f"measure_overheads with {rows} rows and world_size={world_size}", refused
 
 
 # --- benchmark -----------------------------------------------------------------------------------
 
 
 @promise("benchmark", points=6, hint="sum(launch(worker, world_size, ...)), for each world size.")
-def test_benchmark(student: Student) -> None:
+def test_benchmark(code: Student, draw: Draw) -> Cases:
     """The throughput of a world size is the sum over its ranks, in the order given."""
-    benchmark = watched_benchmark(student)
-    right = {n: sum(benchmark["rates"][n]) for n in benchmark["options"]["world_sizes"]}
-    result = entry(benchmark["seen"], "result", kind=dict)
-    assert_close(result, right, what="the throughputs")
-    assert_equal(list(result), list(right), what="the list of keys")
+    yield from values_and_keys("throughputs", entry(watched_benchmark(code), "result"))
 
 
 @promise(
@@ -254,24 +227,12 @@ def test_benchmark(student: Student) -> None:
     points=6,
     hint="In each rank: wrap(build_model()), SGD(lr=0.01), train_step on the rank's shards.",
 )
-def test_benchmark_trains(student: Student) -> None:
+def test_benchmark_trains(code: Student, draw: Draw) -> Cases:
     """Every rank trains its own wrapped model on its shards by SGD at 0.01, and counts their rows."""
-    benchmark = watched_benchmark(student)
-    inputs, targets = parts_of(benchmark["inputs"], 2), parts_of(benchmark["targets"], 2)
-    batches = list(zip(inputs, targets, strict=True))
-    # DistributedDataParallel begins with the weights of rank 0, and averages the gradients.
-    weights, right = benchmark["parameters"][0], []
-    for _ in range(BENCHMARK_STEPS):
-        right.append(weights)
-        first, second = (gradients_of(weights, batch) for batch in batches)
-        mean = {name: (first[name] + second[name]) / 2 for name in weights}
-        weights = stepped(weights, mean, BENCHMARK_LR)
-    begun_with = [entry(benchmark["seen"], "ranks", 2, rank, "weights") for rank in range(2)]
+    seen = watched_benchmark(code)
     what = "the list of the weights with which each rank's steps began"
-    assert_close(begun_with, [right, right], what=what, rtol=TOLERANCE, atol=TOLERANCE)
-    returned = [entry(benchmark["seen"], "ranks", 2, rank, "returned") for rank in range(2)]
-    rows = [[len(part)] * BENCHMARK_STEPS for part in inputs]
-    assert_equal(returned, rows, what="the list of what each rank's steps returned")
+    yield what, within(by_rank(seen, "weights"), **TOLERANCE)
+    yield "the list of what each rank's steps returned", by_rank(seen, "returned")
 
 
 @promise(
@@ -280,16 +241,14 @@ def test_benchmark_trains(student: Student) -> None:
     hint="throughput(step, steps, warmup); the defaults are those of the stub.",
     word="the sandbox says what was called, and when",
 )
-def test_benchmark_steps(student: Student) -> None:
+def test_benchmark_steps(code: Student, draw: Draw) -> Cases:
     """The steps and the warm-up asked for are those of throughput; by default 1 and 2 ranks take 20 after 5."""
-    benchmark = watched_benchmark(student)
-    asked = entry(benchmark["seen"], "ranks", 2, 0, "asked")
-    right = [benchmark["options"]["steps"], benchmark["options"]["warmup"]]
-    assert_equal(asked, right, what="the list of the steps and the warm-up that throughput got")
-    by_default = entry(student.run("default_benchmark"), kind=dict)
-    assert_equal(list(by_default), [1, 2], what="the list of world sizes by default")
+    asked = by_rank(watched_benchmark(code), "asked")
+    yield "the list of the steps and the warm-up that throughput got on each rank", asked
+    by_default = entry(code.run("default_benchmark"), kind=dict)
+    yield "the list of world sizes by default", list(by_default)
     what = "the throughput of one rank, which the probe makes 1000 * steps + warmup,"
-    assert_close(by_default[1], 1000.0 * DEFAULT_STEPS + DEFAULT_WARMUP, what=what)
+    yield what, entry(by_default, 1)
 
 
 @promise(
@@ -300,14 +259,13 @@ def test_benchmark_steps(student: Student) -> None:
 )
 def test_benchmark_barrier(student: Student) -> None:
     """The ranks wait for each other before they measure."""
-    seen = watched_benchmark(student)["seen"]
-    measured_at = entry(seen, "ranks", 2, 0, "measured_at", kind=float)
-    wrapped_at = entry(seen, "ranks", 2, 1, "wrapped_at", kind=float)
+    ranks = entry(watched_benchmark(student), "ranks", 2)
+    measured_at = entry(ranks, 0, "measured_at", kind=float)
     told = (
         "Rank 0 began to measure while rank 1 was still getting ready: a barrier belongs before "
         "throughput."
     )
-    assert measured_at >= wrapped_at, told
+    assert measured_at >= entry(ranks, 1, "wrapped_at", kind=float), told
 
 
 @promise(
@@ -317,131 +275,76 @@ def test_benchmark_barrier(student: Student) -> None:
     after="test_benchmark",
     word="the sandbox says that it raised",
 )
-def test_benchmark_refuses(student: Student) -> None:
+def test_benchmark_refuses(code: Student, draw: Draw) -> Cases:
     """Bad arguments of the benchmark are a ValueError before anything is launched."""
-    for sizes, steps, warmup in [([1, 2], 0, 1), ([1, 2], 2, -1), ([1, 0], 2, 1), ([1, 5], 2, 1)]:
-        call = f"benchmark with 4 rows, world_sizes={sizes}, steps={steps}, warmup={warmup}"
-        with must_raise(ValueError, call=call):
-            student.run("unlaunched_benchmark", 4, sizes, steps, warmup)
+    for given in [([1, 2], 0, 1), ([1, 2], 2, -1), ([1, 0], 2, 1), ([1, 5], 2, 1)]:
+        what = "benchmark with 4 rows, world_sizes={}, steps={}, warmup={}".format(*given)
+        yield what, raises(ValueError, None, code.run, "unlaunched_benchmark", 4, *given)
 
 
-# --- locally -------------------------------------------------------------------------------------
+# --- what the tests share ------------------------------------------------------------------------
 
 
-def parts_of(batch: Tensor, world_size: int) -> list[Tensor]:
-    """The parts of a batch by rank: the first ones have a row more, where some are left over."""
-    size, larger = divmod(len(batch), world_size)
-    sizes = [size + 1] * larger + [size] * (world_size - larger)
-    return list(batch.split(sizes))
+def values_and_keys(what: str, result: Any) -> Cases:
+    """A dict by world size, whose order counts."""
+    yield f"the {what}", result
+    yield f"the list of keys of the {what}", list(result)
 
 
-def new_parameters() -> Parameters:
-    return {"weight": torch.randn(3, 2), "bias": torch.randn(2)}
+def new_parameters(draw: Draw) -> Parameters:
+    return {"weight": draw.normal(3, 2), "bias": draw.normal(2)}
 
 
-def new_batch(rows: int) -> Batch:
-    return torch.randn(rows, 3), torch.randn(rows, 2)
-
-
-def gradients_of(weights: Parameters, batch: Batch) -> Parameters:
-    """The gradients of the probe's loss, mean((outputs - 2 targets)²)."""
-    x, targets = batch
-    rest = x @ weights["weight"] + weights["bias"] - 2 * targets
-    outer = 2 * rest / rest.numel()
-    return {"weight": x.t() @ outer, "bias": outer.sum(0)}
-
-
-def stepped(weights: Parameters, gradients: Parameters, lr: float) -> Parameters:
-    return {name: value - lr * gradients[name] for name, value in weights.items()}
-
-
-def new_steps(number: int) -> tuple[list[int], list[float]]:
+def new_machine(draw: Draw, steps: int) -> dict[str, Any]:
     """What so many steps return and take: as many as are warm-up by default are slow."""
-    samples = random.sample(range(10, 100), number)
-    seconds = [random.uniform(1.0, 2.0) for _ in range(number)]
+    seconds = [draw.number(1.0, 2.0) for _ in range(steps)]
     for i in range(DEFAULT_WARMUP):
         seconds[i] += SLOWER_STEP
-    return samples, seconds
+    return {"samples": draw.integers(steps, low=10, high=100).tolist(), "seconds": seconds}
 
 
-def throughput(
-    student: Student,
-    samples: list[int],
-    seconds: list[float],
-    *,
-    reading: float = 0.0,
-    waiting: float | None = None,
-    **options: int,
-) -> Any:
-    """What throughput measures of the probe's Machine, with these steps and this warm-up."""
-    machine = {"samples": samples, "seconds": seconds, "reading": reading, "waiting": waiting}
-    return student.run("throughput", machine, options)
-
-
-def new_throughputs() -> dict[int, float]:
-    """Throughputs in no order of sizes; that of 1 is neither the lowest nor the highest."""
-    one = random.uniform(900.0, 1000.0)
-    factors = {4: 2.2, 1: 1.0, 16: 9.0, 2: 0.7}
-    return {n: one * factor * random.uniform(1.0, 1.1) for n, factor in factors.items()}
-
-
-def new_costs() -> dict[str, float]:
+def new_costs(draw: Draw) -> dict[str, float]:
     """What a rank's clock moves by: see the probe's Watch."""
     names = ("row", "average", "forward", "reading", "first")
-    return {name: random.uniform(0.1, 1.0) for name in names}
+    return {name: draw.number(0.1, 1.0) for name in names}
 
 
-def seconds_per_call(inputs: Tensor, costs: list[dict[str, float]]) -> dict[str, float]:
-    """The slowest rank's seconds for one of 10 calls, between two readings of the clock."""
-    ranks = []
-    for own, part in zip(costs, parts_of(inputs, len(costs)), strict=True):
-        reading = own["reading"] / 10
-        splitting, reduction = own["row"] * len(part), own["average"]
-        ranks.append([splitting + reading, reduction + reading, reading])
-    slowest = [max(column) for column in zip(*ranks, strict=True)]
-    return dict(zip(OVERHEADS, slowest, strict=True))
+def by_rank(seen: Any, what: str) -> list[Any]:
+    """What each of two ranks noted under this name."""
+    return [entry(seen, "ranks", 2, rank, what) for rank in range(2)]
 
 
-def watched_overheads(student: Student) -> dict[str, Any]:
-    """The arguments of measure_overheads on two ranks, and what was seen there."""
+def watched_overheads(code: Student) -> Any:
+    """What was seen of measure_overheads on two ranks."""
 
-    def ask() -> dict[str, Any]:
-        parameters = {**new_parameters(), "scale": torch.randn(4)}
-        inputs, costs = torch.randn(5, 3), [new_costs(), new_costs()]
+    def ask() -> Any:
+        draw = Draw(random.randrange(2**31))
+        parameters = {**new_parameters(draw), "scale": draw.normal(4)}
+        costs = [new_costs(draw), new_costs(draw)]
         # Rank 0 is slower at reducing gradients, and rank 1 at splitting, although it has fewer rows.
         costs[0]["average"] += SLOWER_CALL
         costs[1]["row"] += SLOWER_CALL
-        seen = student.run("overheads", parameters, ["scale"], inputs, costs)
-        return {"parameters": parameters, "inputs": inputs, "costs": costs, "seen": seen}
+        return code.run("overheads", parameters, ["scale"], draw.normal(5, 3), costs)
 
-    return student.once("overheads", ask)
-
-
-def check_overhead(student: Student, name: str) -> None:
-    overheads = watched_overheads(student)
-    right = seconds_per_call(overheads["inputs"], overheads["costs"])[name]
-    assert_close(entry(overheads["seen"], "result", name), right, what=f"the seconds of {name}")
+    return code.once("overheads", ask)
 
 
-def watched_benchmark(student: Student) -> dict[str, Any]:
-    """The arguments of benchmark on two ranks and on one, and what was seen there."""
+def overhead(code: Student, name: str) -> tuple[str, Any]:
+    return f"the seconds of {name}", entry(watched_overheads(code), "result", name)
 
-    def ask() -> dict[str, Any]:
+
+def watched_benchmark(code: Student) -> Any:
+    """What was seen of benchmark on two ranks and on one."""
+
+    def ask() -> Any:
+        draw = Draw(random.randrange(2**31))
         # Those of rank 0, of rank 1, and of the process that launches them.
-        parameters = [new_parameters() for _ in range(3)]
-        inputs, targets = new_batch(7)
+        parameters = [new_parameters(draw) for _ in range(3)]
+        inputs, targets = draw.normal(7, 3), draw.normal(7, 2)
         # The throughput that each rank measures, by world size.
-        rates = {n: [random.uniform(10.0, 90.0) for _ in range(n)] for n in (1, 2)}
-        steps, warmup = random.sample(range(1, 9), 2)
+        rates = {n: [draw.number(10.0, 90.0) for _ in range(n)] for n in (1, 2)}
+        steps, warmup = (1 + draw.permutation(8)[:2]).tolist()
         options = {"world_sizes": [2, 1], "steps": steps, "warmup": warmup}
-        arguments = parameters, inputs, targets, rates, BENCHMARK_STEPS, options
-        return {
-            "parameters": parameters,
-            "inputs": inputs,
-            "targets": targets,
-            "rates": rates,
-            "options": options,
-            "seen": student.run("benchmark", *arguments),
-        }
+        return code.run("benchmark", parameters, inputs, targets, rates, BENCHMARK_STEPS, options)
 
-    return student.once("benchmark", ask)
+    return code.once("benchmark", ask)

@@ -1,4 +1,4 @@
-# right: breaks by torch._dynamo.explain, the compiled backend is aot_eager, the condition is torch.cond
+# right: breaks by torch._dynamo.explain, a wrapper is compiled and called twice, an epsilon beside the norm
 from __future__ import annotations
 
 import time
@@ -29,10 +29,14 @@ def compilations(f, calls, dynamic=None):
         seen.append(gm)
         return gm.forward
 
-    compiled = torch.compile(f, backend=backend, dynamic=dynamic)
+    @torch.compile(backend=backend, dynamic=dynamic)
+    def run(*arguments):
+        return f(*arguments)
+
     for arguments in calls:
         seen.clear()
-        compiled(*arguments)
+        run(*arguments)
+        run(*arguments)
         counts.append(len(seen))
     return counts
 
@@ -42,8 +46,8 @@ def graph_breaks(f, *args):
 
 
 def clip_by_norm(x, max_norm):
-    norm = torch.linalg.vector_norm(x)
-    return torch.cond(norm > max_norm, lambda x, n: x * (max_norm / n), lambda x, n: x.clone(), (x, norm))
+    coefficient = max_norm / (torch.linalg.vector_norm(x) + 1e-6)
+    return x * torch.clamp(coefficient, max=1.0)
 
 
 def first_and_later(f, *args, calls=10, clock=time.perf_counter, synchronize=lambda: None):
