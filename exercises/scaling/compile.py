@@ -11,6 +11,8 @@ The default backend needs a C++ compiler. Nothing here uses it.
 
 Sources: PyTorch documentation, torch.compile, Custom backends, and Dynamic shapes; Ansel et al. 2024,
 PyTorch 2.
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 import time

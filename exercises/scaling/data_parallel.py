@@ -9,6 +9,8 @@ loss, this is the step that one process takes on the whole batch:
 `launch` in ranks.py starts ranks on this machine's CPU. Run this file to try yours on two.
 
 Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from __future__ import annotations

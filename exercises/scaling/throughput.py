@@ -11,6 +11,8 @@ Call `launch` and the functions of parallel.py by their names. Real speed is not
 bring their own clocks.
 
 Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
+
+What holds for every exercise: docs/every-exercise.md.
 """
 
 from __future__ import annotations
