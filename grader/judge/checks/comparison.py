@@ -180,7 +180,7 @@ def first_mismatch(
     # Nearly all of a report about a call, which holds hundreds of them.
     if type(actual) is type(expected) and type(actual) in _SIMPLE and actual == expected:
         return None
-    actual, expected = _without_numpy_scalar(actual), _without_numpy_scalar(expected)
+    actual, expected = _plain(actual), _plain(expected)
     if is_array(expected):
         kind = _compare_arrays(actual, expected, rule)
     elif len(path) > _DEEPEST:
@@ -200,8 +200,15 @@ def first_mismatch(
     return None if kind is None else Mismatch(kind, path, actual, expected)
 
 
-def _without_numpy_scalar(value: Any) -> Any:
-    """A suite may compute with numpy.float32 and the like; they count as Python's numbers."""
+def type_of(value: Any) -> type:
+    """The type of a value; an f-string of a suite, which is a text, is a string."""
+    return str if isinstance(value, str) else type(value)
+
+
+def _plain(value: Any) -> Any:
+    """The value as Python has it: numpy.float32 and the like are numbers, a text is a string."""
+    if isinstance(value, str):
+        return str(value)
     kind = getattr(sys.modules.get("numpy"), "generic", None)
     return value.item() if kind is not None and isinstance(value, kind) else value
 
@@ -301,7 +308,7 @@ def _compare_mappings(
 
 def _typed_keys(mapping: Mapping[Any, Any], rule: Rule) -> list[Any]:
     """The keys in order; where exact, with their types, since True == 1 == 1.0 as a key."""
-    return [(type(key), key) for key in mapping] if rule.exact else list(mapping)
+    return [(type_of(key), key) for key in mapping] if rule.exact else list(mapping)
 
 
 def numeric_leaves(actual: Any, expected: Any) -> Iterator[tuple[Any, Any]]:

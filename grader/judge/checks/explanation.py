@@ -24,6 +24,7 @@ from grader.judge.checks.comparison import (
     first_mismatch,
     is_array,
     numeric_leaves,
+    type_of,
 )
 from grader.judge.checks.wording import (
     a_kind,
@@ -166,9 +167,9 @@ def _opaque_hint(type_name: str, expected: str) -> str:
 def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) -> list[str]:
     """What is missing and what is too much, by the first one of each."""
     lines = []
-    typed = {(type(key), key) for key in given}, {(type(key), key) for key in wanted}
-    missing = [key for key in wanted if (type(key), key) not in typed[0]]
-    extra = [key for key in given if (type(key), key) not in typed[1]]
+    typed = {(type_of(key), key) for key in given}, {(type_of(key), key) for key in wanted}
+    missing = [key for key in wanted if (type_of(key), key) not in typed[0]]
+    extra = [key for key in given if (type_of(key), key) not in typed[1]]
     if missing:
         more = text(" and {count} more", len(missing) - 1) if len(missing) > 1 else ""
         lacks = verb(what, "lacks", "lack")
@@ -194,7 +195,7 @@ def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) ->
                 more,
             )
         )
-    if missing and extra and type(missing[0]) is not type(extra[0]):
+    if missing and extra and type_of(missing[0]) is not type_of(extra[0]):
         kinds = a_kind(extra[0]), a_kind(missing[0])
         lines.append(
             text("The name of that {noun} is {kind}, expected {wanted}.", noun, kinds[0], kinds[1])

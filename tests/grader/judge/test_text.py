@@ -213,3 +213,10 @@ def test_a_finding_says_its_sentence_first() -> None:
     found = finding([text("It is {got}.", 3), "Divide it."])
     assert first_line(found) == "It is 3."
     assert message_of(found) == "It is 3.\nDivide it."
+
+
+def test_an_f_string_is_compared_as_a_string() -> None:
+    label = text("{name} begins", "part")
+    assert_equal(["part begins"], [label])
+    assert_equal({"part begins": 1}, {label: 1})
+    assert_equal([label], ["part begins"])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_equal, assert_tensor, entry
+from grader.judge.checks.comparison import type_of
 from grader.judge.checks.laws.numerics import check_finite
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import failed, sentence
@@ -243,7 +244,7 @@ def check_epochs(
 
     Shuffled, the order is another one in each epoch; else it is that of the items.
     """
-    kinds = tuple({type(item) for item in items})
+    kinds = tuple({type_of(item) for item in items})
     for number, epoch in enumerate(entry(epochs, kind=(list, tuple)), start=1):
         where = text("In epoch {number} the loader", number)
         batches = [entry(batch, kind=(list, tuple)) for batch in entry(epoch, kind=(list, tuple))]
