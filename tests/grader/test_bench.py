@@ -15,6 +15,7 @@ from grader.course.manifest import load_course
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 def test_the_floor_can_run_the_suites() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench.floor", "solutions", "glu", "gelu"],

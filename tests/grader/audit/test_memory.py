@@ -83,6 +83,7 @@ def words_in(pid: int, words: tuple[bytes, ...]) -> set[bytes]:
     return {word for piece in pieces(pid) for word in words if word in piece}
 
 
+@pytest.mark.thorough
 def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
     shutil.copytree(CATALOGUE / "course", tmp_path / "course")
     manifest = tmp_path / "course" / "exercises" / "course.toml"

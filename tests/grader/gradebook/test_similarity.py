@@ -204,6 +204,7 @@ def test_no_file_is_too_broken_to_be_compared(source: bytes) -> None:
 
 
 # Of some of these a reader that goes back takes a time that grows with the square of their length.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("begin", "repeated", "end"),
     [

@@ -68,7 +68,6 @@ def test_what_the_cache_holds_is_read_with_care(
     grader_digest.cache_clear()
     usual = grader_digest()
     (kept,) = tmp_path.rglob("*.json")
-    for damaged in (b"", b"\xff", b"nonsense"):
-        kept.write_bytes(damaged)
-        grader_digest.cache_clear()
-        assert grader_digest() == usual
+    kept.write_bytes(b"\xff nonsense")
+    grader_digest.cache_clear()
+    assert grader_digest() == usual

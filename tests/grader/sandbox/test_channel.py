@@ -91,6 +91,7 @@ def mutated(frame: bytes, draw: random.Random) -> bytes:
     return HEADER.pack(*lengths, 0) + bytes(body)
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_odd_replies_end_in_data_or_an_error_of_theirs() -> None:
     draw = random.Random(0)
     frames = replies()
