@@ -21,7 +21,7 @@ test-all: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/public/internals tests/hidden/internals
 
-# Two seeds a right answer here, of the five that an author's `grade verify EXERCISE` takes: a quarter of an hour.
+# Two seeds a right answer here, of the five that an author's `grade verify EXERCISE` takes: ten minutes.
 verify: $(READY)
 	$(BIN)/grade verify --seeds 2
 	$(BIN)/grade verify --mutants
