@@ -50,7 +50,7 @@ class OperatorLogger(TorchDispatchMode):
     calls: list[OperatorCall]
 
     def __init__(self) -> None:
-        """Begin without calls. The base class has an `__init__` of its own: call it as well."""
+        """Begin without calls."""
         # TODO: begin an empty list.
         raise NotImplementedError("OperatorLogger.__init__: begin an empty list")
 

@@ -73,7 +73,7 @@ class OperatorLogger(TorchDispatchMode):
     calls: list[OperatorCall]
 
     def __init__(self) -> None:
-        """Begin without calls. The base class has an `__init__` of its own: call it as well."""
+        """Begin without calls."""
         # begin solution: begin an empty list
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls = []

@@ -64,7 +64,7 @@ def test_runs_the_same(code: Student, draw: Draw) -> Cases:
 @promise(
     "OperatorLogger",
     points=8,
-    hint="self.calls = [] in __init__, after super().__init__().",
+    hint="self.calls = [] in __init__, not in the class.",
 )
 def test_loggers(code: Student, draw: Draw) -> Cases:
     """Each logger goes on with a list of its own; an inner block is recorded by both."""
