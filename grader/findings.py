@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from string import Formatter
@@ -57,8 +58,14 @@ def filled(words: str, values: Mapping[str, str]) -> str:
     """The words with the values in the places of their names."""
     return "".join(
         literal if name is None else literal + values.get(name, _ELLIPSIS)
-        for literal, name, _, _ in Formatter().parse(words)
+        for literal, name, _, _ in parsed(words)
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def parsed(words: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    """The parts of a sentence: some words, and the name behind them with its format and conversion."""
+    return list(Formatter().parse(words))
 
 
 def _without_values(words: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from string import Formatter
 from typing import Any
 
 import msgspec
@@ -94,6 +95,12 @@ class Finding(msgspec.Struct, frozen=True):
     values: dict[str, str] = {}
     cause: Cause = Cause.OTHER
     plain: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a sentence with a lone brace, as in a file that a person edited; raises ValueError."""
+        for words in (self.sentence, *self.details):
+            for _ in Formatter().parse(words):
+                pass
 
 
 class TestResult(msgspec.Struct, frozen=True):

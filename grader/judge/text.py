@@ -7,12 +7,11 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from string import Formatter
 
 import msgspec
 
 from grader.course.syntax import syntax_tree
-from grader.findings import escaped, filled
+from grader.findings import escaped, filled, parsed
 from grader.results import Cause, Finding
 from grader.text import clean
 
@@ -50,7 +49,7 @@ def text(words: str, /, *values: object) -> str:
     made: list[str] = []
     named: dict[str, str] = {}
     given: dict[str, Text] = {}
-    for literal, name, form, conversion in _parsed(words):
+    for literal, name, form, conversion in parsed(words):
         made.append(escaped(literal))
         if name is None:
             continue
@@ -108,11 +107,6 @@ def finding(lines: Iterable[str], cause: Cause = Cause.MISTAKE, plain: str = "")
     return Finding(first, tuple(others), values, cause, (plain,) if plain else ())
 
 
-@functools.lru_cache(maxsize=1024)
-def _parsed(words: str) -> list[tuple[str, str | None, str | None, str | None]]:
-    return list(Formatter().parse(words))
-
-
 def _converted(value: object, conversion: str | None) -> object:
     return repr(value) if conversion == "r" else value
 
@@ -140,7 +134,7 @@ def _replaced(words: str, names: Mapping[str, str]) -> str:
     """The words with something else for each of these names in braces."""
     return "".join(
         escaped(literal) + ("" if name is None else names.get(name, f"{{{name}}}"))
-        for literal, name, _, _ in _parsed(words)
+        for literal, name, _, _ in parsed(words)
     )
 
 
@@ -246,7 +240,7 @@ def with_words_of(found: Finding, suite: Path) -> Finding:
 
 def _inlined(line: str, known: Mapping[str, str], single: frozenset[str]) -> str:
     made = ""
-    for literal, name, _, _ in _parsed(line):
+    for literal, name, _, _ in parsed(line):
         made += escaped(literal)
         if name is None:
             continue

@@ -174,6 +174,7 @@ def test_notes_are_told_and_harmless(results: Path, tmp_path: Path) -> None:
         ("\x00\xff", "is no result"),
         ('{"schema_version": 99}', "schema version 99"),
         ('{"schema_version": 1}', "is no result"),
+        ('{"schema_version": 2}', "is no result"),
     ],
 )
 def test_what_is_no_result_is_refused(tmp_path: Path, text: str, why: str) -> None:

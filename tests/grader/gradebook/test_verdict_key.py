@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from grader.gradebook import verdict_key
 from grader.gradebook.verdict_key import deciding, grader_digest, meaning_of
 
 PACKAGE = Path(grader.__file__).parent
+CHANGED = ("judge/scoring.py", "judge/warm.py", "submissions/submission.py")
 NAMES = [file.relative_to(PACKAGE).as_posix() for file in deciding(PACKAGE)]
 
 
 @pytest.fixture
-def digest_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
+def digest_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict[str, bytes]], str]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def digest(changes: dict[str, bytes]) -> str:
@@ -23,9 +25,6 @@ def digest_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
         return verdict_key._digest_of_code(files)
 
     return digest
-
-
-CHANGED = ("judge/scoring.py", "judge/warm.py", "submissions/submission.py")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,8 +44,7 @@ def test_a_docstring_decides_nothing_and_any_other_text_does() -> None:
     assert meaning_of(b'def f():\n    return "this"') != meaning_of(b'def f():\n    return "that"')
 
 
-def test_the_digest_is_that_of_the_code(digest_of: object) -> None:
-    assert callable(digest_of)
+def test_the_digest_is_that_of_the_code(digest_of: Callable[[dict[str, bytes]], str]) -> None:
     usual = digest_of({})
     for name in CHANGED:
         source = (PACKAGE / name).read_bytes()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import grader
@@ -202,10 +203,8 @@ def _is_message(node: ast.expr) -> bool:
     match node:
         case ast.Attribute(attr="message"):
             return True
-        case ast.Call(
-            func=ast.Name(id="message_of" | "first_line" | "str"), args=[ast.Attribute()]
-        ):
-            return isinstance(node.func, ast.Name) and node.func.id != "str"
+        case ast.Call(func=ast.Name(id="message_of" | "first_line")):
+            return True
     return False
 
 
@@ -220,3 +219,11 @@ def test_an_f_string_is_compared_as_a_string() -> None:
     assert_equal(["part begins"], [label])
     assert_equal({"part begins": 1}, {label: 1})
     assert_equal([label], ["part begins"])
+
+
+def test_a_sentence_with_a_lone_brace_is_refused_where_it_is_read() -> None:
+    """As in a result that a person edited: an error that names the place, and no traceback later."""
+    for sentence in ("{what is it?", "} is it"):
+        raw = msgspec.json.encode({"sentence": sentence, "cause": "values"})
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(raw, type=Finding)
