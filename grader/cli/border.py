@@ -215,7 +215,7 @@ def tell(text: str) -> None:
 
 
 def tell_unfinished(book: Gradebook) -> None:
-    """Say on stderr that the last grading is not at its end, if so."""
+    """Say on stderr that the last grading did not finish, if so."""
     if book.unfinished:
         tell(book.unfinished)
 

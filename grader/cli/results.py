@@ -22,7 +22,7 @@ _SHOWN_STUDENTS = 5
 def open_book(
     results: Path, assignment: str | None = None, *, course: Course | None = None
 ) -> Iterator[Gradebook]:
-    """The gradebook in RESULTS; says on stderr that its last grading is not at its end, if so.
+    """The gradebook in RESULTS; says on stderr that its last grading did not finish, if so.
 
     Raises SubmissionError where there is none, and, where one is given, for that of another course.
     """

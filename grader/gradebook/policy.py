@@ -124,6 +124,13 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extension: tuple[Extension, ...] = ()
 
 
+class NamedPolicy(msgspec.Struct, frozen=True):
+    """A policy that a person named in the place of the course's: its file, and its rules when it was read."""
+
+    file: str
+    rules: Rules
+
+
 def is_about(table: Due | Extension, exercise: str, chapter: str) -> bool:
     """Whether a table names an exercise or its chapter, or neither any exercise nor any chapter."""
     is_all = not table.exercises and not table.chapters

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from grader.course.manifest import Course
-from grader.gradebook import Keeper, queue
+from grader.gradebook import Gradebook, queue
 from grader.gradebook.intake import Questions
-from grader.gradebook.store import FILE, explained
+from grader.gradebook.tables import FILE, explained
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import TaskJudges
 from grader.results import StudentInfo
@@ -102,8 +102,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
 
 @contextlib.contextmanager
 def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
-    with Keeper.open(settings.results) as keeper:
-        yield Desk(keeper, settings.course, settings.options, questions, settings.students)
+    with Gradebook.open_to_write(settings.results) as book:
+        yield Desk(book, settings.course, settings.options, questions, settings.students)
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ def test_of_hidden_tests_a_student_reads_what_the_course_discloses(served: Serve
     from grader.gradebook import queue
 
     with queue.reading(served.results) as book:
-        (verdict,) = book.store.verdicts_of("bob")["word_count"].values()
+        (verdict,) = book.tables.verdicts_of("bob")["word_count"].values()
         kept = {test.name: test for test in verdict.result.tests}
     assert any(kept[test["name"]].message != test["message"] for test in failed)
 

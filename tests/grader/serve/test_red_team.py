@@ -105,7 +105,7 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
 def verdicts(served: Served, who: str) -> Iterator[ExerciseResult]:
     """Every verdict on a student, whole."""
     with queue.reading(served.results) as book:
-        for by_attempt in book.store.verdicts_of(who).values():
+        for by_attempt in book.tables.verdicts_of(who).values():
             for verdict in by_attempt.values():
                 yield verdict.result
 
