@@ -21,7 +21,7 @@ from grader.gradebook.corrections_file import writing
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
-from grader.gradebook.queue import Role, back_up
+from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
@@ -104,8 +104,8 @@ def serve(
     if backup is not None:
         if backup.exists():
             raise click.UsageError(f"{backup} is there already: name a new file.")
-        with Gradebook.open(results), writing(backup):
-            back_up(results, backup)
+        with Gradebook.open(results) as book, writing(backup):
+            book.back_up(backup)
         click.echo(f"The gradebook as it is now: {backup}")
         return
     if roster_file is None:

@@ -31,7 +31,7 @@ from grader.gradebook.facts import AssignmentPart, Facts
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
-from grader.gradebook.tables import FILE, Tables, only_writer, opened
+from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_again
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import Attempt, KeptRequest, Replaced, Verdict, Work, packed, work_of
 from grader.results import Entry, Environment, ExerciseResult, Result, Status, StudentInfo, to_json
@@ -88,6 +88,13 @@ class Gradebook:
             remove_drafts(folder / "results")
             yield cls(folder, tables)
 
+    @classmethod
+    @contextlib.contextmanager
+    def open_beside_writer(cls, folder: Path) -> Iterator[Gradebook]:
+        """Open the gradebook in a folder to read it beside a writer, which checked the file."""
+        with opened_again(folder / FILE) as tables:
+            yield cls(folder, tables)
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Have all that is kept within on the disk together when this ends, or nothing of it.
@@ -100,6 +107,13 @@ class Gradebook:
     def shown(self, value: T) -> T:
         """Return a value as it is; `AnonymousBook.shown` hides names in it."""
         return value
+
+    def back_up(self, target: Path) -> None:
+        """Copy the gradebook as of this moment to a new file, which only its owner can read.
+
+        Raises FileExistsError, or another OSError.
+        """
+        self.tables.back_up(target)
 
     # --- facts ----------------------------------------------------------------------------------
 

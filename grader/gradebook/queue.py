@@ -11,9 +11,7 @@ import contextlib
 import enum
 import hashlib
 import hmac
-import os
 import secrets
-import sqlite3
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from grader.gradebook.book import Gradebook
-from grader.gradebook.tables import FILE, Tables, opened
+from grader.gradebook.tables import FILE, opened
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS submissions (
@@ -148,28 +146,6 @@ def prepare(book: Gradebook, exercises: Collection[str]) -> int:
             (msgspec.json.encode(list(exercises)).decode(),),
         )
     return again
-
-
-@contextlib.contextmanager
-def reading(folder: Path) -> Iterator[Gradebook]:
-    """Open the gradebook for one more reader beside the writer, which checked the file when it opened it."""
-    with contextlib.closing(sqlite3.connect(folder / FILE)) as connection:
-        connection.execute("PRAGMA busy_timeout = 10000")
-        connection.execute("PRAGMA query_only = ON")
-        yield Gradebook(folder, Tables(connection))
-
-
-def back_up(folder: Path, target: Path) -> None:
-    """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup).
-
-    Only its owner can read the copy. Raises FileExistsError, or another OSError.
-    """
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-    with (
-        contextlib.closing(sqlite3.connect(folder / FILE)) as source,
-        contextlib.closing(sqlite3.connect(target)) as copy,
-    ):
-        source.backup(copy)
 
 
 # --- submissions ----------------------------------------------------------------------------------

@@ -176,6 +176,15 @@ class Tables:
         finally:
             self._is_writing = False
 
+    def back_up(self, target: Path) -> None:
+        """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup).
+
+        Only its owner can read the copy. Raises FileExistsError, or another OSError.
+        """
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(target)) as copy:
+            self.connection.backup(copy)
+
     # --- facts ----------------------------------------------------------------------------------
 
     @property
@@ -562,6 +571,15 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
         _check(connection, file)
         if not create:
             connection.execute("PRAGMA query_only = ON")
+        yield Tables(connection)
+
+
+@contextlib.contextmanager
+def opened_again(file: Path) -> Iterator[Tables]:
+    """Open the tables of a file to read them beside a writer, which checked it when it opened it."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA busy_timeout = 10000")
+        connection.execute("PRAGMA query_only = ON")
         yield Tables(connection)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from grader.course.manifest import Course
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook
 from grader.gradebook.intake import Questions
 from grader.gradebook.tables import FILE, explained
 from grader.judge.assignment import GradingOptions
@@ -79,7 +79,9 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         with explained(results / FILE):
             waits_again = desk.ask(Desk.open).result()
         views = stack.enter_context(BookThread("reader", lambda: _views(settings)))
-        of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
+        of_class = stack.enter_context(
+            BookThread("class", lambda: Gradebook.open_beside_writer(results))
+        )
         judges = _judges(settings)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
         server = OpenServer(
@@ -108,7 +110,7 @@ def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
 
 @contextlib.contextmanager
 def _views(settings: Settings) -> Iterator[Views]:
-    with queue.reading(settings.results) as book:
+    with Gradebook.open_beside_writer(settings.results) as book:
         yield Views(book, settings.course)
 
 

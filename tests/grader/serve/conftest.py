@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from grader.gradebook import queue
+from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import Role
 from tests.grader.exports.report.conftest import axe, browser
 
@@ -206,7 +206,7 @@ def marked(number: int) -> bytes:
 
 def sql(served: Served, query: str) -> Sequence[tuple[Any, ...]]:
     """What stands in the gradebook."""
-    with queue.reading(served.results) as book:
+    with Gradebook.open_beside_writer(served.results) as book:
         rows: list[tuple[Any, ...]] = book.tables.connection.execute(query).fetchall()
         return rows
 

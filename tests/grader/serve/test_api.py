@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from grader.gradebook import queue
+from grader.gradebook import Gradebook
 from grader.gradebook.review import Reason
 from grader.results import Result
 from grader.serve.turns import MOST_REFUSED
@@ -54,9 +54,9 @@ def test_of_hidden_tests_a_student_reads_what_the_course_discloses(served: Serve
     assert all(test["title"] and not test["printed"] for test in hidden)
     assert {test["duration_seconds"] for test in hidden} == {0.0}
     # The gradebook has what was expected and what came; the student reads the mistake alone.
-    from grader.gradebook import queue
+    from grader.gradebook import Gradebook
 
-    with queue.reading(served.results) as book:
+    with Gradebook.open_beside_writer(served.results) as book:
         (verdict,) = book.tables.verdicts_of("bob")["word_count"].values()
         kept = {test.name: test for test in verdict.result.tests}
     assert any(kept[test["name"]].message != test["message"] for test in failed)
@@ -153,7 +153,7 @@ def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(
     other = served.hand_in("bob", {"greeting.py": STUB, "hw3.py": marked(92)})
     assert "Handed in besides: hw3.py" in other.json["problems"]["greeting"]
     served.judged("bob", other.json["id"])
-    with queue.reading(served.results) as book:
+    with Gradebook.open_beside_writer(served.results) as book:
         entries = [(e.student, e.exercise) for e in book.attention() if e.kind is Reason.MISNAMED]
     assert entries == [("ada", "greeting"), ("bob", "greeting")]
     page = served.ask("GET", "/class", "staff").body.decode()
