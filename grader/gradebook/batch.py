@@ -38,17 +38,17 @@ class BatchProgress:
     """Events of a batch; every method does nothing unless overridden."""
 
     def begin(self, students: int) -> None:
-        """The grading of what so many students handed in begins."""
+        """The grading of this number of students begins."""
 
     def judged(self, student: str, result: ExerciseResult) -> None:
-        """A verdict is there and kept."""
+        """A verdict was kept."""
 
     def done(self, student: str) -> None:
         """All of a student's exercises have a verdict."""
 
 
 class BatchSummary(msgspec.Struct, frozen=True):
-    """The verdicts of a batch that were new and those that were there, and what to look at.
+    """The numbers of new and known verdicts of a batch, and what a person should look at.
 
     `undated` are students with several files for an exercise and an attempt without a time, so that the
     one found last counts; of the `older` ones the gradebook has a newer attempt than the download.
@@ -64,7 +64,7 @@ class BatchSummary(msgspec.Struct, frozen=True):
 
 
 class ScoreChange(msgspec.Struct, frozen=True):
-    """An exercise of a student that counts otherwise since a regrading.
+    """A difference that a regrading made in an exercise of a student.
 
     `attempt` is the one that counts now; points are by the policy and with what a person corrected. `tests` are
     the names of those that end otherwise than before, each with both outcomes; one that was not there has
@@ -89,7 +89,7 @@ def batch(
     all_attempts: bool = False,
     progress: BatchProgress | None = None,
 ) -> BatchSummary:
-    """Grade a class's download: of each student the attempts that may count, or all of them.
+    """Grade a class's download: each student's attempts that may count, or all of them.
 
     All are kept in the gradebook in any case, with their files. Which one counts for an exercise, the policy
     and the times of the attempts decide, also those of earlier downloads.
@@ -120,7 +120,7 @@ def regrade(
     *,
     progress: BatchProgress | None = None,
 ) -> BatchSummary:
-    """Grade again what is in the gradebook, as far as a suite or the grader changed.
+    """Grade the files of a gradebook again, if a suite or the grader changed.
 
     What has no verdict and may count by the policy is judged, too.
 
@@ -164,7 +164,7 @@ class _Batch:
         # The files that wait for the verdict with a key, and that key by the number of its task.
         self._open: dict[str, list[tuple[Attempt, Question]]] = {}
         self._tasks_of: dict[int, str] = {}
-        # How many verdicts each student waits for.
+        # The number of verdicts that each student waits for.
         self._missing: dict[str, int] = {}
         self._students: set[str] = set()
         self._attempts: set[int] = set()
@@ -190,7 +190,7 @@ class _Batch:
         for verdict in self._pool.judged(self._tasks(students)):
             self._take(verdict)
         entries = most_pressing_first(self._attention)
-        # Of students who are not in this download, what the gradebook knew still holds.
+        # Entries about students who are not in this download still hold.
         others = [
             entry for entry in self._book.facts.attention if entry.student not in self._students
         ]
@@ -210,7 +210,7 @@ class _Batch:
         )
 
     def _tasks(self, students: Iterator[ToJudge]) -> Iterator[Task]:
-        """The tasks for the pool, student by student, each with what needs no judge kept before."""
+        """Yield the tasks for the pool, student by student; first, results that need no judge are kept."""
         while True:
             # All verdicts that need no judge are synced to the disk together.
             with self._book.transaction():
@@ -222,7 +222,7 @@ class _Batch:
             yield from tasks
 
     def _open_tasks(self, asked: ToJudge) -> Iterator[Task]:
-        """The files of a student that have to be judged; the others' verdicts are kept here.
+        """Yield the files of a student that have to be judged; the results of the others are kept here.
 
         A file that is being judged for another student, as one of the same team, waits for that verdict.
         """
@@ -255,7 +255,7 @@ class _Batch:
             yield Task(self._tasked, exercise.id, file.source)
 
     def _take(self, verdict: Completed) -> None:
-        """Keep a verdict for every file that waited for it; without one the files stay unjudged."""
+        """Keep a verdict for every file that waited for it; without one, the files stay unjudged."""
         key = self._tasks_of.pop(verdict.number)
         waiting = self._open.pop(key)
         self._judged += 1
@@ -279,7 +279,7 @@ class _Batch:
 
 
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
-    """What counts otherwise for a student since the last grading, once for each exercise, with the tests.
+    """Yield what changed for a student since the last grading, once for each exercise, with the tests.
 
     Left out is an attempt that does not count, and what a fault of the grader left unjudged: that is no loss.
     """

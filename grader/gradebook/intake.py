@@ -45,7 +45,7 @@ _FILE = "a file"
 
 
 def refuse_other_course(book: Gradebook, course: Course) -> None:
-    """Raise SubmissionError for the gradebook of another course: the points of both would be added up."""
+    """Raise SubmissionError for the gradebook of another course; the points of both would be added up."""
     name = book.facts.course.name
     if name and name != course.name:
         raise SubmissionError(
@@ -55,7 +55,7 @@ def refuse_other_course(book: Gradebook, course: Course) -> None:
 
 
 def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
-    """Raise SubmissionError where most of a class are there under other ids, as without the roster of before.
+    """Raise SubmissionError if most of a class are there under other ids, as without the earlier roster.
 
     They would be in the gradebook twice. A few who seem to be may be others, with a like number.
     """
@@ -66,7 +66,7 @@ def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
 
 
 def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
-    """Raise SubmissionError where most students of a download are in an earlier one under other ids."""
+    """Raise SubmissionError if most students of a download are in an earlier one under other ids."""
     earlier: dict[str, StudentInfo] = {}
     for download in downloads:
         students = _students(download)
@@ -78,7 +78,7 @@ def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
 def refuse_other_roster(
     registered: Iterable[StudentInfo], roster: Iterable[StudentInfo], where: str
 ) -> None:
-    """Raise SubmissionError for a roster that has most of the `registered` students under other ids."""
+    """Raise SubmissionError if a roster has most of the `registered` students under other ids."""
     before = {student.id: student for student in registered}
     students = {student.id: student for student in roster}
     advice = "use the same --roster as before, or a new folder."
@@ -91,7 +91,7 @@ def _refuse_known(
     where: str,
     advice: str,
 ) -> None:
-    """Raise SubmissionError where most students are new by id, and most of them known by another one."""
+    """Raise SubmissionError if most students are new by id, and most of them are known by another id."""
     new = {id_: student for id_, student in students.items() if id_ not in registered}
     if not registered or 2 * len(new) <= len(students):
         return
@@ -113,7 +113,7 @@ def _students(download: ClassDownload) -> dict[str, StudentInfo]:
 
 
 def _names_of(student: StudentInfo) -> set[str]:
-    """Names under which another list may have a student."""
+    """Return the names under which another list may have a student."""
     return {*student.other_ids.values(), student.email, student.name} - {""}
 
 
@@ -121,7 +121,7 @@ def _names_of(student: StudentInfo) -> set[str]:
 
 
 class ToJudge(NamedTuple):
-    """The files of one student that need a verdict, and what to look at of those that can have none.
+    """The files of one student that need a verdict, and what to look at among files that can have none.
 
     `is_undated` where one of several files counts for being found last, for want of a time; `is_older` where
     the gradebook has a newer attempt than the download.
@@ -135,13 +135,13 @@ class ToJudge(NamedTuple):
 
 
 class Asking:
-    """What to ask about each student of a class, by the exercises that are graded."""
+    """Finds the files of each student that need a verdict, for the exercises that are graded."""
 
     def __init__(self, book: Gradebook, course: Course, exercises: Sequence[Exercise]) -> None:
         self._book, self._course, self._exercises = book, course, exercises
 
     def handed_in(self, attempts: Sequence[ClassAttempt], *, all_attempts: bool) -> ToJudge:
-        """Keep what one student handed in, and ask what may count of it and of what was there before.
+        """Keep what one student handed in; returns which of these and of earlier files may count.
 
         Within a transaction.
         """
@@ -175,7 +175,7 @@ class Asking:
         )
 
     def kept(self, student: StudentInfo) -> ToJudge:
-        """Ask again what the gradebook has of a student: what was judged, and what may count."""
+        """Return which of a student's files in the gradebook were judged or may count."""
         work = self._book.work(student)
         judged = {e.id: work.verdicts.get(e.id, {}).keys() for e in self._exercises}
         return ToJudge(student.id, self._files(work, judged, {}))
@@ -186,7 +186,7 @@ class Asking:
         wanted: Mapping[str, Collection[int]],
         read: Mapping[int, Mapping[str, ExerciseFile]],
     ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
-        """The files of the wanted attempts and of those that may count; where there is none, the newest."""
+        """Return the files of the wanted attempts and of all that may count; without any, the newest."""
         pairs: list[tuple[Attempt, Exercise]] = []
         for exercise in self._exercises:
             ids = {attempt.id for attempt in needed(work, self._book.rules(), exercise.id)}
@@ -211,9 +211,9 @@ class Asking:
         *,
         asks: bool,
     ) -> tuple[Attention, ...]:
-        """What to look at of the newest attempt here, `without` files for these exercises.
+        """Return what to look at in the newest attempt here, which is `without` files for these exercises.
 
-        One that only `asks` for a regrade needs none.
+        An attempt that only `asks` for a regrade needs none.
         """
         entries: list[Attention] = []
         if len(without) == len(self._course.exercises) and not asks:

@@ -1,4 +1,4 @@
-"""Points by a person beside the judge's: the rubric of an exercise, and which files were read by it.
+"""Points by a person beside the judge's: the rubric of an exercise, and the files that were read by it.
 
 A mark is a correction that adds or takes off points, with the sentences of the items that hold. It is about
 one file, so that it stands through a regrade and says nothing of a newer file.
@@ -27,7 +27,6 @@ from grader.toml import TomlMistake, explained, line_of, read_toml
 
 # Keys of the walk itself.
 RESERVED = {"n": "keep and go on", "s": "skip", "c": "comment", "q": "stop"}
-# The fact with the drafts.
 _NOTHING = "nothing to remark"
 _LONGEST = 1000
 
@@ -48,7 +47,7 @@ class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileToMark(msgspec.Struct, frozen=True):
-    """A file to be read, of one student, or of the members of a team who have the same."""
+    """A file to be read: one student's, or the same file of several members of a team."""
 
     students: tuple[str, ...]
     result: ExerciseResult
@@ -61,12 +60,12 @@ class FileToMark(msgspec.Struct, frozen=True):
 
 
 def rubric_of(course: Course, exercise: Exercise) -> Path:
-    """Where the rubric of an exercise stands in the course."""
+    """Return the path of the rubric of an exercise in the course."""
     return course.root / "tests" / "rubrics" / exercise.chapter / f"{exercise.id}.toml"
 
 
 def read_rubric(path: Path, worth: float) -> Rubric:
-    """A rubric of an exercise that is worth so many points; raises UsageError with the line."""
+    """Read the rubric of an exercise that is worth N points; raises UsageError with the line."""
     try:
         text = path.read_text(encoding="utf-8")
         rubric = read_toml(text, Rubric)
@@ -86,7 +85,7 @@ def read_rubric(path: Path, worth: float) -> Rubric:
 
 
 def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
-    """What no decoder sees, with the number of the item, from 0."""
+    """Yield mistakes that no decoder sees, each with the number of its item, from 0."""
     keys = [item.key for item in rubric.item]
     brings = 0.0
     for place, item in enumerate(rubric.item):
@@ -103,7 +102,7 @@ def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
 
 
 def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
-    """The files of an exercise that count, by student id; one that is still the stub has nothing to be read."""
+    """Yield the files of an exercise that count, by student id; an untouched stub is left out."""
     shared = book.facts.teams
     teams: dict[tuple[str, str], FileToMark] = {}
     for entry in book.entries():
@@ -126,12 +125,12 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
 
 
 def draft_name(answer: FileToMark) -> str:
-    """The name of a file's draft."""
+    """Return the name of a file's draft."""
     return f"{answer.result.name} {answer.digest}"
 
 
 def keep_draft(book: Gradebook, answer: FileToMark, draft: Draft | None) -> None:
-    """Keep what was answered of a file, synced to the disk when this returns; None forgets it."""
+    """Keep the answers about a file, synced to the disk when this returns; None forgets them."""
     by_name = {k: v for k, v in book.facts.drafts.items() if k != draft_name(answer)}
     if draft is not None:
         by_name[draft_name(answer)] = draft
@@ -179,7 +178,7 @@ def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
 
 
 def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
-    """The places of the corrections that are marks of this file, for one of its students."""
+    """Return the places of the corrections that are marks of this file, for one of its students."""
     return [
         place
         for place, correction in enumerate(corrections)

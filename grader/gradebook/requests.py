@@ -1,4 +1,4 @@
-"""Regrade requests: what a student asks about an exercise, and what staff answers.
+"""Regrade requests: a student's question about an exercise, and the answers of staff.
 
 A request and its answers are rows of the gradebook, which are never changed or removed. What a member of a team
 asked in a file is a request of every member, and one answer answers all of them.
@@ -14,7 +14,7 @@ from grader.gradebook.work import KeptRequest, RequestAnswer
 from grader.submissions.submission import message_of
 from grader.text import counted, listed, utc
 
-# Of one student about one exercise. More are not kept: the text of a stranger stays bounded.
+# Of one student about one exercise. More are not kept, so that text from outside stays bounded.
 MOST_REQUESTS = 20
 
 
@@ -36,7 +36,7 @@ def keep_requests(
 
 
 def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
-    """The request of this number; raises SubmissionError where there is none."""
+    """Return the request with this number; raises SubmissionError if there is none."""
     found = next((request for request in requests if request.number == number), None)
     if found is None:
         there = listed([str(request.number) for request in requests]) if requests else "none yet"
@@ -45,7 +45,7 @@ def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
 
 
 def shared(book: Gradebook, request: KeptRequest) -> list[KeptRequest]:
-    """The request, and the same one of other members of its student's team."""
+    """Return the request, and the same request of other members of its student's team."""
     if not book.facts.teams:
         return [request]
     teams = {student.id: student.ids.get("team", "") for student in book.students()}
@@ -92,5 +92,5 @@ def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str)
 
 
 def open_requests(requests: Iterable[KeptRequest]) -> list[KeptRequest]:
-    """The requests that have no answer."""
+    """Return the requests that have no answer."""
     return [request for request in requests if request.is_open]
