@@ -111,7 +111,8 @@ class TestResult(msgspec.Struct, frozen=True):
     The `message` is what its reader may know of the `finding`. One that did not pass has its `subject`, the
     function or class that it is about, and which others that do not pass this one `uses`; it `carries` the
     points of that many tests that hold and do not count yet. Tests in which one known mistake does the same
-    have the same `mistake`, which counts from 1.
+    have the same `mistake`, which counts from 1. Functions of the solution `stood_in` for the student's
+    own, which other tests found wrong.
     """
 
     # pytest collects classes by this prefix.
@@ -134,6 +135,7 @@ class TestResult(msgspec.Struct, frozen=True):
     uses: tuple[str, ...] = ()
     carries: int = 0
     mistake: int = 0
+    stood_in: tuple[str, ...] = ()
 
     @property
     def cause(self) -> Cause:
