@@ -32,7 +32,7 @@ _NAME = re.compile(r"@([a-z_]+)@")
 # Larger than what a student would try, and short enough to be typed.
 _SEEDS = 10**9
 _HEAD_OF_ASSIGNMENTS = """\
-# What is handed out together, when it is due, and what it counts: docs/instructors.md explains every key.
+# Exercises that are handed out together, with due times and weights: docs/reference.md explains every key.
 # It holds the seeds by which hidden tests draw their inputs: keep it from students.
 """
 

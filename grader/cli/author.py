@@ -122,7 +122,7 @@ def new_assignment(
     """Begin an assignment: what is handed out together, when it is due, and what it counts.
 
     Adds it to assignments.toml beside course.toml, with a seed for its hidden tests that is drawn once and
-    not shown. What is not in order is an error, and then nothing is written. docs/instructors.md explains every
+    not shown. What is not in order is an error, and then nothing is written. docs/reference.md explains every
     key of the file.
 
     \b

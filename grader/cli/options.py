@@ -58,7 +58,7 @@ assignment_option = click.option(
     "--assignment",
     "assignment",
     metavar="ID",
-    help="Take the exercises of this assignment and no others; see docs/instructors.md.",
+    help="Take the exercises of this assignment and no others; see docs/reference.md.",
 )
 assignment_of_results_option = click.option(
     "--assignment",
@@ -101,7 +101,7 @@ results_argument = click.argument("results", metavar="RESULTS", type=EXISTING_FO
 anonymous_option = click.option(
     "--anonymous",
     is_flag=True,
-    help="Show pseudonyms and no ids, names, addresses or origins; see docs/instructors.md.",
+    help="Show pseudonyms and no ids, names, addresses or origins; see docs/reference.md.",
 )
 output_option = click.option(
     "-o",

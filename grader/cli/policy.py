@@ -67,7 +67,7 @@ def policy(
     RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read a policy.toml
     that stands beside course.toml; with --file it is that file instead, until another one is named or --reset
     goes back to the course's. Of an assignment both count with what assignments.toml says of it, so that these
-    two options need the course. docs/instructors.md has every key. No file is judged again: the points follow
+    two options need the course. docs/reference.md has every key. No file is judged again: the points follow
     at once.
 
     \b
@@ -103,7 +103,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
         click.echo(text, nl=not text.endswith("\n"))
         return
     if not text.strip():
-        click.echo(f"{_NO_POLICY} --file names one; docs/instructors.md says what it may have.")
+        click.echo(f"{_NO_POLICY} --file names one; docs/reference.md says what it may have.")
         return
     show_policy(open_console(), rules, names)
     if file:

@@ -132,7 +132,7 @@ def term(
     RESULTS are the folders that `grade batch --assignment` wrote, one of each assignment. FOLDER gets
     grades.csv, explained.txt with one line for each student, and index.html with the distribution. Nothing is
     judged. Students who are missing from a folder, ids that may be one person, and what is not judged are
-    told; their totals stay open. docs/instructors.md explains the rules.
+    told; their totals stay open. docs/reference.md explains the rules.
 
     \b
     Examples:

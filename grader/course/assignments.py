@@ -118,7 +118,7 @@ def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
 
     Raises CourseError with the file, the line, and what to write.
     """
-    file = read_course_file(path, _AssignmentsFile, "instructors.md")
+    file = read_course_file(path, _AssignmentsFile, "reference.md")
     assignments = resolved(path, file.assignment, file.timezone, chapters)
     for complaint in _term_complaints(file.term, [assignment.id for assignment in assignments]):
         raise CourseError(f"{path}: {complaint}")
