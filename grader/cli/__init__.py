@@ -1,9 +1,9 @@
-"""The command `grade`: each command parses, calls one function, prints and exits.
+"""The command `grade`: each command parses its arguments, calls one function, prints and exits.
 
-One module holds a command or a few. `COMMANDS` says which, and it is imported when its command is called: a
-further command is a module beside them and a line below. `options` are those that several share, `results`
-what RESULTS and STUDENT stand for; `border` turns errors into text and exit codes, `terminal` prints,
-`watch` is the loop of `grade watch`.
+Each module holds a command or a few. `COMMANDS` maps commands to modules, which are imported when a command is
+called; to add one, add a module and a line there. `options` has the options that several commands share, and
+`results` finds the gradebook and the student that a caller names. `border` turns errors into text and exit
+codes, `terminal` prints, and `watch` is the loop of `grade watch`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from grader.cli.border import HELP_FLAGS, Group
 
 __all__ = ["COMMANDS", "main"]
 
-# For each heading of the help its commands: the module, with the function where that has another name, and what
-# the help says of it.
+# For each heading of the help, its commands: the module, followed by the function if its name differs, and a
+# short help.
 COMMANDS = {
     "For students": {
         "run": ("run", "Judge the first exercise that is not done, or some."),

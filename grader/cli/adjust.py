@@ -1,4 +1,4 @@
-"""`grade adjust`: points that a person changes, of one student or, by a test, of all."""
+"""`grade adjust`: change the points of a student or, by a test, of the whole class."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
       grade adjust results --list
     """
     _refuse_mixtures(names, options)
-    # A folder without a gradebook must not get one.
+    # Opened first, because a keeper would create a gradebook in a folder that has none.
     with Gradebook.open(results) as book:
         if options["listed"]:
             tell_unfinished(book)
@@ -93,7 +93,7 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Raise a usage error for options that mean nothing together."""
+    """Raise a usage error for options that cannot be combined."""
     changes = [name for name in ("points", "add", "drop", "give") if options[name] is not None]
     changes += ["release"] * options["release"]
     listed, undo, for_all = options["listed"], options["undo"], options["for_all"]
@@ -137,11 +137,11 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
 def _target(
     book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ExerciseResult]:
-    """The student's id, empty for all, and the exercise in a blank result."""
+    """Return the student's id, empty for the whole class, and the exercise as a blank result."""
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
     blank = book.blank.exercises if book.blank is not None else ()
     exercises = {exercise.name: exercise for exercise in blank}
-    # As a shell completes it, or a person writes it: chapter/exercise.py.
+    # A shell completes the path of the file, chapter/exercise.py.
     name = Path(names[-1].removesuffix(".py")).name
     if name not in exercises:
         raise SubmissionError(f"{names[-1]!r} was not graded here. {nearest(name, exercises)}")
@@ -149,7 +149,7 @@ def _target(
 
 
 def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Make one correction, of a student or of the class, and print what it changes."""
+    """Make one correction, of a student or of the class, and print its effect."""
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     correction = Correction(
@@ -173,12 +173,12 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
 
 
 def _line(text: str) -> str:
-    """A text of the command line on one line, harmless to show."""
+    """Clean a text of the command line, on one line."""
     return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:
-    """The digest of the file whose points are held; raises SubmissionError where none are."""
+    """Return the digest of the file whose points are held; raise SubmissionError if none are."""
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
     if entry is None or not any(e.name == exercise and e.held for e in exercises):
@@ -187,7 +187,7 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
-    """What the judge gave a student; None for all, and where there is no verdict."""
+    """Return the judge's score of a student; None for the whole class, or without a verdict."""
     entry = book.entry_of(student) if student else None
     for result in entry.result.exercises if entry is not None else ():
         if result.name == exercise and result.status is not Status.UNJUDGED:
@@ -196,7 +196,7 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
 
 
 def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Take the newest correction back of those that are named, and print what that changes."""
+    """Take back the newest of the named corrections, and print the effect."""
     made = dict(enumerate(keeper.book.corrections()))
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]
@@ -224,9 +224,9 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
 def _show_change(
     book: Gradebook, correction: Correction, change: Callable[[], object], *, undone: bool = False
 ) -> int:
-    """Make a change, and print what it changes: a student's points and total, or those of the class.
+    """Make a change and print its effect: a student's points and total, or those of the class.
 
-    Returns how many of a class lost points.
+    Returns how many students lost points.
     """
     student, names = correction.student, book.names()
 

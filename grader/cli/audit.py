@@ -1,4 +1,4 @@
-"""`grade doctor` and `grade audit`: which walls stand on this machine, and attacks against them."""
+"""`grade doctor` and `grade audit`: list the walls of this machine, and attack them."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
 def _new(
     exercise: str | None, folder: Path | None, chapter: str | None, title: str | None
 ) -> Scaffolded:
-    """Begin a course in a folder that has none, else an exercise of the course that is there."""
+    """Begin a course in an empty folder, or an exercise in an existing course."""
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
     if exercise is None:
@@ -153,7 +153,7 @@ def new_assignment(
 
 
 def _time(option: str, text: str | None) -> datetime.datetime | None:
-    """A time of the command line; a usage error for what is none."""
+    """Parse a time of the command line; raise a usage error if it is not one."""
     if text is None:
         return None
     try:
@@ -199,7 +199,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
 
 
 def own_course(path: Path, assignment: str | None = None) -> Course:
-    """The course, unless it is a pack, which its author cannot change."""
+    """Open the course; a pack is refused, because an author cannot change it."""
     course = shared.open_course(path, assignment)
     if course.unpacked is not None:
         raise click.UsageError("This takes the course's folder, and no pack of it.")
@@ -207,5 +207,5 @@ def own_course(path: Path, assignment: str | None = None) -> Course:
 
 
 def shell_path(path: Path) -> str:
-    """A path as a shell takes it."""
+    """Quote a path for a shell."""
     return clean(shlex.quote(str(path)), 1000)

@@ -1,4 +1,4 @@
-"""`grade batch` and `grade regrade`: a class at once, and again after a suite changed."""
+"""`grade batch` and `grade regrade`: grade a class, and judge it again after a suite changed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from grader.text import clean, counted
 
 
 def _pool_options(command: Any) -> Any:
-    """The options of commands that have many exercises judged."""
+    """Add the options of commands that judge many exercises."""
     for option in (
         shared.anonymous_option,
         shared.scheduler_option,
@@ -144,7 +144,7 @@ def batch(
     course = assigned_course(whole, memory, exercises, assignment)
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    # The policy by which the class is going to be counted has the time zone of the times.
+    # The times of --times are in the time zone of the policy that is going to apply.
     named: NamedPolicy | None = None
     if policy_file is not None:
         named, counted_by = name_policy(policy_file, course, whole.chapter_of)
@@ -198,7 +198,7 @@ def batch(
 
 
 class Memory(NamedTuple):
-    """What the gradebook in a folder remembers of the gradings before; nothing where there is none yet."""
+    """Facts that the gradebook in a folder keeps of earlier gradings; empty if there is none yet."""
 
     results: Path
     assignment: str = ""
@@ -210,7 +210,7 @@ class Memory(NamedTuple):
 
 
 def remembered(results: Path) -> Memory:
-    """What the gradebook in a folder remembers, if there is one."""
+    """Read the facts that the gradebook in a folder keeps, if there is one."""
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         return Memory(
             results,
@@ -227,9 +227,9 @@ def remembered(results: Path) -> Memory:
 def assigned_course(
     course: Course, memory: Memory, exercises: tuple[str, ...], assignment: str | None
 ) -> Course:
-    """The course with the exercises that are graded: those named, or those that the gradebook remembers.
+    """Return the course with only the graded exercises: the named ones, or those the gradebook remembers.
 
-    Raises SubmissionError where the gradebook is that of another assignment.
+    Raises SubmissionError if the gradebook belongs to another assignment.
     """
     before = memory.assignment
     if before and (exercises or assignment not in (None, before)):
@@ -308,13 +308,13 @@ def regrade(
 
 
 def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
-    """The options of a command that has a class judged; without --seed, with the seed of before."""
+    """Return the options for judging a class; without --seed, with the seed used before."""
     seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 
 def _remembered_seed(memory: Memory, course: Course) -> int:
-    """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
+    """Return the seed of the newest verdict in a gradebook, or the assignment's seed, which is not shown."""
     seeds, results, given = memory.seeds, memory.results, course.assignment
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
@@ -338,7 +338,7 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
 def _pool(
     course: Course, grading: GradingOptions, options: dict[str, Any]
 ) -> AbstractContextManager[Pool]:
-    """The judges of this machine, or those of a cluster."""
+    """Return a pool of judges on this machine, or on a cluster."""
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
@@ -352,7 +352,7 @@ def _pool(
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
-    """Print the class, what was done, and what its policy, requests and corrections ask for."""
+    """Print the class, a summary, and notes about its policy, requests and corrections."""
     console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())

@@ -1,4 +1,4 @@
-"""`grade list`, `explain`, `hint`, `solution`, `reset` and `schema`: answers for which nothing is judged."""
+"""`grade list`, `explain`, `hint`, `solution`, `reset` and `schema`: answers without judging."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
 
 
 def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
-    """The sentence below a hint: how to see the next one, or what there is after the last one."""
+    """Return the sentence below a hint: how to see the next one, or the options after the last one."""
     logbook, command = workspace.logbook, f"grade hint {exercise.id}{options}"
     if logbook.unseen_hints(exercise):
         return f"The next one: `{command}`"

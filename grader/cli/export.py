@@ -36,7 +36,7 @@ _MOST_NAMES = 10
 
 
 class _FormatOption(click.Option):
-    """An option that some formats read: its help begins with their names."""
+    """An option that only some formats use: its help begins with their names."""
 
     def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
         """The flag and its help."""
@@ -49,7 +49,7 @@ def _readers(option: str) -> list[str]:
 
 
 def _listed() -> tuple[str, list[tuple[str, str]]]:
-    """The formats for the help: those of one file about the class first."""
+    """List the formats for the help, those of a single file first."""
     rows = [
         (name, f"{chosen.summary}{', a file a student' * isinstance(chosen, StudentFormat)}")
         for name, chosen in FORMATS.items()
@@ -164,7 +164,7 @@ def export(
     chosen = FORMATS[name]
     for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
         if shared.was_given(option) and option not in chosen.reads:
-            # It would be lost without a word.
+            # Otherwise it would be ignored silently.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
             if option == "disclose":
                 raise click.UsageError(
@@ -225,7 +225,7 @@ def export(
 
 
 class _Held:
-    """Entries; `held` are the students among those read so far whose points are provisional."""
+    """Iterate over entries; `held` collects the students whose points are provisional."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = entries
@@ -239,14 +239,14 @@ class _Held:
 
 
 def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
-    """Stdout, or a file that appears whole or not at all."""
+    """Open stdout, or a file that is written completely or not at all."""
     return contextlib.nullcontext(sys.stdout.buffer) if output == shared.STDOUT else written(output)
 
 
 def _write_students(
     chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-    """Write a file for each student; exit with a fault where one has no verdict."""
+    """Write a file for each student; exit with a fault if one has no verdict."""
     folder, left_out = folder_at(output), 0
     for entry in entries:
         try:

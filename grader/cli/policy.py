@@ -1,4 +1,4 @@
-"""`grade policy`: the rules by which a class's attempts count."""
+"""`grade policy`: the rules by which the attempts of a class count."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
 
 
 def _set(results: Path, course_path: Path, file: Path | None) -> None:
-    """Count by the policy of a file from now on, or by the course's; print whose points that changes."""
+    """Apply the policy of a file, or the course's, and print whose points change."""
     with Gradebook.open(results) as book:
         chapters, students, assignment = book.chapters, book.students(), book.fact("assignment")
         course = _course_of(book, course_path) if file is None or assignment else None
@@ -129,7 +129,7 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
     else:
         text, rules = policy_from(file, chapters)
         named = NamedPolicy(str(file.resolve()), text)
-        # The file beside a course may name students whom this gradebook lacks, as a grading takes it.
+        # The policy beside a course may name students that this gradebook lacks, as in a batch.
         for complaint in (
             () if file.with_name(MANIFEST).is_file() else unknown_students(rules, students)
         ):
@@ -152,7 +152,7 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
 
 
 def _course_of(book: Gradebook, course_path: Path) -> Course:
-    """The course of a gradebook, of its assignment if it has one, whose rules count with those of a file."""
+    """Open the course of a gradebook, with its assignment, whose rules are combined with those of a file."""
     course = shared.open_course(course_path, book.fact("assignment") or None)
     refuse_other_course(book, course)
     return course

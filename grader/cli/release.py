@@ -1,4 +1,4 @@
-"""`grade release`, `pack` and `package`: what students get, what graders get, and what a platform gets."""
+"""`grade release`, `pack` and `package`: copies of a course for students, graders and platforms."""
 
 from __future__ import annotations
 
@@ -242,5 +242,5 @@ def package(
 
 
 def _seed_of(course: Course) -> int:
-    """The seed with which the course grades: that of its assignment, if it has one."""
+    """Return the seed with which the course grades: its assignment's, if it has one."""
     return (course.assignment.seed or 0) if course.assignment is not None else 0

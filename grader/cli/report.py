@@ -21,7 +21,7 @@ from grader.gradebook.term import add_up, read_graded, summary
 from grader.text import clean, counted
 
 _LONGEST_NOTE = 2000
-# The formats that fill in a file of a platform; to ask each format would import all of them.
+# The formats that fill in a platform's file. Listed here, since asking each format would import all of them.
 UPLOADS = ("canvas", "moodle")
 
 

@@ -118,7 +118,7 @@ def run(
     if exercises:
         exercises = tuple(exercise.id for exercise in shared.known_exercises(course, exercises))
     own = submission is None or submission.samefile(course.folder)
-    # A program that reads the result wants one of a student, too, who handed in nothing.
+    # A program that reads the result also wants one for a student who handed in nothing.
     allow_empty = json_file is not None or pytest_report is not None
     workspace = shared.open_workspace(course, allow_empty=allow_empty) if own else None
     submission = submission or course.folder
@@ -181,7 +181,7 @@ def run(
 
 
 def exit_code(result: Result, fail_under: float) -> ExitCode:
-    """The exit code that a result means."""
+    """Return the exit code for a result."""
     from grader.judge.scoring import reaches
     from grader.results import Status
 
@@ -191,7 +191,7 @@ def exit_code(result: Result, fail_under: float) -> ExitCode:
 
 
 def write_json(path: Path, result: Result) -> None:
-    """Write a result as JSON, to stdout where the path is `-`."""
+    """Write a result as JSON, or to stdout if the path is `-`."""
     from grader.results import to_json
 
     if path == shared.STDOUT:
@@ -216,7 +216,7 @@ def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, St
 
 
 def _tell_errors(result: Result, guide: Guide) -> None:
-    """The lines for an editor; the next step, which is for the person, goes to stderr."""
+    """Print lines for an editor; the next step, which is for the person, goes to stderr."""
     from grader.cli.terminal.errors import error_lines
     from grader.results import Status
     from grader.text import clean

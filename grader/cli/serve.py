@@ -1,4 +1,4 @@
-"""`grade serve` and `grade tokens`: a server that judges what a class hands in, and the tokens for it."""
+"""`grade serve` and `grade tokens`: a server that judges submissions, and the tokens for signing in to it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from grader.student.server import checked_address
 from grader.submissions import read_roster
 from grader.text import clean, counted
 
-# What the extra `serve` brings.
+# The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
-# So many files are with the workers of a cluster at a time, unless --jobs says another number.
+# The default of --jobs with a cluster: how many files its workers have at a time.
 _AT_A_CLUSTER = 16
 
 
@@ -220,7 +220,7 @@ def tokens(
             have = queue.holders(store, Role.STUDENT)
             new = [s for s in students if s.id not in have]
             made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
-            # Within the transaction: tokens that nobody could read would be of no use.
+            # Inside the transaction: a token that could not be written is of no use.
             _write_tokens(output, made, address)
             click.echo(f"{len(made)} new tokens, {len(have)} were there: {output}")
         elif staff is not None:
@@ -242,7 +242,7 @@ def _tell_revoked(name: str, count: int) -> None:
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
-    """Write the tokens of a class to a new CSV that its owner alone can read."""
+    """Write the tokens of a class to a new CSV that only its owner can read."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as out:

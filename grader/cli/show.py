@@ -1,4 +1,4 @@
-"""`grade show` and `grade requests`: one student's result, and what students ask about theirs."""
+"""`grade show` and `grade requests`: one student's result, and students' regrade requests."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def requests(
     if asked is not None and (number is not None or with_answered or anonymous):
         raise click.UsageError("--ask adds a request: give it alone.")
 
-    # A folder without a gradebook must not get one.
+    # Opened first, because a keeper would create a gradebook in a folder that has none.
     with open_book(results) as book:
         if answer is None and asked is None:
             _show_requests(book, number, with_answered=with_answered, anonymous=anonymous)
@@ -117,7 +117,7 @@ def requests(
 def _show_requests(
     book: Gradebook, number: int | None, *, with_answered: bool, anonymous: bool
 ) -> None:
-    """Print the requests, or the one of this number."""
+    """Print the requests, or the one with this number."""
     shown = AnonymousBook(book) if anonymous else book
     every, console, zone = shown.requests(), open_console(), book.policy.zone
     if number is None:

@@ -1,4 +1,4 @@
-"""`grade similar` and `grade mistakes`: whose files are alike, and who makes a mistake without a sentence."""
+"""`grade similar` and `grade mistakes`: find alike files, and mistakes without a sentence."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def similar(
                 similarity, corpus=tuple(matches), corpus_surveys=tuple(surveys)
             )
         names = book.names()
-        # The file is the gradebook's own, as it is: the report reads it.
+        # Written with real ids: the report reads it.
         path = write_similar(results, similarity)
         shown: Gradebook | AnonymousBook = book
         if anonymous:

@@ -1,4 +1,4 @@
-"""`grade login` and `grade submit`: hand in to a server, and see the verdict of the hidden tests here."""
+"""`grade login` and `grade submit`: hand in to a server, and see its verdict of all tests."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def submit(
 
 
 def signed_in_server(address: str | None = None) -> Server:
-    """The server at an address, or that of `grade login`; raises UsageError where there is no token for it."""
+    """Return the server at an address, or that of `grade login`; raises UsageError without a token for it."""
     from grader.student.server import checked_address, kept_server, server_of_workflow
 
     signed_in = kept_server()
@@ -168,7 +168,7 @@ def signed_in_server(address: str | None = None) -> Server:
 def _files(
     workspace: Workspace, server: Server, chosen: Sequence[Exercise]
 ) -> list[tuple[Exercise, bytes]]:
-    """The files to hand in: those that were named, or all that the server does not have."""
+    """Return the files to hand in: the named ones, or all that the server does not have."""
     chosen = chosen or _changed(workspace, server)
     if not chosen:
         raise click.UsageError("There is nothing new: name an exercise to hand it in all the same.")
@@ -184,7 +184,7 @@ def _files(
 
 
 def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
-    """The exercises that were begun, and whose file is not the one that the server has."""
+    """Return the exercises that were begun and whose file the server does not have."""
     from grader.student.progress import digest_of
     from grader.student.server import standing
     from grader.submissions import State
@@ -202,7 +202,7 @@ def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
 
 
 def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
-    """The newest submission, and the SHA-256 of the newest file of each exercise, which it has of its own."""
+    """Return the newest submission, and for each exercise the SHA-256 of the newest file on the server."""
     from grader.student.server import standing, submission
 
     own = standing(server)
@@ -214,7 +214,9 @@ def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
 
 @contextlib.contextmanager
 def _status_line() -> Iterator[Callable[[str, str], None]]:
-    """Says on stderr where a submission is; in a terminal test by test, in a line that is gone in the end."""
+    """Show the state of a submission on stderr; on a terminal test by test, in a line that is erased at the
+    end.
+    """
     in_place, last = sys.stderr.isatty(), ""
 
     def tell(event: str, text: str) -> None:

@@ -19,10 +19,10 @@ from grader.judge.assignment import Forgery
 
 
 class _VerifyCommand(Command):
-    """A command whose option --mutants may stand alone before the name of an exercise."""
+    """A command whose option --mutants may come without a number before the name of an exercise."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; only a number behind --mutants belongs to it."""
+        """Read the arguments; only a number after --mutants belongs to it."""
         for place, argument in enumerate(args[1:], 1):
             if args[place - 1] == "--mutants" and not argument.lstrip("-").isdecimal():
                 args = [*args[: place - 1], f"--mutants={sys.maxsize}", *args[place:]]

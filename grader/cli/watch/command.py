@@ -114,7 +114,7 @@ def watch(
 
 
 def _submitter() -> Submit:
-    """A function that hands a file in to the server of `grade login`, and waits for its verdict."""
+    """Return a function that hands in a file to the server of `grade login`, and waits for its verdict."""
     from grader.cli.submit import signed_in_server
     from grader.results import Status
     from grader.student.server import ServerError, hand_in, wait_for
@@ -123,7 +123,7 @@ def _submitter() -> Submit:
 
     def submit(exercise: Exercise, source: bytes, tell: Callable[[str], None]) -> ExerciseResult:
         def on_event(event: str, text: str) -> None:
-            # Where nothing is drawn in place, each test would be a line.
+            # Without drawing in place, each test would be a line.
             if event != "test":
                 tell(text)
 
@@ -137,8 +137,8 @@ def _submitter() -> Submit:
 
 
 def _plotter(course: Course) -> Callable[[Exercise], str]:
-    """A function that returns what `grade plot` says of an exercise."""
-    # Named only where the student named it: what `grade plot` advises repeats its options.
+    """Return a function that plots an exercise and returns the output of `grade plot`."""
+    # Given only if the student gave it, since the advice of `grade plot` repeats its options.
     option = ["--course", str(course.folder)] if shared.was_given("course_path") else []
 
     def plot(exercise: Exercise) -> str:
@@ -159,10 +159,10 @@ def _plotter(course: Course) -> Callable[[Exercise], str]:
 
 @contextlib.contextmanager
 def _ended_by_signals(loop: WatchLoop, *, has_keys: bool) -> Iterator[None]:
-    """Let a signal end the loop in order, the terminal put back.
+    """Let a signal end the loop in order, with the terminal restored.
 
-    A window of another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture, and
-    hands back a terminal as it likes it.
+    The screen is drawn anew after a change of its size, and after Ctrl-Z, when the shell wrote into it and may
+    have changed the terminal's mode.
     """
     from grader.cli.watch.inputs import mute
 
