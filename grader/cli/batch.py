@@ -81,7 +81,7 @@ def _pool_options(command: Any) -> Any:
     "--times",
     "given_times",
     metavar="TIME|CSV",
-    help="When these were handed in, where the download does not say: a time for all, or a list; "
+    help="Times that the download does not have: one for all submissions, or a list; "
     "see docs/intake.md.",
 )
 @click.option(
@@ -97,12 +97,12 @@ def _pool_options(command: Any) -> Any:
     "exercises",
     metavar="EXERCISE",
     multiple=True,
-    help="Grade this exercise and no others; give it once for each. RESULTS remembers which.",
+    help="Grade only this exercise; may be repeated. RESULTS remembers the choice.",
 )
 @click.option(
     "--all-attempts",
     is_flag=True,
-    help="Grade older attempts too, not those alone that may count.",
+    help="Also grade attempts that cannot count.",
 )
 @_pool_options
 def batch(
@@ -119,14 +119,13 @@ def batch(
 ) -> None:
     """Grade a class and keep every verdict in a gradebook.
 
-    SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
-    learning platform lets you download, as it comes; several of them are one class. Run it again whenever
-    there is more: only what is new is judged, also after it was interrupted. RESULTS
-    remembers its assignment.
+    SUBMISSIONS is a folder with a folder or an archive for each student, or the download of your learning
+    platform, unchanged. Several of them are one class. Run the command again after an interruption or with
+    more submissions: only new files are judged. RESULTS remembers its assignment.
 
-    Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
-    something open; running it again tries that again. `grade report`, `grade export` and
-    `grade similar` read RESULTS.
+    Exits with 0 when everything is judged, with any points, and with 3 if a fault of the grader left
+    something unjudged; run it again to retry. `grade report`, `grade export` and `grade similar` read
+    RESULTS.
 
     \b
     Examples:
@@ -139,7 +138,7 @@ def batch(
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
     if assignment is not None and exercises:
-        raise click.UsageError("Give --assignment or --exercise, and not both.")
+        raise click.UsageError("Give --assignment or --exercise, not both.")
     whole, memory = shared.open_course(course_path), remembered(results)
     course = assigned_course(whole, memory, exercises, assignment)
 
@@ -234,7 +233,7 @@ def assigned_course(
     before = memory.assignment
     if before and (exercises or assignment not in (None, before)):
         raise SubmissionError(
-            f"{memory.results} is the gradebook of the assignment {before}: name another folder for "
+            f"{memory.results} is the gradebook of the assignment {before}: use another folder for "
             "other exercises."
         )
     if assignment is not None or before:
@@ -265,11 +264,11 @@ def regrade(
     json_file: Path | None,
     **options: Any,
 ) -> None:
-    """Judge again what a changed suite, stub or grader may judge otherwise, and show the difference.
+    """Judge again after a suite, a stub or the grader changed, and show the difference.
 
-    The files are those that the gradebook keeps; nothing needs to be handed in again. Shows who
-    gained, who lost, and by which test. With --assignment RESULTS is that of this assignment from now on, and
-    what other exercises have earned counts in it no more.
+    Judges the files that the gradebook keeps, so nothing needs to be handed in again. Shows students who
+    gained or lost, with the test responsible. With --assignment, RESULTS becomes the gradebook of this
+    assignment, and points of other exercises no longer count in it.
 
     \b
     Examples:

@@ -34,7 +34,7 @@ _LONGEST_LINE = 300
 @click.option(
     "--again",
     is_flag=True,
-    help="Go through those that are marked, too: a new mark replaces the old.",
+    help="Also show marked files; a new mark replaces the old.",
 )
 @shared.anonymous_option
 def mark(
@@ -46,13 +46,13 @@ def mark(
     again: bool,
     anonymous: bool,
 ) -> None:
-    """Read the files of an exercise one after the other, and give points by a rubric.
+    """Mark the files of an exercise one after another by a rubric.
 
-    Press an item's key to say that it holds, and once more to take it back; c to write a comment, n to keep
-    the mark and go on, s to skip the file, q to stop. Each answer is on the disk before the next key: a file
-    that was left without n is shown again, with what was answered. What is kept is a correction of the
-    gradebook: it stands beside the judge's points in every output, and stays when the class is judged again.
-    Files that are marked are not shown again. Of a team with one file all members get the mark.
+    Press an item's key to give it, and again to take it back; c to write a comment, n to keep
+    the mark and go on, s to skip the file, q to stop. Each answer is saved before the next key: a file
+    left without n is shown again, with its answers. A mark is a correction in the gradebook. Every output
+    shows it beside the judge's points, and it survives a regrade. Marked files are not shown again. All
+    members of a team with one file get the mark.
 
     \b
     Examples:
@@ -118,7 +118,7 @@ def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricI
 def _ask(
     keeper: Keeper, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
 ) -> tuple[list[marking.RubricItem], list[str]] | _End:
-    """Ask for the items and comments of a file, and keep each answer at once; or return how the file was left."""
+    """Ask for the items and comments of a file, keeping each answer at once; or return how it was left."""
     by_key = {item.key: item for item in items}
     begun = marking.drafts(keeper.book).get(marking.draft_name(answer), marking.Draft())
     # The rubric may have lost an item since.

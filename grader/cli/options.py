@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from grader.results import Disclosure
     from grader.student.workspace import Workspace
 
-# A copy of grader.sandbox.walls.survey.LEVELS, so that `grade --help` need not import it.
+# The levels of grader.sandbox.walls.survey, copied so that `grade --help` need not import it.
 LEVELS = ("none", "limits", "kernel", "namespaces", "full")
 
 EXISTING = click.Path(exists=True, path_type=Path)
@@ -51,43 +51,43 @@ course_option = click.option(
     metavar="PATH",
     type=EXISTING,
     default=Path(),
-    help="The course's folder, or a pack of it (see `grade pack`). By default it is looked for from "
-    "the current folder upward.",
+    help="The course's folder, or a pack of it (see `grade pack`). By default the course of the current "
+    "folder or one above it.",
 )
 assignment_option = click.option(
     "--assignment",
     "assignment",
     metavar="ID",
-    help="Take the exercises of this assignment and no others; see docs/reference.md.",
+    help="Use only this assignment's exercises; see docs/reference.md.",
 )
 assignment_of_results_option = click.option(
     "--assignment",
     "assignment",
     metavar="ID",
-    help="Of RESULTS of a whole course, take the exercises of this assignment and no others.",
+    help="In RESULTS of a whole course, use only this assignment's exercises.",
 )
 isolation_option = click.option(
     "--require-isolation",
     metavar="LEVEL",
     type=click.Choice(LEVELS),
     default="none",
-    help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
+    help="The weakest isolation to judge behind: " + ", ".join(LEVELS) + ". See `grade doctor`.",
 )
 seed_option = click.option(
     "--seed",
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Seeds the inputs of the tests; the same seed gives the same result.",
+    help="The seed of the tests' inputs; the same seed gives the same result.",
 )
 suite_option = click.option(
     "--suite",
     type=click.Choice(["public", "hidden", "all"]),
     default="all",
     show_default=True,
-    help="Which tests to run, of those that are there.",
+    help="Which tests to run.",
 )
-# A copy of grader.results.Disclosure, so that `grade --help` need not import it.
+# The levels of grader.results.Disclosure, copied so that `grade --help` need not import it.
 DISCLOSURES = ("nothing", "title", "mistake", "everything")
 disclose_option = click.option(
     "--disclose",
@@ -95,13 +95,13 @@ disclose_option = click.option(
     type=click.Choice(DISCLOSURES),
     help="What students may read of hidden tests: "
     + ", ".join(DISCLOSURES)
-    + ". By default what course.toml says.",
+    + ". By default as in course.toml.",
 )
 results_argument = click.argument("results", metavar="RESULTS", type=EXISTING_FOLDER)
 anonymous_option = click.option(
     "--anonymous",
     is_flag=True,
-    help="Show pseudonyms and no ids, names, addresses or origins; see docs/reference.md.",
+    help="Show pseudonyms instead of ids, names, addresses and origins; see docs/reference.md.",
 )
 output_option = click.option(
     "-o",
@@ -110,21 +110,21 @@ output_option = click.option(
     metavar="RESULTS",
     required=True,
     type=FOLDER,
-    help="The folder of the gradebook; made if it is not there, continued if it is.",
+    help="The folder of the gradebook, which is created or continued.",
 )
 roster_option = click.option(
     "--roster",
     "roster_file",
     metavar="CSV",
     type=EXISTING_FILE,
-    help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
+    help="The students of the class: ids, names, addresses. See docs/intake.md.",
 )
 jobs_option = click.option(
     "--jobs",
     metavar="N",
     type=click.IntRange(1),
     default=os.cpu_count() or 1,
-    help="How many to judge at a time; by default as many as there are processors.",
+    help="How many files to judge at a time; by default the number of processors.",
 )
 scheduler_option = click.option(
     "--scheduler",
@@ -147,14 +147,14 @@ json_option = click.option(
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
     callback=writable,
-    help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
+    help="Also write the result as JSON; with '-', write only that, to stdout.",
 )
 fail_under_option = click.option(
     "--fail-under",
     metavar="PERCENT",
     type=FiniteRange(0, 100),
     default=100.0,
-    help="Exit with 0 from this percentage of the points on; by default 100.",
+    help="Exit with 1 below this percentage of the points; by default 100.",
 )
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 
@@ -234,7 +234,7 @@ def refuse_pack(course: Course) -> None:
     way = "change into that folder, and leave --course out"
     if any(parameter.name == "submission" for parameter in context.command.params):
         way = "name the files with --submission"
-    raise click.UsageError(f"A pack has no folder of your own in it: {way}.", context)
+    raise click.UsageError(f"A pack has no folder for your work: {way}.", context)
 
 
 def tell_notices(workspace: Workspace) -> None:
@@ -248,7 +248,7 @@ def chosen_exercise(workspace: Workspace, name: str | None) -> Exercise:
     if name is not None:
         return known_exercises(workspace.course, [name])[0]
     if (first_open := workspace.first_open()) is None:
-        raise click.UsageError("Every exercise is done: name the one that you mean.")
+        raise click.UsageError("Every exercise is done: name one.")
     return first_open
 
 

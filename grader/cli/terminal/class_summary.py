@@ -108,11 +108,11 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
         mean, middle = statistics.mean(scores), statistics.median(scores)
         # 1.45 is a little less in binary.
         text += f", mean {mean + 1e-9:.1f}, median {middle + 1e-9:.1f}"
-        text += " of those who handed something in" if absent else ""
+        text += " of students who handed something in" if absent else ""
     if students:
         yield Text(text, "bold")
     if students > _SHOWN_STUDENTS:
-        yield Text("Each one's score: `grade report` and `grade export` write it.", "dim")
+        yield Text("`grade report` and `grade export` write all scores.", "dim")
 
 
 # The meaning of the marks, in the order in which they are explained.
@@ -160,7 +160,7 @@ def show_missing(console: Console, missing: Sequence[StudentInfo]) -> None:
     """Print the students of the roster who handed in nothing."""
     if missing:
         names = [clean(student.name or student.id, 40) for student in missing]
-        say(console, f"Of the roster handed in nothing: {some_of(names, _SHOWN_MISSING)}.")
+        say(console, f"In the roster, but handed in nothing: {some_of(names, _SHOWN_MISSING)}.")
 
 
 @printed
@@ -168,7 +168,7 @@ def show_dropped(console: Console, dropped: Mapping[str, int]) -> Iterator[Text]
     """Print exercises with verdicts that are no longer part of the course."""
     for exercise, verdicts in dropped.items():
         text = (
-            f"{clean(exercise, 40)} is none of the course's exercises any more: its "
+            f"{clean(exercise, 40)} is no longer an exercise of the course: its "
             f"{counted(verdicts, 'verdict')} stay in the gradebook and count in no total."
         )
         yield from hang(console, "", text)

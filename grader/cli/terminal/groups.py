@@ -29,7 +29,7 @@ _SHOWN_CIRCLES = 6
 _SHOWN_MAKERS, _SHOWN_TESTS, _SHOWN_LINES = 6, 3, 40
 _STYLES = {"+": "green", "-": "red", "@": "dim"}
 _ADVICE = (
-    "Alike is not copied: short exercises are alike by nature, and so is the work of people "
+    "Alike files are not proof of copying: short exercises are alike by nature, and so is the work of people "
     "who learn together. It is a reason to read the code, and proves nothing: `grade report` shows each "
     "pair side by side."
 )
@@ -163,7 +163,7 @@ def show_groups(
 
 
 def _unnamed(console: Console, group: UnnamedGroup, difference: Sequence[str]) -> Iterator[Text]:
-    """Describe an unnamed mistake: its students, the tests that see it, and the difference to a right answer."""
+    """Describe an unnamed mistake: its students, its tests, and the difference to a right answer."""
     where = f"{group.exercise}, {group.function}" if group.function else group.exercise
     students = some_of([clean(student, 40) for student in group.students], _SHOWN_MAKERS)
     count = counted(len(group.students), "student")

@@ -133,7 +133,7 @@ def show_explanation(
             yield from _exercise_lines(console, book, student, result, files, counting)
     total = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
     if any(exercise.status is Status.UNJUDGED for exercise in entry.result.exercises):
-        total = "open, for something is not judged"
+        total = "open, because an exercise is not judged"
     yield Text()
     yield Text.assemble("Total: ", (total, "bold"))
 
@@ -146,9 +146,7 @@ def _exercise_lines(
     files: Sequence[HandedIn],
     counting: int,
 ) -> Iterator[Text]:
-    """Describe an exercise: points, due time, every attempt, the one that counts, and reasons for changed
-    points.
-    """
+    """Describe an exercise: points, due time, every attempt, and reasons for changed points."""
     policy = book.policy
     is_open = result.status is Status.UNJUDGED
     points = "not judged" if is_open else f"{number(result.score)} / {number(result.max_score)}"
@@ -295,8 +293,8 @@ def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
     ]
     ids = [student.id for student in book.students()]
     lists = {
-        "Adjusted before, and judged otherwise by now:": changed,
-        "Adjusted before, of tests that are gone, so that nothing changes:": gone,
+        "Adjusted before, and judged differently since:": changed,
+        "Adjusted before, for tests that are gone, so without effect:": gone,
         "Corrections that change nothing:": list(unknown_names(corrections, ids, book.exercises)),
     }
     for heading, lines in lists.items():
@@ -306,5 +304,5 @@ def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
             yield from hang(console, "  ", clean(line, _LONGEST))
         yield from and_more(len(lines) - _SHOWN)
     if changed or gone:
-        text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
+        text = "The corrections still apply; `grade adjust` with --undo takes one back."
         yield from hang(console, "", text, "dim")

@@ -120,9 +120,7 @@ def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
 
 
 def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
-    """Print the points that forgeries earn in each exercise, the best first; return whether none earns too
-    much.
-    """
+    """Print the points that forgeries earn in each exercise; return whether none earns too much."""
     above = exercises = 0
     for _, group in itertools.groupby(reports, lambda report: report.exercise):
         best, *others = sorted(group, key=lambda report: -report.share)
@@ -179,9 +177,7 @@ def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
 
 
 def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
-    """Count the mutants of a solution that were caught, and write an entry of the mutants file for each other
-    one.
-    """
+    """Count the caught mutants of a solution, and write an entry of the mutants file for each other one."""
     some = f"{report.judged} of " if report.judged < report.made else ""
     by_time = f" ({report.timed_out} by time)" if report.timed_out else ""
     text = (

@@ -137,9 +137,7 @@ class Panel:
         yield from self._next_step()
 
     def brief(self) -> tuple[list[Text], list[Text]]:
-        """Return the lines for a small window: the first exercise with a finding and one finding, and the next
-        step.
-        """
+        """Return the lines for a small window: one finding of the first exercise with any; the next step."""
         lines: list[Text] = []
         for exercise in self._exercises:
             if details := list(self._details(exercise, 1, brief=True)):

@@ -99,7 +99,7 @@ def show_requests(
                 words = f"{clean(answer.author, 60)}: {clean(answer.text, _LONGEST_MESSAGE)}"
                 yield from hang(console, " " * 6, words, "dim")
     if answered:
-        yield Text(f"{counted(answered, 'request')} answered: --all shows them, too.", "dim")
+        yield Text(f"{counted(answered, 'request')} answered: --all also shows them.", "dim")
     elif not requests:
         yield Text("No student asked for a regrade.")
 

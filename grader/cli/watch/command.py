@@ -34,7 +34,7 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
 @click.option(
     "--poll",
     is_flag=True,
-    help="Look at the files all the time, for where the system does not tell of saves.",
+    help="Look at the files all the time, for systems that do not report saves.",
 )
 @click.option(
     "--errors",
@@ -47,7 +47,7 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     "--submit",
     "submits",
     is_flag=True,
-    help="Have the key s hand in to the server of your course, and show its verdict of all tests.",
+    help="Let the key s hand in to your course's server, and show its verdict of all tests.",
 )
 @shared.course_option
 def watch(
@@ -55,21 +55,21 @@ def watch(
 ) -> None:
     """Answer every save with the result of the exercise that you saved.
 
-    It begins with the exercise that you name, or with the first one that is not done, and stays
+    Begins with the exercise that you name, or with the first one that is not done, and stays
     there until you save another one or press n.
 
-    On network drives and the like, where the system does not tell of saves, an answer may take half a second
-    more; with --poll it does not.
+    On network drives and the like, which do not report saves, an answer takes up to half a second longer,
+    unless you use --poll.
 
     \b
     Examples:
-      grade watch            go on where you are
+      grade watch            begin with the first that is not done
       grade watch gelu       begin with this one
       grade watch --submit   see the server's verdict here, after `grade login`
       grade watch --errors   for a task that an editor runs in the background
     """
     if submits and as_errors:
-        raise click.UsageError("--submit is about a key, and with --errors there are none.")
+        raise click.UsageError("--submit needs a key, and --errors has no keys.")
     course = shared.open_course(course_path)
     first = shared.known_exercises(course, [exercise])[0] if exercise is not None else None
     workspace = shared.open_workspace(course)
@@ -85,7 +85,7 @@ def watch(
 
     has_keys = not as_errors and sys.stdout.isatty() and has_keyboard()
     if submits and not has_keys:
-        raise click.UsageError("--submit is about a key, which needs a terminal: `grade submit`.")
+        raise click.UsageError("--submit needs a key, which needs a terminal: use `grade submit`.")
     options = shared.repeated("course_path")
     guide = Guide(
         course,

@@ -173,7 +173,7 @@ class WatchLoop:
         elif not self._orders.open:
             if self._view.exercise.id not in ids:
                 self._turn_to(self._course.exercise(ids[-1]))
-            self._say("saved again, and nothing changed; r reruns it")
+            self._say("saved without a change; r reruns it")
 
     def crashed(self, error: Exception) -> None:
         """End the loop with an exception that ended another thread."""
@@ -342,7 +342,7 @@ class WatchLoop:
         if handed.source is None:
             self._show(notes=handed.problem, status=_clock())
         elif handed.source == self._sent.get(exercise.id):
-            self._say(f"{exercise.id} is handed in already, as it is now")
+            self._say(f"{exercise.id} is already handed in as it is now")
         else:
             self._sent[exercise.id] = handed.source
             self._hand_in(submit, exercise, handed.source)
@@ -437,11 +437,11 @@ class KeyBinding(NamedTuple):
 KEYS = {
     "h": KeyBinding("hint", "show the next hint", WatchLoop._hint),
     "n": KeyBinding("next", "turn to the next exercise that is not done", WatchLoop._next),
-    "l": KeyBinding("list", "show how far you are, and back", WatchLoop._list),
+    "l": KeyBinding("list", "show your progress, and back", WatchLoop._list),
     "a": KeyBinding("all", "judge every exercise", WatchLoop._all),
     "r": KeyBinding("rerun", "judge this one again", WatchLoop._rerun),
     "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
-    "j": KeyBinding("down", "scroll down where the window is small", WatchLoop._down),
+    "j": KeyBinding("down", "scroll down if the window is small", WatchLoop._down),
     "k": KeyBinding("up", "scroll up again", WatchLoop._up),
     "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
     "s": KeyBinding(

@@ -185,7 +185,7 @@ class Screen:
         return [*top, *end, *self._cut(added, rows - height_of(self._console, [*top, *end]))]
 
     def _main(self, view: View, shown: int) -> Iterator[Text]:
-        """Return the list, or the panel with `shown` findings, or the exercise being judged for the first time."""
+        """Return the list, the panel with `shown` findings, or the exercise being judged for the first time."""
         if view.shows is Shows.LIST:
             yield from exercise_lines(self._console, self._workspace, opened=view.exercise.chapter)
         elif view.results:

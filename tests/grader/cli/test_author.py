@@ -35,7 +35,7 @@ def test_a_new_course_and_an_exercise_in_it(grade: Grade, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["new", "norms"], "To begin one in a folder of its own: grade new norms --course FOLDER"),
+        (["new", "norms"], "To begin one in a new folder: grade new norms --course FOLDER"),
         (["new"], "Name the new exercise."),
         (["new", "Norms", "--course", "lab"], "'Norms' cannot be the name of an exercise"),
         (["new", "label-Smoothing", "--course", "lab"], "60 in all, as in label_smoothing."),
@@ -158,7 +158,7 @@ def test_a_pack_is_used_from_the_archive(grade: Grade, clone: Path, tmp_path: Pa
     assert list(elsewhere.iterdir()) == [], "a pack is unpacked for as long as it is used"
     for command in (["stub"], ["release", "out"], ["pack", "-o", "other.pack"]):
         refused = grade(*command, "--course", pack, cwd=elsewhere)
-        assert (refused.returncode, "takes the course's folder" in refused.stderr) == (2, True)
+        assert (refused.returncode, "needs the course's folder" in refused.stderr) == (2, True)
     ways = {"reset": "leave --course out.", "hint": "leave --course out.", "run": "--submission."}
     for name, way in ways.items():
         refused = grade(name, "greeting", "--course", pack, cwd=elsewhere)

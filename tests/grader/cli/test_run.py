@@ -459,7 +459,7 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["run", "--submission", "exercises/course.toml"], "is named after no exercise"),
         (["run", "--suite", "secret"], "'secret' is not one of"),
         (["run", "--fail-under", "101"], "101"),
-        (["run", "greeting", "--all"], "Name exercises, or ask for --all of them, not both."),
+        (["run", "greeting", "--all"], "Name exercises or give --all, not both."),
     ],
 )
 def test_usage(grade: Grade, clone: Path, arguments: list[str], said: str) -> None:

@@ -193,7 +193,7 @@ def test_the_reference_is_shown_to_who_gives_up_and_only_where_it_is(course: Pat
     shutil.rmtree(course / "solutions")
     done = grade(course, "plot", "word_count", "--give-up")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "This copy of the course holds no solutions to draw." in done.stderr
+    assert "This copy of the course has no solutions to draw." in done.stderr
 
 
 def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(course: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_figure_of_the_students_own_that_is_none_is_a_note(
     ("arguments", "said"),
     [
         (["nonsense"], "There is no exercise 'nonsense'"),
-        (["greeting"], "There is nothing to draw for greeting. There is for: word_count."),
+        (["greeting"], "There is no plot for greeting. There are plots for: word_count."),
         (["word_count", "-o", "x.jpg"], "It is a PNG: name it x.png."),
         (["word_count", "-o", "nowhere/x.png"], "There is no folder nowhere."),
         (["word_count", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
