@@ -218,8 +218,10 @@ def export(
             out.write(text)
     if entries.held:
         names = some_of(list(entries.held), _MOST_NAMES)
+        note = (
             f"Points of {names} are provisional because of odd code in a file. `grade show` shows it, and "
             "`grade adjust --release` makes them final."
+        )
         _tell([note])
 
 
