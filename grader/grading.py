@@ -85,8 +85,8 @@ def grade(
     Raises:
         SubmissionError: there is nothing to grade at this path.
         CourseError: the course is not in order, or has no such exercise.
-        GraderError: any other fault that is not the submission's, if no exercise has a verdict; beside others, an
-            exercise without a verdict is `unjudged` in the result.
+        GraderError: any other fault that is not the submission's, if no exercise has a verdict; beside
+            others, an exercise without a verdict is `unjudged` in the result.
     """
     begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     if not isinstance(course, Course):

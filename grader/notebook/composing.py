@@ -114,7 +114,7 @@ class Gathering:
         return piece is not None
 
     def add_value(self, name: str, value: Any) -> bool:
-        """Add a lambda, a partial or an alias, without a `def` of this name; False if its source is not found."""
+        """Add a lambda, a partial or an alias, without a `def` of its own; False if no source is found."""
         self._seen.add(name)
         pieces = self._cells.bindings(name, value)
         for piece in pieces:

@@ -118,7 +118,7 @@ class Guide(msgspec.Struct, frozen=True):
         return _command(f"grade {verb} {exercise_id}{self.run_options}")
 
     def show_all(self, exercise_id: str, *, alone: bool) -> str:
-        """Return the command that shows every test of an exercise; after a server's verdict, hand in nothing."""
+        """Return the command that shows every test; after a server's verdict, it hands in nothing."""
         if self.by_all_tests:
             return _command(f"grade submit --status{self.run_options} -v")
         return _command(f"grade run {exercise_id}{self.run_options}{' -v' if alone else ''}")
