@@ -67,8 +67,10 @@ def test_a_german_worksheet_gets_a_comma(tmp_path: Path) -> None:
     out, notes = written(FORMATS["moodle"], entries, template=sheet(tmp_path, GERMAN))
     assert moodle_reads(out, "ID", "Bewertung") == {"501": "7,5", "502": "15,00"}
     assert notes[:2] == [
-        "Teilnehmer/in502 (Alan Turing): has no grade. gelu could not be judged because of a fault of "
-        "the grader.",
+        (
+            "Teilnehmer/in502 (Alan Turing): has no grade. gelu could not be judged because of a fault of "
+            "the grader."
+        ),
         "Teilnehmer/in501 (Ada Lovelace): has 15,00 in the template, and gets 7,5.",
     ]
     assert len(notes) == 3, "and how to keep it"
