@@ -29,8 +29,7 @@ _LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
 class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys that students get. After reading, `exercises` includes those of `chapters`, in the order of the
-    course.
+    """Keys that students get. After reading, `exercises` includes those of `chapters`, in order.
 
     `weight` is the weight in the total of a term. Points for the exercises of `extra_credit` are added to those
     of the assignment, and full marks do not need them.
@@ -115,8 +114,7 @@ class _AssignmentsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
-    """Read the assignments of a file, with their exercises in the order of the course; `chapters` maps
-    exercises to chapters.
+    """Read the assignments of a file; `chapters` maps exercises to chapters, in the order of the course.
 
     Raises CourseError with the file, the line, and how to correct it.
     """

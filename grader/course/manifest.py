@@ -4,7 +4,7 @@ A course is read from its folder, or from a pack (`grader.course.pack`), which s
 course is in use.
 
 exercises/course.toml                          the manifest
-exercises/assignments.toml                     what is handed out together, and when (see `assignments`)
+exercises/assignments.toml                     exercises handed out together, with due times (see `assignments`)
 exercises/assignments/<assignment>.toml        in a release, an assignment with the entries of its exercises
 exercises/<chapter>/<exercise>.py              the stub that students get, and write into
 exercises/<chapter>/<given>.py                 a given file beside it, which it imports
@@ -280,7 +280,7 @@ class Course(msgspec.Struct, frozen=True):
         return {e.id: _urgency(self.assignment_of(e), moment) for e in self.exercises}
 
     def by_urgency(self, now: datetime.datetime | None = None) -> tuple[Exercise, ...]:
-        """Return the exercises in the order in which they are proposed; without assignments, as in the course."""
+        """Return the exercises in the order in which they are proposed; without assignments, unchanged."""
         urgent = self.urgencies(now)
         return tuple(sorted(self.exercises, key=lambda e: urgent[e.id]))
 
@@ -331,7 +331,7 @@ class Course(msgspec.Struct, frozen=True):
         return self.kept(exercise.file)
 
     def derived_stub(self, exercise: Exercise) -> bytes | None:
-        """Return the stub made from the solution's markers; None without them, CourseError if they are wrong."""
+        """Return the stub made from the solution's markers, or None; CourseError if they are wrong."""
         solution = self.solution(exercise)
         if not solution.is_file():
             return None
@@ -396,7 +396,7 @@ class Course(msgspec.Struct, frozen=True):
         return self.mutants(exercise).with_suffix(".caught.toml")
 
     def observed(self, exercise: Exercise) -> Path:
-        """Return the file with observations of wrong answers, for a package without these; it may be missing."""
+        """Return the file with observations of wrong answers, for a package; it may be missing."""
         return self.root / "tests" / "observed" / exercise.chapter / f"{exercise.id}.json"
 
     def info(self) -> CourseInfo:
