@@ -28,8 +28,8 @@ kept lines (a space), with a line `@@` between separate places.
 If a message of the suite or of a law names the mistake, the entry has no `says`: `mistake` describes it for
 the author, and `told` are words of that message. A mistake may be `central` to a share or function.
 
-tests/wrong/<chapter>/<exercise>/<id>.py is an answer written differently, with the same information in its first
-line:
+tests/wrong/<chapter>/<exercise>/<id>.py is an answer written differently, with the same information in its
+first line:
 
     # wrong: You divide by the number of all elements.
     # wrong: takes any shape | central: mean | told: should raise a ValueError
