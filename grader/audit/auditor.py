@@ -211,7 +211,7 @@ def _met(result: ExerciseResult | None, trial: Trial) -> str:
     outcome = next((test.outcome.value for test in result.tests), "nothing")
     met = [*(line.removeprefix("met: ") for line in own[-1:]), result.message, *messages, outcome]
     # It did not even try to be a submission, so it did not find its target.
-    return next("it came to nothing" if _NO_ANSWER in text else text for text in met if text)
+    return next("it did not succeed" if _NO_ANSWER in text else text for text in met if text)
 
 
 # --- the field ----------------------------------------------------------------------------------------

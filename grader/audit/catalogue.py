@@ -77,7 +77,7 @@ def _read(path: Path, kind: str) -> Attack:
     try:
         proof = Proof(header["canary"])
     except ValueError:
-        raise CourseError(f"{path}: {header['canary']!r} is no kind of evidence.") from None
+        raise CourseError(f"{path}: {header['canary']!r} is not a kind of evidence.") from None
     return Attack(
         name=path.stem,
         kind=kind,

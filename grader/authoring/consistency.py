@@ -104,9 +104,7 @@ def _drift(course: Course, exercise: Exercise) -> list[str]:
     complaints = []
     for file in files:
         if (stub := _text(file)) != expected:
-            complaint = (
-                f"{course.name_of(file)}: it is not what the markers of {reference} make of it"
-            )
+            complaint = f"{course.name_of(file)}: it differs from the stub that the markers of {reference} make"
             advice = f"`grade stub {exercise.id}` writes it anew."
             complaints.append("\n".join([f"{complaint}; {advice}", *_difference(stub, expected)]))
     return complaints

@@ -184,7 +184,7 @@ def _distribution(name: str) -> metadata.Distribution:
     distribution = _installed(name)
     if distribution is None:
         raise GraderError(
-            f"{name} is not installed here as a package, so that it cannot be packed: install it with "
+            f"{name} is not installed here as a package, so it cannot be packed: install it with "
             "pip, as the README says."
         )
     return distribution

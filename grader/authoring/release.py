@@ -91,10 +91,11 @@ def release(
     Args:
         course: each exercise needs a public suite, and a stub from markers in its solution or a copy in
             `tests/stubs`.
-        folder: with `force`, it may hold an earlier release, of which only the files are replaced; for an assignment,
-            also releases of others, whose exercises are left alone.
+        folder: with `force`, it may hold an earlier release, of which only the files are replaced; for an
+            assignment, also releases of others, whose exercises are left alone.
         suites: only public ones, or all, with sealed solutions.
-        requirement: the package that pip installs as the grader; by default a wheel of this one, which is included.
+        requirement: the package that pip installs as the grader; by default a wheel of this one, which is
+            included.
         action: the GitHub action that the workflow uses, as `owner/name@version`; by default the
             workflow installs the grader and runs it.
         fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
@@ -154,7 +155,7 @@ def _before(folder: Path, listing: str, *, force: bool) -> dict[str, str]:
     if not os.path.lexists(folder):
         return {}
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder; name one that is not there, or empty.")
+        raise UsageError(f"{folder} is not a folder; name a new or an empty one.")
     if {path.name for path in folder.iterdir()} <= {".git"}:
         return {}
     if not force:
@@ -170,7 +171,7 @@ def _before(folder: Path, listing: str, *, force: bool) -> dict[str, str]:
         )
     if folder / listing not in listings and (listing == LISTING or not listings):
         raise UsageError(
-            f"{folder} holds no earlier release (its {listing} is missing), so there is nothing in it that "
+            f"{folder} has no earlier release (its {listing} is missing), so there is nothing in it that "
             "--force may replace."
         )
     return _listed(folder / listing, folder) if folder / listing in listings else {}
@@ -219,7 +220,7 @@ def _contents(
 ) -> dict[str, bytes]:
     """Return the files of a release except the grader, the observations and the list, by name."""
     if not _REQUIREMENT.fullmatch(requirement):
-        raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
+        raise CourseError(f"{requirement!r} is not something that pip can install as the grader.")
     texts = {
         "README.md": _readme(course, tier, requirement, fail_under),
         ".gitignore": fill("gitignore"),
@@ -294,18 +295,18 @@ def _handed_out(course: Course, exercise: Exercise) -> bytes:
     stub, solution = course.stub(exercise), course.solution(exercise)
     if stub.working is not None:
         raise CourseError(
-            f"What stands at {stub.working} may be somebody's work. Mark in the solution of {exercise.id!r} "
-            f"what students write, or copy the stub to {course.kept_stub(exercise)}."
+            f"The file {stub.working} may be a student's work. Mark the students' part in the solution of "
+            f"{exercise.id!r}, or copy the stub to {course.kept_stub(exercise)}."
         )
     if not solution.is_file():
         return stub.source
     if is_untouched(solution.read_bytes(), stub.source):
         raise CourseError(
-            f"The stub of {exercise.id!r} is the solution, and no stub; students would get it."
+            f"The stub of {exercise.id!r} is the solution, and students would get it."
         )
     if course.derived_stub(exercise) not in (None, stub.source):
         raise CourseError(
-            f"{course.kept_stub(exercise)} is not what the markers of {solution} make of it; "
+            f"{course.kept_stub(exercise)} differs from the stub that the markers of {solution} make; "
             f"`grade stub {exercise.id}` writes it anew."
         )
     return stub.source
@@ -320,7 +321,7 @@ its tests are here, in `tests/public` and `tests/hidden`; the second ones give a
 }
 
 
-_GREEN = "The check is green once everything was judged, whatever the points are."
+_GREEN = "The check is green once everything was judged, with any number of points."
 
 
 def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> str:
@@ -377,7 +378,7 @@ def _constraints(course: Course) -> str:
 def _workflow(tier: Tier, requirement: str, action: str, fail_under: float) -> str:
     """Return the GitHub workflow that grades each push, by the named action or by commands."""
     if action and not _ACTION.fullmatch(action):
-        raise CourseError(f"{action!r} is no GitHub action: write it as owner/name@version.")
+        raise CourseError(f"{action!r} is not a GitHub action: write it as owner/name@version.")
     values = {"suite": tier.value, "fail_under": f"{fail_under:g}"}
     if action:
         steps = fill("workflow_action.yml", action=action, **values)

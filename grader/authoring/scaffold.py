@@ -187,7 +187,7 @@ def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str,
         f"tests/hidden/{suites}": (fill("hidden.py"), "tests that they don't"),
         f"tests/hidden/{chapter}/probe_{exercise}.py": (
             fill("probe.py"),
-            "what those run beside the student's code",
+            "code that these run beside the student's",
         ),
         f"tests/right/{chapter}/{exercise}/factors.py": (fill("right.py"), "another right answer"),
         f"tests/wrong/{chapter}/{exercise}.toml": (
@@ -196,7 +196,7 @@ def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str,
         ),
         f"tests/wrong/{chapter}/{exercise}.caught.toml": (
             fill("caught.toml", id=exercise),
-            "which tests catch each of them: `grade verify --write` writes it",
+            "the tests that catch each of them, written by `grade verify --write`",
         ),
     }
 
@@ -214,7 +214,7 @@ def _written(root: Path, texts: dict[str, str]) -> Iterator[None]:
     """Write new files, and remove them again if that or the block fails."""
     for name in texts:
         if os.path.lexists(root / name):
-            raise UsageError(f"{root / name} is there already; move it, or choose another id.")
+            raise UsageError(f"{root / name} already exists; move it, or choose another id.")
     written: list[Path] = []
     try:
         for name, text in texts.items():

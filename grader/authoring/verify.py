@@ -234,8 +234,8 @@ class _Prover:
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
                 provoked += [
-                    f"{run.name}: it makes {' raise '.join(parts)}. Its student reads nothing of use: look "
-                    "at the answer with a check before you use it."
+                    f"{run.name}: it makes {' raise '.join(parts)}. Its student reads nothing useful: check "
+                    "the answer before you use it."
                     for parts in outcome.provoked
                 ]
             elif run.name not in faults.setdefault(outcome, []):
@@ -341,7 +341,7 @@ class _Prover:
         if not tests:
             names = sorted({owner for owner in owners.values() if owner})
             yield (
-                f"{wrong.name}: it is central to {wrong.central!r}, which no test is about. "
+                f"{wrong.name}: it is central to {wrong.central!r}, but no test is about it. "
                 f"{nearest(wrong.central, names)}"
             )
         elif (part := kept(tests)) > _CENTRAL:

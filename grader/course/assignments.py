@@ -207,7 +207,7 @@ def _id_complaints(
             f"another assignment has the title {assignment.title!r}, too; choose another.",
         )
     if assignment.timezone:
-        yield "timezone", "`timezone` stands once, at the top of the file."
+        yield "timezone", "write `timezone` only once, at the top of the file."
 
 
 def _name_complaints(
@@ -224,7 +224,7 @@ def _name_complaints(
             if name not in existing:
                 yield key, f"there is no {kind} {name!r}. {nearest(name, existing)}"
             elif names.count(name) > 1:
-                yield key, f"{name!r} stands twice in `{key}`; once is enough."
+                yield key, f"{name!r} is twice in `{key}`; once is enough."
     for name in assignment.exercises:
         chapter = chapters.get(name)
         if chapter in assignment.chapters:
@@ -235,7 +235,10 @@ def _name_complaints(
         yield "id", "it has no exercises; name them in `exercises`, or whole `chapters`."
     for name in assignment.extra_credit:
         if name not in exercises:
-            yield "extra_credit", f"{name!r} is none of its exercises. {nearest(name, exercises)}"
+            yield (
+                "extra_credit",
+                f"{name!r} is not one of its exercises. {nearest(name, exercises)}",
+            )
     if exercises and set(exercises) <= set(assignment.extra_credit):
         yield "extra_credit", "all of its exercises are for extra credit; leave one that is not."
 
@@ -251,9 +254,9 @@ def _time_complaints(assignment: CourseAssignment, timezone: str) -> Iterator[tu
     if assignment.due is not None and here.due_at <= here.opens_at:
         yield "due", f"it is due at {assignment.due}, before it opens at {assignment.opens}."
     if "due" in assignment.policy:
-        yield "policy", "write `due` of the assignment itself in the place of one in its policy."
+        yield "policy", "write `due` in the assignment itself instead of in its policy."
     if "timezone" in assignment.policy:
-        yield "policy", "`timezone` stands once, at the top of the file."
+        yield "policy", "write `timezone` only once, at the top of the file."
 
 
 def _overlaps(

@@ -508,7 +508,7 @@ def _load_pack(path: Path) -> Course:
     except CourseError as error:
         raise CourseError(str(error).replace(str(unpacked.folder), str(path))) from error
     if course.info() != unpacked.course:
-        raise CourseError(f"{path} does not hold the course that it says; make it anew.")
+        raise CourseError(f"{path} does not contain the course that it names; make it anew.")
     return msgspec.structs.replace(course, unpacked=unpacked)
 
 
@@ -594,7 +594,7 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
         needed = {need.share for need in exercise.needs if isinstance(need, PackageNeed)}
         if unknown := needed - exercise.shares.keys():
             yield (
-                f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares. "
+                f"{exercise.id!r} needs packages for {min(unknown)!r}, which is not one of its shares. "
                 f"{nearest(min(unknown), exercise.shares)}"
             )
         elif needed and len(needed) == len(exercise.shares):
@@ -602,7 +602,7 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
         for prerequisite in exercise.prerequisites:
             if prerequisite not in seen:
                 yield (
-                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, which is no exercise before it; "
+                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, which is not an earlier exercise; "
                     f"move or rename one of them. {nearest(prerequisite, ids.keys() - {exercise.id})}"
                 )
         seen.add(exercise.id)

@@ -286,7 +286,7 @@ def _mutate(base: str, rights: Mapping[str, Path], mistake: _Mistake) -> str:
         end = start + len(old)
     mutated += text[end:]
     if mutated == text:
-        raise _MutantError(f"it is the same as {base}")
+        raise _MutantError(f"it equals {base}")
     return mutated
 
 
@@ -306,7 +306,7 @@ def _of_line(mistake: _Mistake, text: str, base: str) -> tuple[int, str, str]:
     if len(places) != 1:
         advice = "; `inside` names the function that is meant" if len(places) > 1 else ""
         raise _MutantError(
-            f"the line {wanted!r} stands {len(places)} times in {where}, and must stand there once{advice}"
+            f"the line {wanted!r} occurs {len(places)} times in {where}, but must occur once{advice}"
         )
     ((first, last),) = places
     old = "".join(lines[first : last + 1])
@@ -368,9 +368,7 @@ def _hunks(diff: str) -> list[list[str]]:
         elif line[:1] in ("", " ", "-", "+"):
             hunks[-1].append(line or " ")
         else:
-            raise _MutantError(
-                f"a line of a diff begins with '-', '+' or a space, and not so: {line!r}"
-            )
+            raise _MutantError(f"a line of a diff must begin with '-', '+' or a space: {line!r}")
     return hunks
 
 
@@ -386,7 +384,7 @@ def _of_hunk(hunk: Sequence[str], text: str, base: str) -> tuple[int, str, str]:
     if len(starts) != 1:
         shown = repr("\n".join(old))
         raise _MutantError(
-            f"{shown} stands as whole lines {len(starts)} times in {base}, and must stand there once"
+            f"{shown} occurs as whole lines {len(starts)} times in {base}, but must occur once"
         )
     before, gone, come = (
         "".join(f"{line}\n" for line in part) for part in (lines[: starts[0]], old, new)

@@ -34,5 +34,5 @@ def why_no_exercise(name: str) -> str:
 def why_not_given(name: str) -> str:
     """Return why a given file may not have this name, without its ending; empty if it may."""
     if name.startswith(("test_", "probe_", "plot_")):
-        return "files that begin so are suites, probes and plots"
+        return "files that begin like this are suites, probes and plots"
     return why_no_exercise(name)

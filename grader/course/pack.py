@@ -88,7 +88,7 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
     An existing file is replaced if it is a zip archive, and else left alone (GraderError).
     """
     if os.path.lexists(path) and not (path.is_file() and zipfile.is_zipfile(path)):
-        raise UsageError(f"{path} is there and is no pack; name another file with -o.")
+        raise UsageError(f"{path} exists and is not a pack; name another file with -o.")
     contents = dict(sorted(files.items()))
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = _PackListing("lab-bench course pack", FORMAT_VERSION, course, manifest, digests, "")
@@ -130,7 +130,7 @@ def unpack(path: Path) -> Unpacked:
         listing, contents = _read(path)
     except _Damage as damage:
         raise CourseError(
-            f"{path} is no course pack that can be used: {damage}. "
+            f"{path} is not a usable course pack: {damage}. "
             "Make it anew with `grade pack`, or copy it again."
         ) from damage
     except OSError as error:
@@ -149,7 +149,7 @@ def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
     """Return the listing and the files of a pack, in memory; raises _Damage for any problem."""
     size = path.stat().st_size
     if size > MAX_BYTES + MAX_FILES * 2 * _ENTRY_BYTES:
-        raise _Damage("it is too large to be one")
+        raise _Damage("it is too large")
     with path.open("rb") as file:
         file.seek(max(0, size - _END.size))
         _check_end(file.read())
@@ -170,10 +170,10 @@ def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
 def _check_end(end: bytes) -> None:
     """Limit what the standard library reads whole, beforehand."""
     if len(end) < _END.size or not end.startswith(b"PK\5\6"):
-        raise _Damage("it is no archive, or its end is missing")
+        raise _Damage("it is not an archive, or its end is missing")
     _, _, _, _, entries, size, _, comment = _END.unpack(end)
     if entries > MAX_FILES + 1 or size > (MAX_FILES + 1) * _ENTRY_BYTES or comment:
-        raise _Damage("its archive holds too much")
+        raise _Damage("its archive contains too much")
 
 
 def _contents(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[str, bytes]:
@@ -182,10 +182,10 @@ def _contents(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[
     if not members or members[0].filename != LISTING or not stored:
         raise _Damage(f"it is an archive of something else: a pack begins with {LISTING}")
     if sum(member.file_size for member in members) > 2 * MAX_BYTES:
-        raise _Damage("its archive holds too much")
+        raise _Damage("its archive contains too much")
     contents = {member.filename: archive.read(member) for member in members}
     if len(contents) < len(members):
-        raise _Damage("a name is twice in it")
+        raise _Damage("it contains a name twice")
     return contents
 
 
@@ -218,9 +218,9 @@ def _problem(listing: _PackListing, total_bytes: int) -> str:
     for name in listing.files:
         parts = name.split("/")
         if not _NAME.fullmatch(name) or any(_ODD_PART.fullmatch(part) for part in parts):
-            return f"the name {name!r} is not one that every system can have"
+            return f"the name {name!r} is not allowed on every system"
         if len(name) > _LONGEST_NAME or name.casefold() in folders:
-            return f"the name {name!r} is too long, or also that of a folder"
+            return f"the name {name!r} is too long, or is also a folder's"
     if len(folded) < len(listing.files):
-        return "two of its names differ in capital letters alone"
+        return "two of its names differ only in capital letters"
     return "" if listing.manifest in listing.files else "its manifest is missing"

@@ -164,13 +164,13 @@ def _blocks(source: str, tree: ast.Module, name: str) -> list[_Block]:
             begun, instead = (line, indent, (marker["task"] or "").strip().rstrip(".")), []
         elif marker:
             if begun is None:
-                raise CourseError(f"{name}, line {line}: a solution ends that has not begun.")
+                raise CourseError(f"{name}, line {line}: a solution ends without a beginning.")
             lines = tuple(instead) if instead else None
             blocks.append(_Block(begun[0], line, begun[1], begun[2], lines))
             begun = None
         elif replacement:
             if begun is None:
-                raise CourseError(f"{name}, line {line}: `# stub:` stands outside of a solution.")
+                raise CourseError(f"{name}, line {line}: `# stub:` is outside of a solution.")
             code = replacement["code"] or ""
             instead.append(begun[1] + code if code.strip() else "")
     if begun is not None:

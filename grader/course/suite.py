@@ -145,9 +145,9 @@ def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest,
             _check(path, node, test, tests)
             tests.append(test)
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            raise _error(path, node, "tests stand in functions of the module, not in classes")
+            raise _error(path, node, "tests are functions of the module, not methods")
     if not tests:
-        raise CourseError(f"{path}: there is no test in it; a suite without tests proves nothing.")
+        raise CourseError(f"{path}: it has no tests; a suite without tests proves nothing.")
     return tuple(tests)
 
 
@@ -166,7 +166,9 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
     for required in test.requires:
         if required not in names:
             meant = nearest(required, names)
-            raise _error(path, node, f"requires {required!r}, which is no test before it. {meant}")
+            raise _error(
+                path, node, f"requires {required!r}, which is not an earlier test. {meant}"
+            )
     if not 0 < test.points < math.inf:
         raise _error(path, node, "points are a number above 0")
 
@@ -201,7 +203,7 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
             continue
         name, arguments = _mark(path, decorator)
         if name in marks:
-            raise _error(path, decorator, f"pytest.mark.{name} stands there twice; use one")
+            raise _error(path, decorator, f"pytest.mark.{name} is there twice; use one")
         marks[name] = arguments if name == "requires" else arguments[0]
     if "points" in marks:
         marks["points"] = float(marks["points"])

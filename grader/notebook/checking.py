@@ -71,7 +71,7 @@ def check(
     if not given:
         given = [part for name in names if (part := _own(gathering, namespace, name)) is not None]
         if not given:
-            told = f"Nothing of {exercise.id} is defined here: {', '.join(names)}."
+            told = f"No part of {exercise.id} is defined here: {', '.join(names)}."
             raise ValueError(" ".join([told, *gathering.notes]))
     for part in given:
         name = _name_of(part, namespace, exercise, names)
@@ -80,7 +80,7 @@ def check(
             gathering.add_definition(part) if is_definition else gathering.add_value(name, part)
         ):
             raise ValueError(
-                f"The source of {name} is not to be found as it is now: run the cell that defines it again, "
+                f"The source of {name} was not found as it is now: run the cell that defines it again, "
                 "with `def` or `class` at its top."
             )
     return _judge(loaded, exercise, gathering.composed(), grading_options(seed, suite))
@@ -150,7 +150,7 @@ def _name_of(
         raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(names)}.")
     if is_of_library(part):
         raise ValueError(
-            f"{name} is that of {part.__module__} now, and not yours: an import has taken its name. Run your "
+            f"{name} is now from {part.__module__}, not yours: an import has taken its name. Run your "
             "cell again after the import."
         )
     return name
@@ -165,7 +165,7 @@ def _own(gathering: Gathering, namespace: Mapping[str, Any], name: str) -> Any:
         return value
     if is_of_library(value):
         gathering.notes.append(
-            f"{name} is that of {value.__module__} now: an import has taken its name, so that it counts as not "
+            f"{name} is now from {value.__module__}: an import has taken its name, so it counts as not "
             "written. Run your cell again after the import."
         )
         return None

@@ -146,7 +146,7 @@ class Gathering:
         self._seen.add(name)
         if name not in self._namespace:
             if name not in self._given:
-                self.notes.append(f"{clean(name)} is used in {user.where}, and not defined.")
+                self.notes.append(f"{clean(name)} is used in {user.where} but not defined.")
         elif (statement := self._cells.import_of(name, value)) is not None:
             self.pieces.append(SourcePiece(statement, "an import"))
         elif _is_plain(value, _DEEPEST_CONSTANT) and len(_written(value)) <= _LONGEST_CONSTANT:
@@ -356,7 +356,7 @@ def _same(found: Any, value: Any) -> bool:
 
 def _not_judged(place: str, why: str) -> str:
     return (
-        f"{clean(place)} was put on the class after its own cell, and is not judged: {why}. Write it into the "
+        f"{clean(place)} was put on the class after its own cell and is not judged: {why}. Write it into the "
         "class, or define it with `def` at the top of a cell."
     )
 

@@ -84,7 +84,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         """Every line below the head, with its kind."""
         result = self.result
         if result.untouched:
-            yield LineStyle.MESSAGE, "Nothing of it is written here yet."
+            yield LineStyle.MESSAGE, "It is not written here yet."
         for section in blocks.summarized(result, blocks.FIRST_FINDINGS).sections:
             yield from self._section(section)
         if not result.message:
@@ -96,7 +96,7 @@ class CheckResult(msgspec.Struct, frozen=True):
             yield LineStyle.REST, "What the code printed:"
             yield LineStyle.OUTPUT, clean_lines(result.output.rstrip("\n"), _LONGEST)
         if all(test.visibility is Visibility.PUBLIC for test in result.tests):
-            yield LineStyle.REST, "By the public tests alone."
+            yield LineStyle.REST, "By the public tests only."
 
     def _section(self, section: blocks.Section) -> Iterator[tuple[LineStyle, str]]:
         """Yield the lines of a finding, with places in cells instead of the composed file."""

@@ -110,7 +110,7 @@ class Guide(msgspec.Struct, frozen=True):
             return exercise.message
         file = self.course.exercise(exercise.name).file
         stub = _command(f"grade reset {exercise.name}{self.hint_options}")
-        return f"{file} is missing: {stub} puts the stub there."
+        return f"{file} is missing: {stub} restores the stub."
 
     def judge(self, exercise_id: str) -> str:
         """Return the command that judges an exercise again."""
@@ -143,7 +143,8 @@ class Guide(msgspec.Struct, frozen=True):
             first = len(unfinished) == len(exercises) and not self.done
             return self._start(unfinished[0].name, "Start" if first else "Next")
         if any(exercise.status is Status.UNJUDGED for exercise in exercises):
-            return f"Not everything was judged, by a fault of the grader: {_command('grade doctor')} may help."
+            doctor = _command("grade doctor")
+            return f"Not everything was judged because of a fault of the grader: {doctor} may help."
         if self.submit_key and self.standings.get(exercises[0].name) is Standing.DONE:
             return f"{self._done}. Press {self.submit_key} to hand it in."
         if len(exercises) == len(self.course.exercises):

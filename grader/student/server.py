@@ -63,7 +63,7 @@ def checked_address(text: str) -> str:
     text = text if "://" in text else f"https://{text}"
     url = urllib.parse.urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
-        raise SubmissionError(f"{clean(text)} is no address: write https://grade.example.org.")
+        raise SubmissionError(f"{clean(text)} is not an address: write https://grade.example.org.")
     return f"{url.scheme}://{url.netloc}{url.path}".rstrip("/")
 
 
@@ -176,7 +176,7 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
             time.sleep(_PAUSES_SECONDS[failures - 1])
     if handed.result is None:
         raise SubmissionError(
-            "A newer file took the place of this one before it was judged: `grade submit --status`."
+            "A newer file replaced this one before it was judged: `grade submit --status`."
         )
     return handed.result
 
@@ -232,7 +232,7 @@ def _asked(
         except (OSError, http.client.HTTPException) as error:
             if pause is None:
                 raise ServerError(
-                    f"{server.address} is out of reach: {_reason(error)}. Nothing is lost: your files are as "
+                    f"{server.address} cannot be reached: {_reason(error)}. Nothing is lost: your files are as "
                     "they were; try again when there is a network."
                 ) from error
         time.sleep(pause)
@@ -265,12 +265,14 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     try:
         sentence = str(json.loads(error.read(_MOST_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):
-        sentence = f"{server.address} answers {error.code}, which is no answer of `grade serve`."
+        sentence = (
+            f"{server.address} answers {error.code}, which is not an answer of `grade serve`."
+        )
     sentence = clean(sentence, 1000)
     if error.code in _OF_THE_FILES:
         return SubmissionError(sentence)
     if error.code == 401:
-        return ServerError(f"{sentence} `grade login {server.address}` takes a new token.")
+        return ServerError(f"{sentence} `grade login {server.address}` accepts a new token.")
     wait = error.headers.get("Retry-After", "")
     if error.code == 429 and wait.isdecimal():
         return ServerError(f"{sentence} Nothing was handed in. Again in {_words(int(wait))}.")

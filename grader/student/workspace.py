@@ -69,8 +69,8 @@ def _read(course: Course, allow_empty: bool = False) -> Submission:
     except SubmissionError as error:
         # A student who works here hands nothing in.
         raise SubmissionError(
-            f"{course.folder} holds no file of {course.title}: "
-            f"`grade reset {course.exercises[0].id}` puts a stub there."
+            f"{course.folder} has no file of {course.title}: "
+            f"`grade reset {course.exercises[0].id}` restores a stub."
         ) from error
 
 
@@ -96,7 +96,7 @@ def reset_exercise(course: Course, exercise: Exercise) -> Reset:
     if os.path.lexists(file) and stub.working is not None:
         raise GraderError(
             f"There is no copy of the stub of {exercise.id} in this course "
-            f"(tests/stubs/{exercise.file}); `git restore {file}` brings back the one of git."
+            f"(tests/stubs/{exercise.file}); `git restore {file}` restores git's copy."
         )
     done = _put_back(course, file, stub.source)
     given = [

@@ -46,7 +46,7 @@ def drawn_by(judge: Judge, request: Request) -> Drawn | NotDrawn:
         return NotDrawn(overrun.outcome, str(overrun))
     if not line:
         raise JudgeError(
-            "The process that draws ended without an answer; what it printed last stands above."
+            "The process that draws ended without an answer; its last output is above."
         )
     answer: Drawn | NotDrawn | PlotFault = _decode(line)
     if isinstance(answer, PlotFault):
@@ -59,11 +59,11 @@ def keep(drawn: Drawn, path: Path, *, beside: bool) -> list[Picture]:
 
     An earlier picture is replaced, completely or not at all. Raises GraderError if it cannot be.
     """
-    shows = "what your code does, and the reference beside it" if beside else "what your code does"
+    shows = "your code at work, with the reference beside it" if beside else "your code at work"
     pictures = [(Picture(path, shows), drawn.picture)]
     if drawn.own is not None:
         own = path.with_name(f"{path.stem}-own{path.suffix}")
-        pictures.append((Picture(own, "the figure that your own code draws"), drawn.own))
+        pictures.append((Picture(own, "the figure drawn by your own code"), drawn.own))
     for picture, data in pictures:
         # A unique name, so that two running `grade plot` do not write into each other's file.
         part = picture.path.with_name(f".{picture.path.name}.{os.getpid()}")

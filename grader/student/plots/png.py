@@ -30,7 +30,7 @@ def plain_png(data: bytes) -> bytes:
     if len(data) > MAX_BYTES:
         raise NotAPicture(f"it has more than {MAX_BYTES // 1_000_000} MB")
     if not data.startswith(_SIGNATURE):
-        raise NotAPicture("it does not begin as a PNG does")
+        raise NotAPicture("it does not begin like a PNG")
     chunks = list(_chunks(data))
     kinds = [kind for kind, _ in chunks]
     if kinds[:1] != [b"IHDR"] or kinds.count(b"IHDR") != 1 or kinds[-1] != b"IEND":

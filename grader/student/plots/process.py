@@ -210,7 +210,7 @@ def _reference(run: Run, plot: ModuleType, file: Path) -> Any:
     except (Ended, _NotDrawable) as error:
         raise CourseError(
             f"The experiment {file} fails with the course's own solution: {error} "
-            "Tell the course's author; without the reference your own picture can be drawn."
+            "Tell the course's author; your own picture can be drawn without the reference."
         ) from error
 
 

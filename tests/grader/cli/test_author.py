@@ -173,10 +173,10 @@ def test_a_damaged_pack(grade: Grade, clone: Path, tmp_path: Path) -> None:
     pack.write_bytes(content.replace(b"Hello", b"Jello"))
     done = grade("run", "--course", pack, "--submission", clone / "solutions", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
-    assert "course.pack is no course pack that can be used: its archive is damaged" in done.stderr
+    assert "course.pack is not a usable course pack: its archive is damaged" in done.stderr
     pack.write_bytes(content[:-100])
     done = grade("list", "--course", pack, cwd=tmp_path)
-    assert "it is no archive, or its end is missing" in done.stderr
+    assert "it is not an archive, or its end is missing" in done.stderr
 
 
 def test_names_are_cleaned_before_they_reach_a_terminal(grade: Grade, tmp_path: Path) -> None:
