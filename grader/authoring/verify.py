@@ -461,9 +461,9 @@ def _dear_complaints(wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str
     """A mistake that is not central to a function and costs more than a third of the points."""
     if not wrong.central and (cost := 1 - kept(result.tests)) > _DEAREST:
         yield (
-            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost a third. Let "
-            "fewer tests depend on it, list functions that others use in builds_on, or mark the mistake as central "
-            "to a function."
+            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost a third. "
+            "Let fewer tests depend on it, list functions that others use in builds_on, or mark the mistake as "
+            "central to a function."
         )
 
 
