@@ -109,7 +109,11 @@ def test_gradients(code: Student, draw: Draw) -> Cases:
     yield "the result", within(turned, **SUMS)
 
 
-@promise("apply_rope", hint="Compute new tensors: x[..., :half] = ... writes into x.")
+@promise(
+    "apply_rope",
+    hint="Compute new tensors: x[..., :half] = ... writes into x.",
+    word="code that does nothing changes nothing",
+)
 def test_changes_nothing(student: Student) -> None:
     """x and the angles are left as they are."""
     laws.check_changes_nothing(student, "apply_rope", torch.randn(5, 8), torch.rand(5, 4))
