@@ -37,3 +37,14 @@ def test_rms_norm(dtype: torch.dtype) -> None:
     theirs = functional.rms_norm(x, (16,), weight, 1e-3)
     torch.testing.assert_close(ours, theirs)
     torch.testing.assert_close(gradients(ours, x, weight), gradients(theirs, x, weight))
+
+
+def test_sequence_log_probs() -> None:
+    generator = torch.Generator().manual_seed(5)
+    logits = torch.randn(3, 6, 7, generator=generator)
+    tokens = torch.randint(7, (3, 6), generator=generator)
+    mask = torch.rand(3, 6, generator=generator) < 0.5
+    ours = solution("alignment", "dpo").sequence_log_probs(logits, tokens, mask)
+    labels = tokens.masked_fill(~mask, -100)[:, 1:]
+    theirs = functional.cross_entropy(logits[:, :-1].mT, labels, reduction="none")
+    torch.testing.assert_close(ours, -theirs.sum(1))

@@ -22,7 +22,12 @@ SIMILAR = ["query", "output"]
 # --- the layer -----------------------------------------------------------------------------------
 
 
-@promise("LoRALinear.__init__", points=4, hint="self.B = nn.Parameter(torch.zeros(out, rank)).")
+@promise(
+    "LoRALinear.__init__",
+    points=4,
+    hint="self.B = nn.Parameter(torch.zeros(out, rank)).",
+    word="the base alone gives the same",
+)
 def test_start(code: Student, draw: Draw) -> Cases:
     """A new layer gives what its base gives, with and without a bias."""
     for bias in (draw.normal(OUT), None):
@@ -155,7 +160,12 @@ def test_freezes(code: Student, draw: Draw) -> Cases:
         yield f"the parameters that learn, for {names}", entry(report, "learns")
 
 
-@promise("add_lora", points=3, hint="The old layer is the base of the new one.")
+@promise(
+    "add_lora",
+    points=3,
+    hint="The old layer is the base of the new one.",
+    word="a model that is left alone computes the same",
+)
 def test_computes_the_same(code: Student, draw: Draw) -> Cases:
     """The model gives what it gave before."""
     report = code.run("adapted", plan(draw, ["value", "head"]), draw.normal(5, 3))

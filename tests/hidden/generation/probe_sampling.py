@@ -14,14 +14,6 @@ def drawn(module: Any, logits: Tensor, seed: int, settings: dict[str, Any]) -> A
     return module.sample(logits, generator=generator, **settings)
 
 
-def frequencies(
-    module: Any, row: Tensor, count: int, seed: int, settings: dict[str, Any]
-) -> Tensor:
-    """How often each token comes, in so many rows with these logits."""
-    tokens = drawn(module, row.repeat(count, 1), seed, settings)
-    return torch.bincount(tokens, minlength=len(row)) / count
-
-
 def repeated(module: Any, logits: Tensor, seeds: list[int], around: list[int]) -> Any:
     """Whether seeds decide, whatever the global seed is, and whether the global state stays."""
     before, tokens, untouched = torch.get_rng_state(), [], []
