@@ -1,4 +1,4 @@
-"""TOML that people write: read into structs, its mistakes in plain words, and tables written anew.
+"""TOML that people write: read it into structs, explain its mistakes in plain words, and write tables.
 
 The manifest, the assignments, the policy, corrections, rubrics and wrong answers are decoded by msgspec.
 Neither tomllib nor msgspec tells the line of a key, so that `line_of` looks for it. Errors of msgspec name
@@ -36,7 +36,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
 QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
 
-# What msgspec and tomllib say, and where they stopped.
+# How messages of msgspec and tomllib end: with the place where they stopped.
 _AT = re.compile(r" - at (`key` in )?`\$\.?(?P<path>[^`]*)`$")
 _AT_LINE = re.compile(r" \(at line (?P<line>\d+), column \d+\)")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
@@ -65,10 +65,10 @@ _WIDTH = 100
 
 
 class TomlMistake(ValueError):
-    """What is wrong in a TOML text: `reason` in the parser's or decoder's words, `line` from 1 (0: unknown).
+    """A mistake in a TOML text: `reason` in the parser's or decoder's words, `line` from 1 (0: unknown).
 
-    `path` names the key or table, as `exercise[2].points`; it is empty for the file as a whole, and for what is
-    no TOML.
+    `path` names the key or table, as `exercise[2].points`; it is empty for the file as a whole, and for text
+    that is not TOML.
     """
 
     def __init__(self, reason: str, path: str, line: int) -> None:
@@ -77,7 +77,7 @@ class TomlMistake(ValueError):
 
     @property
     def place(self) -> str:
-        """What follows the file's name in a message: ", line 12"."""
+        """The text after the file's name in a message: ", line 12"."""
         return f", line {self.line}" if self.line else ""
 
 
@@ -104,7 +104,7 @@ def converted(
     *,
     dec_hook: Callable[[type, Any], Any] | None = None,
 ) -> T:
-    """Convert what a TOML text holds to a struct; raises TomlMistake."""
+    """Convert a TOML text's table to a struct; raises TomlMistake."""
     try:
         return msgspec.convert(table, kind, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
@@ -117,7 +117,7 @@ def converted(
 
 
 def _impossible(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The paths of values that no key of any file may have, and what is wrong with them."""
+    """Yield the paths of values that are impossible for every key, each with its problem."""
     match value:
         case dict():
             for key, item in value.items():
@@ -148,7 +148,7 @@ def line_of(text: str, path: str) -> int:
 
 
 def _places(text: str) -> Iterator[tuple[int, _Path]]:
-    """The line of each header and key, and its path; an entry of an array of tables has its number from 0."""
+    """Yield the line of each header and key with its path; entries of arrays of tables count from 0."""
     counts: dict[_Path, int] = {}
     table: _Path = ()
     quotes = ""
@@ -178,7 +178,7 @@ def _names(dotted: str) -> list[str]:
 
 
 def read_course_file(file: Path, kind: type[T], page: str) -> T:
-    """Read a file of a course as a struct whose keys this page of docs/ explains.
+    """Read a file of a course as a struct; the page of docs/ explains its keys.
 
     Raises CourseError with the file, the line, the exercise or assignment, and the key.
     """
@@ -225,12 +225,12 @@ def explained(
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it ends in a question or a sentence."""
+    """Return the text with a full stop, unless it already ends a sentence."""
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def _choices(kind: type, path: str) -> list[Any]:
-    """The values of the enum at a decoder's path through structs and lists; empty where it leads elsewhere."""
+    """Return the values of the enum at a decoder's path through structs and lists; empty if there is none."""
     types = _types_at(kind, path)
     enums = [t for t in types if isinstance(t, msgspec.inspect.EnumType)]
     literals = [t for t in types if isinstance(t, msgspec.inspect.LiteralType)]
@@ -239,7 +239,7 @@ def _choices(kind: type, path: str) -> list[Any]:
 
 
 def _types_at(kind: type, path: str) -> list[msgspec.inspect.Type]:
-    """The types that a value may have at a decoder's path through structs and lists."""
+    """Return the types of a value at a decoder's path through structs and lists."""
     types = [msgspec.inspect.type_info(kind)]
     for key, _ in _parts(path):
         structs = [t for t in types if isinstance(t, _Struct)]
@@ -249,7 +249,7 @@ def _types_at(kind: type, path: str) -> list[msgspec.inspect.Type]:
 
 
 def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
-    """The types that a value, or an item of a list, may have."""
+    """Return the types of a value, or of an item of a list."""
     if isinstance(kind, msgspec.inspect.UnionType):
         return [t for part in kind.types for t in _alternatives(part)]
     if isinstance(kind, msgspec.inspect.CollectionType):
@@ -258,7 +258,7 @@ def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
 
 
 def _id_of(text: str, table: str, number: int) -> str:
-    """The id of a table of a file that is not in order; empty if it has none."""
+    """Return the id of a table in a file that is not in order; empty if it has none."""
     try:
         return repr(tomllib.loads(text)[table][number]["id"])
     except (ValueError, LookupError, TypeError):
@@ -266,7 +266,7 @@ def _id_of(text: str, table: str, number: int) -> str:
 
 
 def _no_toml(mistake: TomlMistake, text: str) -> str:
-    """The parser's words, with what stands in the line, and what a time needs."""
+    """Return the parser's message with the text of the line, and how to write a time."""
     lines = text.splitlines()
     line = lines[mistake.line - 1].strip() if 0 < mistake.line <= len(lines) else ""
     advice = ""
@@ -319,7 +319,7 @@ def _where(parts: Sequence[tuple[str, int | None]], text: str) -> str:
 
 def _key_and_table(path: str, text: str) -> tuple[str, str]:
     parts = _parts(path)
-    # A table in a wrong shape is named as a key, the members of a list of texts by the list.
+    # A table of the wrong shape is named as a key, and items of a list of texts by the list.
     key = parts[-1][0] if parts else ""
     is_step = len(parts) > 1 and parts[-2][0] == "steps"
     return key, "steps" if is_step else _where(parts[:-1], text)
@@ -329,9 +329,9 @@ def _key_and_table(path: str, text: str) -> tuple[str, str]:
 
 
 def written(table: Mapping[str, Any]) -> str:
-    """A table as a TOML file: its values, then the arrays of tables in it, each under its header.
+    """Return a table as a TOML file: its values, then its arrays of tables, each under its header.
 
-    Raises GraderError where reading it again would give something else.
+    Raises GraderError if reading it again would give something else.
     """
     text = "\n".join(_lines(table, "")) + "\n"
     if tomllib.loads(text) != table:
@@ -355,7 +355,7 @@ def _is_tables(value: Any) -> bool:
 
 
 def written_value(value: Any) -> str:
-    """A value as TOML has it after the `=`; a list that is too long for a line has a line for each item."""
+    """Return a value as TOML after the `=`; a list too long for a line has a line for each item."""
     if isinstance(value, dict):
         pairs = [f"{written_value(key)} = {written_value(item)}" for key, item in value.items()]
         return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
@@ -365,5 +365,5 @@ def written_value(value: Any) -> str:
         return line if len(line) <= _WIDTH else "[\n    " + ",\n    ".join(items) + ",\n]"
     if isinstance(value, datetime.datetime):
         return value.isoformat()
-    # A string of JSON is one of TOML but for this character, which TOML has escaped.
+    # A JSON string is a TOML string, except for this character, which TOML escapes.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
