@@ -127,7 +127,7 @@ def test_a_picture_is_written_and_its_path_shown(grade: Grade, course: Path) -> 
     done = grade("plot", "word_count")
     assert done.stdout.splitlines() == [
         ".grade/plots/word_count.png  what your code does",
-        ".grade/plots/word_count-own.png  the figure that your own code draws",
+        ".grade/plots/word_count-own.png  the figure drawn by your own code",
     ]
     assert (done.returncode, done.stderr) == (0, "")
     assert size_of(course / ".grade" / "plots" / "word_count.png")[0] > 400
@@ -139,7 +139,7 @@ def test_once_it_is_passed_the_reference_stands_beside_it(grade: Grade, course: 
     grade("plot", "word_count", "-o", "before.png")
     assert grade("run", "word_count").returncode == 0
     done = grade("plot", "word_count", "-o", "after.png")
-    assert done.stdout.startswith("after.png  what your code does, and the reference beside it\n")
+    assert done.stdout.startswith("after.png  your code at work, with the reference beside it\n")
     alone, both = size_of(course / "before.png"), size_of(course / "after.png")
     assert both == (2 * alone[0], alone[1])
 
@@ -206,7 +206,7 @@ def test_the_reference_is_shown_to_who_gives_up_and_only_where_it_is(
     shutil.rmtree(course / "solutions")
     done = grade("plot", "word_count", "--give-up")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "This copy of the course holds no solutions to draw." in done.stderr
+    assert "This copy of the course has no solutions to draw." in done.stderr
 
 
 def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(
@@ -310,7 +310,7 @@ def test_the_stub_has_nothing_to_draw_yet(grade: Grade, course: Path) -> None:
             "Your own figure was not drawn: NotImplementedError: draw",
         ),
         ("return 'a string'", "Your own figure is not kept: it is none."),
-        ("return b'GIF89a'", "Your own figure is not kept: it does not begin as a PNG does."),
+        ("return b'GIF89a'", "Your own figure is not kept: it does not begin like a PNG."),
     ],
 )
 def test_a_figure_of_the_students_own_that_is_none_is_a_note(
@@ -326,7 +326,7 @@ def test_a_figure_of_the_students_own_that_is_none_is_a_note(
     ("arguments", "said"),
     [
         (["nonsense"], "There is no exercise 'nonsense'"),
-        (["greeting"], "There is nothing to draw for greeting. There is for: word_count."),
+        (["greeting"], "There is no plot for greeting. There are plots for: word_count."),
         (["word_count", "-o", "x.jpg"], "It is a PNG: name it x.png."),
         (["word_count", "-o", "nowhere/x.png"], "There is no folder nowhere."),
         (["word_count", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
@@ -382,7 +382,7 @@ def test_only_what_a_picture_needs_is_kept() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "does not begin as a PNG does"),
+        (b"", "does not begin like a PNG"),
         (png()[:-4], "one of its parts is damaged|end is missing"),
         (png().replace(b"IDAT", b"IDAX"), "one of its parts is damaged"),
         (png()[:-12], "its end is missing"),
