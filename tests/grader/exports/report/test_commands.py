@@ -66,7 +66,9 @@ def test_pairs_are_told_with_names_and_an_unfinished_grading_is_said(
     shutil.copytree(graded / "results", results)
     with contextlib.closing(sqlite3.connect(results / "gradebook.sqlite")) as connection:
         connection.execute("UPDATE students SET name = 'Ada L.' WHERE id = 'ada'")
-        connection.execute("UPDATE facts SET value = 'no' WHERE name = 'finished'")
+        connection.execute(
+            "UPDATE facts SET facts = json_set(facts, '$.is_unfinished', json('true'))"
+        )
         connection.commit()
     done = run_grade("similar", results)
     assert done.returncode == 0, done.stderr
@@ -98,7 +100,7 @@ def test_a_folder_that_is_no_report_is_left_alone(graded: Path, tmp_path: Path) 
     (tmp_path / "thesis.txt").write_text("mine")
     done = run_grade("report", graded / "results", "-o", tmp_path)
     assert done.returncode == 2
-    assert "is not a report; name a new or an empty folder" in done.stderr
+    assert "other than a report; name a new or an empty folder" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
