@@ -16,7 +16,7 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError
-from grader.judge.assignment import Forgery, GradingOptions
+from grader.judge.assignment import AuthorOptions, Forgery, GradingOptions
 from grader.judge.pool import Judges
 from grader.judge.scoring import kept
 from grader.results import TestResult
@@ -65,8 +65,8 @@ def forge(
 
         def judge(task: tuple[Exercise, Forgery]) -> ForgeryReport:
             exercise, forgery = task
-            options = GradingOptions(forgery=forgery)
-            result = judges.judge(course, exercise, sources[exercise.id], options).result
+            source, author = sources[exercise.id], AuthorOptions(forgery=forgery)
+            result = judges.judge(course, exercise, source, GradingOptions(), author=author).result
             done()
             passed = tuple(test for test in result.tests if test.score)
             return ForgeryReport(exercise.id, forgery, kept(result.tests), passed)

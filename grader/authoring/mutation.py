@@ -38,7 +38,7 @@ from grader.course.mutants import (
 )
 from grader.course.syntax import syntax_tree
 from grader.errors import CourseError, GraderError
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import AuthorOptions, GradingOptions
 from grader.judge.pool import Judges
 from grader.judge.recognition import is_unnamed
 from grader.judge.session import TEST_PART
@@ -608,11 +608,12 @@ class _Mutations:
         return min(own, max((1 + _PATIENCE * slowest) / TEST_PART, _PATIENCE * whole)), ""
 
     def _judge(self, source: bytes, seconds: float, *, stop: bool) -> ExerciseResult | str:
-        options = GradingOptions(
-            seconds=seconds, stop_at_first_failure=stop, recognize=self._told and not stop
-        )
+        options = GradingOptions(recognize=self._told and not stop)
+        author = AuthorOptions(seconds=seconds, stop_at_first_failure=stop)
         try:
-            return self._judges.judge(self._course, self._exercise, source, options).result
+            return self._judges.judge(
+                self._course, self._exercise, source, options, author=author
+            ).result
         except GraderError as error:
             return str(error)
 

@@ -16,7 +16,13 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.assignment import (
+    AS_HANDED_IN,
+    AuthorOptions,
+    GradingOptions,
+    JudgeFault,
+    Judgment,
+)
 from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
 from grader.results import TestResult
@@ -93,11 +99,14 @@ class Judges:
         source: bytes,
         options: GradingOptions,
         done: Callable[[TestResult], None] | None = None,
+        author: AuthorOptions = AS_HANDED_IN,
     ) -> Judgment:
         """Judge a source as soon as a judge is free; raises GraderError for a fault of the grader."""
 
         def ask(judge: Judge) -> Judgment:
-            return judge_source(judge, course, exercise, source, options, done, learn=self._learn)
+            return judge_source(
+                judge, course, exercise, source, options, done, author=author, learn=self._learn
+            )
 
         stops = self._stops
         self.start(modules_of(course, [exercise]) if not self._judges else ())

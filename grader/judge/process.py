@@ -32,7 +32,9 @@ from grader.course.suite import tests_of
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.judge import preloading
 from grader.judge.assignment import (
+    AS_HANDED_IN,
     Assignment,
+    AuthorOptions,
     CallOff,
     GradingOptions,
     JudgeFault,
@@ -245,15 +247,15 @@ def judge_source(
     options: GradingOptions,
     done: Callable[[TestResult], None] | None = None,
     *,
+    author: AuthorOptions = AS_HANDED_IN,
     learn: bool = False,
 ) -> Judgment:
-    """Have a judge judge a source that `settle` left open; to `learn` is for many.
+    """Judge a source that `settle` left open; for many sources, `learn` what their exercise imports late.
 
-    A judge that takes too much time or memory costs the submission
-    this exercise.
+    If the judge takes too much time or memory, the submission loses the exercise.
     """
     manifest = str(course.folder / "course.toml")
-    assignment = Assignment(manifest, exercise.id, source, options, learn=learn)
+    assignment = Assignment(manifest, exercise.id, source, options, author, learn=learn)
     try:
         return judge.judge(assignment, done)
     except JudgeOverrun as overrun:
@@ -375,6 +377,7 @@ def _judge(
             suites=suites,
             mistakes=mistakes,
             done=lambda test: reply(TestDone(test)) if assignment.report_tests else None,
+            author=assignment.author,
         )
     except IsolationError as error:
         return JudgeFault(str(error), "IsolationError")
