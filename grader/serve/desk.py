@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Keeper, queue
@@ -43,7 +44,7 @@ from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, StudentInfo
 from grader.serve.hand_in import HandedFile, HandIn
 from grader.serve.http import Refusal
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 from grader.text import counted
 
 log = logging.getLogger("grader.serve")
@@ -130,7 +131,7 @@ class Desk:
                 return earlier
             now = self._clock()
             self._refuse_too_often(student, handed_in, now)
-            found = ClassAttempt(
+            found = submissions.Attempt(
                 student=student, submitted_at=iso(now), origin=SERVER, path=Path(SERVER)
             )
             attempt = keeper.register(found, Submission(student.id, handed_in), whole=False)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from grader.submissions.attempt import ClassAttempt, read_attempt
+from grader.submissions.attempt import Attempt, read_attempt
 from grader.submissions.folder import safe_name
 from grader.submissions.read import file_of, read_submission
 from grader.submissions.submission import ExerciseFile, State, Submission
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grader.submissions.times import Times, read_times
 
 __all__ = [
-    "ClassAttempt",
+    "Attempt",
     "ClassDownload",
     "ExerciseFile",
     "Roster",

@@ -11,9 +11,12 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from grader.text import clean
+
+if TYPE_CHECKING:
+    from grader.submissions.zip import Member
 
 # A student's folder with a virtual environment of torch in it has some 30,000.
 MAX_ENTRIES = 50_000
@@ -39,11 +42,11 @@ class EntryKind(enum.Enum):
     SPECIAL = "special file"
 
 
-class Walked(NamedTuple):
-    """A file, or what looks like one, in a folder: its path below it with slashes, and its place."""
+class AttemptFile(NamedTuple):
+    """A file or folder of an attempt: what the student called it, and where its bytes are."""
 
     path: str
-    place: Path
+    place: Path | Member
 
 
 def is_junk(name: str) -> bool:
@@ -91,10 +94,10 @@ def open_regular(path: Path, name: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def walk(folder: Path) -> Iterator[Walked]:
-    """The files below a folder, nearest first, without what is ignored; no link is followed.
+def walk(folder: Path) -> Iterator[AttemptFile]:
+    """Yield the files below a folder, nearest first, with their paths below it; follow no link.
 
-    Raises Unreadable where there are too many, or where a folder cannot be listed.
+    Raises Unreadable for too many files, and for a folder that cannot be listed.
     """
     level, count = [("", folder)], 0
     for _ in range(MAX_DEPTH):
@@ -112,7 +115,7 @@ def walk(folder: Path) -> Iterator[Walked]:
                 if entry_kind(entry) is EntryKind.FOLDER:
                     below.append((f"{prefix}{entry.name}/", Path(entry.path)))
                 else:
-                    yield Walked(prefix + entry.name, Path(entry.path))
+                    yield AttemptFile(prefix + entry.name, Path(entry.path))
         level = below
 
 

@@ -33,8 +33,8 @@ _TIME = re.compile(
 )
 
 
-class Submitted(msgspec.Struct, frozen=True):
-    """One folder of the export: its authors, and when it was handed in."""
+class Submission(msgspec.Struct, frozen=True):
+    """A folder of the export: its authors, and when it was handed in."""
 
     students: tuple[StudentInfo, ...]
     submitted_at: str = ""
@@ -54,12 +54,12 @@ class _LimitedFile:
         return data
 
 
-def read_metadata(file: Readable) -> dict[str, Submitted]:
+def read_metadata(file: Readable) -> dict[str, Submission]:
     """Each folder's submitters, from the open file; raises Unreadable, with the reason alone."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    submitted: dict[str, Submitted] = {}
+    submissions: dict[str, Submission] = {}
     records: dict[str, dict[int, dict[str, str]]] = {}
     try:
         # The events alone: nothing is resolved, constructed or repeated.
@@ -77,8 +77,8 @@ def read_metadata(file: Readable) -> dict[str, Submitted]:
     for folder, people in records.items():
         own = people.pop(-1, {})
         students = tuple(filter(None, map(_student, people.values())))
-        submitted[folder] = Submitted(students, _in_utc(own.get(":created_at", "")))
-    return submitted
+        submissions[folder] = Submission(students, _in_utc(own.get(":created_at", "")))
+    return submissions
 
 
 def _values(events: Iterator[Any], yaml: Any) -> Iterator[tuple[tuple[Any, ...], str]]:

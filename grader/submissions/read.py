@@ -15,8 +15,9 @@ from pathlib import Path
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import AttemptFile, beside, gather, nearest_below
+from grader.submissions.attempt import beside, gather, nearest_below
 from grader.submissions.folder import (
+    AttemptFile,
     EntryKind,
     Unreadable,
     entries,
@@ -51,13 +52,14 @@ def read_submission(
         raise SubmissionError(
             f"There is no submission at {path}: name a folder, a file or an archive."
         )
-    files = gather([AttemptFile("", path)], path, course).files
+    submission = gather(_name(path), [AttemptFile("", path)], path, course)
+    files = submission.files
     for exercise in course.exercises:
         # Also where there are too many files to look at, or a link is in the way.
         if files[exercise.id].source is None and (found := _find(path, exercise)).path is not None:
             files[exercise.id] = found
     _refuse_empty(path, course, files, allow_empty)
-    return Submission(_name(path), files)
+    return submission
 
 
 def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> ExerciseFile:
@@ -106,12 +108,13 @@ def _refuse_empty(
 def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
     # A caller that names the file may do so through a link; within a class no link is followed.
     real = path.resolve()
-    files = gather([AttemptFile(path.name, real)], real, course).files
-    _refuse_empty(path, course, files, allow_empty)
-    problems = {handed.problem if handed.source is None else "" for handed in files.values()}
+    submission = gather(_name(path), [AttemptFile(path.name, real)], real, course)
+    _refuse_empty(path, course, submission.files, allow_empty)
+    files = submission.files.values()
+    problems = {file.problem if file.source is None else "" for file in files}
     if len(problems) == 1 and (problem := problems.pop()):
         raise SubmissionError(f"{path}: {problem}")
-    return Submission(_name(path), files)
+    return submission
 
 
 def file_of(submission: Path, exercise: Exercise) -> Path:
