@@ -3,7 +3,8 @@
 A target is the name of a function or class of the student's, or what `student.function`, `student.module` or
 `student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a sentence of
 the suite's own before it. The modules are those of what is expected: `calls`, `modules`, `numerics`,
-`figures`; `observation` and the `grader_probe` say how a call left what it was given.
+`figures`; `observation` says how a call left its arguments, from the `facts` of the sandbox; the `grader_probe`
+is the grader's own probe.
 
     layer = student.module("GatedLinearUnit", 6, 5)
     laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")
