@@ -45,7 +45,7 @@ from grader.course.assignments import (
     read_assignments,
     resolved,
 )
-from grader.course.names import why_no_exercise, why_no_folder, why_not_given
+from grader.course.names import is_within, why_no_exercise, why_no_folder, why_not_given
 from grader.course.stub import Stub, derived_stub
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
@@ -178,7 +178,7 @@ class Exercise(
 
     def share_of(self, place: str) -> str:
         """The share that a test of this place belongs to: the longest one that is, or holds, the place."""
-        holders = [name for name in self.shares if f"{place}.".startswith(f"{name}.")]
+        holders = [name for name in self.shares if is_within(place, name)]
         return max(holders, key=len, default="")
 
 

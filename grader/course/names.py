@@ -1,4 +1,4 @@
-"""Names that no exercise, given file, chapter or assignment may have: a system, Python or pytest has them."""
+"""Names that are taken, for exercises, files and folders, and how dotted names of code contain one another."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ _DEVICES = frozenset(
 )
 # The file of an exercise is imported under its id; these are imported beside it.
 _IMPORTED = frozenset(("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch"))
+
+
+def is_within(name: str, outer: str) -> bool:
+    """Whether a dotted name is `outer` or below it, as `torch.optim.Adam` is within `torch.optim`."""
+    return f"{name}.".startswith(f"{outer}.")
 
 
 def why_no_folder(name: str) -> str:
