@@ -101,7 +101,7 @@ def read_attempt(attempt: Attempt, course: Course) -> Submission:
 
 
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
-    """Where the file of an exercise stands in the folders below, if anywhere; for a message."""
+    """The file of an exercise in the folders below, for a message; None if there is none."""
     with contextlib.suppress(Unreadable):
         ranked = [
             (fits, str(file.place))
@@ -125,7 +125,7 @@ def gather(name: str, pieces: Sequence[AttemptFile], path: Path, course: Course)
 def beside(
     pieces: Sequence[AttemptFile], course: Course, exercise: Exercise, own: ExerciseFile
 ) -> ExerciseFile:
-    """The file that was asked for, with a sentence on work for the exercise in the pieces around it."""
+    """The `own` file, with a sentence on work for the exercise in the pieces around it."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(Path(), course, opened)
         for piece in pieces:
@@ -236,7 +236,7 @@ class _Gathering:
             self._extras.append(_Piece(candidate, self._path_of(piece), self._course, shown))
 
     def unpack(self) -> None:
-        """List the archives; one that cannot be read is a problem of what is in no other piece."""
+        """List the archives; if one cannot be read, exercises that no other piece has get its problem."""
         if len(self._packed) > _MAX_ARCHIVES:
             problem = f"There are {len(self._packed)} archives: hand in one."
             self._problems.append((problem, self._path))

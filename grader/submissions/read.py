@@ -38,11 +38,11 @@ def read_submission(
 ) -> Submission:
     """Read a folder, the file of one exercise, or a zip or tar of a folder.
 
-    A folder and an archive are read as an attempt of a class is (`attempt.py`). A file that is named after no
-    exercise is that of the `only` one that is asked for.
+    Folders and archives are read like an attempt of a class (`attempt.py`). A file that is not named after an
+    exercise belongs to the `only` one.
 
-    Raises SubmissionError if there is nothing of the course, unless that is to be allowed, or the archive
-    cannot be read.
+    Raises SubmissionError if the archive cannot be read, or if nothing of the course is found, unless you
+    `allow_empty`.
     """
     if path.is_file():
         if looks_packed(path.name):
@@ -63,7 +63,7 @@ def read_submission(
 
 
 def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> ExerciseFile:
-    """The file, with what stands under another name in its folder if nobody wrote in it."""
+    """The file; if nobody wrote in it, with a note on work under another name in its folder."""
     if handed.source is None or handed.path is None:
         return handed
     with contextlib.suppress(Unreadable):
@@ -80,7 +80,7 @@ def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> Exercis
 
 
 def _name(path: Path) -> str:
-    """A file name in which every byte can be written: one that is not UTF-8 breaks the JSON."""
+    """The name of a file as valid text: bytes that are not UTF-8 would break the JSON."""
     return written(os.fsencode(path.resolve().name).decode("utf-8", "replace"))
 
 
@@ -118,9 +118,9 @@ def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
 
 
 def file_of(submission: Path, exercise: Exercise) -> Path:
-    """Where an exercise's file lies in a submission, or belongs if it is not there.
+    """Where an exercise's file lies in a submission, or belongs if it is missing.
 
-    For an archive it is the archive.
+    If the submission is a file, it is that file.
     """
     if submission.is_file():
         return submission
@@ -141,13 +141,13 @@ def _find(folder: Path, exercise: Exercise) -> ExerciseFile:
 
 
 def _link_above(folder: Path, place: str) -> Path | None:
-    """The folder on the way to a file that is a link: it may lead to the solutions."""
+    """The first folder above a file that is a link, which may lead to the solutions."""
     above = [folder / parent for parent in Path(place).parents if parent != Path()]
     return next((folder for folder in above if folder.is_symlink()), None)
 
 
 def _read(path: Path) -> ExerciseFile:
-    """One file, or why it cannot be read."""
+    """Read one file, or say why it cannot be read."""
     name = written(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
     try:
         with open_regular(path, name) as file:

@@ -152,7 +152,7 @@ class Decompressed:
         self._buffer += data
         if self.at + len(self._buffer) > _LIMITS[self._kind]:
             limit = _LIMITS[self._kind] >> 20
-            raise Unreadable(f"unpacks to more than {limit} MiB: hand in the exercises alone.")
+            raise Unreadable(f"unpacks to more than {limit} MiB: hand in only the exercises.")
         return True
 
 

@@ -202,7 +202,7 @@ def test_a_tar_that_unpacks_without_end(told: Told, kind: str, limit: int) -> No
     part = packer(bytes(64 << 20))
     first = packer(header("x.bin", 8**11 - 1))
     assert told(first + part * 6, f"alice.tar.{kind}") == (
-        f"alice.tar.{kind} unpacks to more than {limit} MiB: hand in the exercises alone."
+        f"alice.tar.{kind} unpacks to more than {limit} MiB: hand in only the exercises."
     )
 
 
@@ -304,6 +304,6 @@ def test_a_folder_of_too_many_files(
         (tmp_path / "class" / "alice" / "x" / str(number)).touch()
     alice, bob = find_class(tmp_path / "class", course).attempts
     assert read_attempt(alice, course).files["gelu"].problem == (
-        "alice holds more than 1,000 files: hand in those of the exercises alone."
+        "alice holds more than 1,000 files: hand in only those of the exercises."
     )
     assert read_attempt(bob, course).files["glu"].source == b""
