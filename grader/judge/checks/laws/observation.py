@@ -1,7 +1,7 @@
-"""How a call left its arguments: the judge reads the sandbox's report and compares.
+"""Observe the side effects of a call: the judge reads the sandbox's raw report and compares.
 
-The report comes from the student's process. The judge compares it with the tensors that it sent; only of live
-objects it has to believe the report of before the call.
+The report comes from the student's process. The judge knows its own tensors, so it compares the report with
+these; only for live objects does it need the report of before the call.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ _SHIPPED = Path(__file__).with_name("grader_probe.py")
 
 
 def shipped(student: Student, name: str) -> RemoteFunction:
-    """A function of the probe that comes with the grader."""
+    """Return a function of the grader's own probe."""
     return student.probe(name, _SHIPPED)
 
 
 def called(student: Student, target: Target) -> RemoteFunction | RemoteModule:
-    """The function or module behind a target."""
+    """Return the function or module behind a target."""
     return student.function(target) if isinstance(target, str) else target
 
 
 def name_of(target: Target) -> str:
-    """How messages call the target."""
+    """Return the name of the target in messages."""
     return target if isinstance(target, str) else str(getattr(target, "name", "forward"))
 
 
 class Change(NamedTuple):
-    """One change: its words, the part that changed of any of the owners, and a remark."""
+    """One change: in words, the kind of part that changed, and details."""
 
     words: str
     part: str
@@ -70,13 +70,13 @@ class Change(NamedTuple):
     remark: str = ""
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Whether the names have this part, as `grad`, or an owner and the part, as `model.grad`."""
+        """Return whether it is named: by its part, as `grad`, or by owner and part, as `model.grad`."""
         dotted = {f"{owner}.{self.part}" for owner in self.owners}
         return self.part in names or not dotted.isdisjoint(names)
 
 
 class Observation:
-    """The value or the exception of an observed call, and all that the call changed."""
+    """The result of an observed call, and its side effects."""
 
     def __init__(
         self, value: Any, error: Exception | None, report: Any, known: Mapping[str, Any], seed: int
@@ -85,40 +85,40 @@ class Observation:
         self._report, self._known = report, known
 
     def after(self, argument: str | int, *path: str) -> Any:
-        """A fact about an argument after the call, as `after("model", "parameters", "bias", "grad")`.
+        """Return a fact about an argument after the call, as `after("model", "parameters", "bias", "grad")`.
 
-        Name an argument by its position or keyword, and the module that was called by "module".
+        Arguments go by position or keyword; "module" is the module that was called.
         """
         return entry(self._report, "after", *_place(argument), *path)
 
     def before(self, argument: str | int, *path: str) -> Any:
-        """A fact about an argument before the call; see `after`."""
+        """Return the same before the call."""
         return entry(self._report, "before", *_place(argument), *path)
 
     def result(self, *path: str) -> Any:
-        """A fact about the returned value, as `result("requires_grad")`."""
+        """Return a fact about the return value, as `result("requires_grad")`."""
         return entry(self._report, "value", *path)
 
     def checked(self) -> Observation:
-        """Return this observation; raises the exception of the student's code."""
+        """Return itself, or raise the exception of the student's code."""
         if self.error is not None:
             raise self.error
         return self
 
     def gradients(self, argument: str | int) -> dict[str, Any]:
-        """The `.grad` of each parameter of a module argument after the call."""
+        """Return the `.grad` of each parameter of a module argument after the call."""
         facts = shaped(self.after(argument, "parameters"), dict[str, TensorFacts])
         return {name: fact.grad for name, fact in facts.items()}
 
     def parameters(self, argument: str | int) -> dict[str, Tensor]:
-        """The values of each parameter and buffer of a module argument before the call."""
+        """Return the values of each parameter and buffer of a module argument before the call."""
         facts = shaped(self.before(argument), ModuleFacts)
         tensors = {**facts.parameters, **facts.buffers}
         return {name: assert_tensor(fact.values) for name, fact in tensors.items()}
 
     @property
     def draws(self) -> Any:
-        """The next numbers of each global random state after the call, by library."""
+        """Return the next numbers of each global random state after the call, by library."""
         return self._facts.draws
 
     @functools.cached_property
@@ -126,7 +126,7 @@ class Observation:
         return shaped(self._report, Report)
 
     def changes(self) -> Iterator[Change]:
-        """Yield all that the call changed."""
+        """Yield all changes that the call left."""
         names, before, after = self._facts.names, self._facts.before, self._facts.after
         own = self._known["arguments"]
         if not len(before.arguments) == len(after.arguments) == len(own):
@@ -154,15 +154,15 @@ class Observation:
                 )
 
     def was_seeded(self) -> bool:
-        """Whether the call gave torch's global random state another seed."""
+        """Return whether the call seeded torch's global random state."""
         return not same(entry(self._report, "draws", "torch seed"), [self.seed])
 
 
 def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Observation:
-    """Call a target as a suite calls it, and learn how it left everything it was given.
+    """Call a target as a suite does, and observe how it left its arguments.
 
-    A tensor arrives as it is here: a leaf with its `.grad`, or the result of other operations. The three
-    global random states are seeded before. An exception of the student's code is kept in `.error`.
+    A tensor arrives as it is here: a leaf with its `.grad`, or the result of other operations. The three global
+    random states are seeded before. An exception of the student's code is kept in `.error`.
 
         seen = observe(student, "evaluate", student.made("network"), batches)
         assert not seen.after(0, "training", ""), "The model is left in training mode."
@@ -182,7 +182,7 @@ def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) 
 
 
 def kinds_of(x: Tensor) -> list[Tensor]:
-    """Copies of a tensor as callers have them: data, a leaf with a gradient, one without, a result."""
+    """Return copies of a tensor as callers have them: data, a leaf with a gradient, one without, a result."""
     import torch
 
     data, leaf, used = (x.detach().clone() for _ in range(3))
@@ -193,7 +193,7 @@ def kinds_of(x: Tensor) -> list[Tensor]:
 
 
 def _alive(student: Student, value: Any) -> Any:
-    """The value with a live tensor in the place of each one that requires a gradient."""
+    """Return the value with a live tensor instead of each one that requires a gradient."""
     if is_tensor(value) and value.requires_grad:
         grad = value.grad if value.is_leaf else None
         return shipped(student, "tensor").made(value.detach(), grad, value.is_leaf)
@@ -211,7 +211,7 @@ def _place(argument: str | int) -> tuple[str | int, ...]:
 
 
 def _next_draws(seed: int) -> dict[str, list[float]]:
-    """What each library draws next after this seed; of those only that this process has, too."""
+    """Return the next random numbers of each library after this seed, for libraries in this process."""
     numbers = {"Python": [random.Random(seed).random()]}  # noqa: S311 (a state is looked at)
     if (torch := sys.modules.get("torch")) is not None:
         generator = torch.Generator().manual_seed(seed)
@@ -221,11 +221,11 @@ def _next_draws(seed: int) -> dict[str, list[float]]:
     return numbers
 
 
-# --- what the judge knows itself --------------------------------------------------------------------
+# --- the judge's own knowledge -----------------------------------------------------------------------
 
 
 def _known(value: Any, reported: Facts) -> Facts:
-    """The facts before the call, in which the judge's own replace the reported ones."""
+    """Return the facts before the call, with the judge's own instead of reported ones."""
     if is_tensor(value):
         return _known_tensor(value, reported)
     if is_ndarray(value):
@@ -260,7 +260,7 @@ def _known_tensor(tensor: Any, reported: Facts | None) -> TensorFacts:
 
 
 def _known_module(module: Any, reported: ModuleFacts) -> ModuleFacts:
-    """The facts of a module before the call, with the judge's own tensors and mode in them."""
+    """Return the facts of a module before the call, with the judge's own tensors and mode."""
     return msgspec.structs.replace(
         reported,
         parameters={
@@ -275,21 +275,21 @@ def _known_module(module: Any, reported: ModuleFacts) -> ModuleFacts:
     )
 
 
-# --- what differs -----------------------------------------------------------------------------------
+# --- differences -------------------------------------------------------------------------------------
 
 
 _EXACTLY = Rule(exact=True)
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
+    """Return whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
     if isinstance(left, Opaque) or isinstance(right, Opaque):
         return bool(left == right)
     return first_mismatch(left, right, _EXACTLY) is None
 
 
 def _changes(name: str, before: Facts, after: Facts, owners: frozenset[str]) -> Iterator[Change]:
-    """Yield the differences of one value before and after the call; messages call the value `name`."""
+    """Yield the differences between facts of one value before and after the call, called `name` in messages."""
     match before, after:
         case TensorFacts(), TensorFacts():
             yield from _tensor_changes(name, before, after, owners | {"tensor"})
@@ -310,7 +310,7 @@ def _changes(name: str, before: Facts, after: Facts, owners: frozenset[str]) -> 
 def _tensor_changes(
     name: str, before: TensorFacts, after: TensorFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """Yield the differences of a tensor; with another shape or dtype nothing else can be compared."""
+    """Yield the differences of a tensor: shape and dtype first, since then nothing else can be compared."""
     for part, words in (
         ("shape", text("the shape of {name}", name)),
         ("dtype", text("the dtype of {name}", name)),
@@ -332,7 +332,7 @@ def _tensor_changes(
 def _module_changes(
     prefix: str, before: ModuleFacts, after: ModuleFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """Yield the differences of a module: modes, hooks, parameters and buffers; `prefix` begins their names."""
+    """Yield the differences of a module: modes, hooks, parameters and buffers, their names after `prefix`."""
     yield from _mode_changes(prefix, before, after, owners)
     if after.hooks != before.hooks:
         yield Change(
@@ -363,7 +363,7 @@ def _module_changes(
 def _mode_changes(
     prefix: str, before: ModuleFacts, after: ModuleFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """Yield the first submodule with another training mode."""
+    """Yield the first submodule whose training mode changed."""
     old, new = before.training, after.training
     if same(new, old):
         return
@@ -398,7 +398,7 @@ def _optimizer_changes(
 def _container_changes(
     name: str, before: ContainerFacts, after: ContainerFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """Yield the differences of the entries of a list, tuple or dict."""
+    """Yield the differences between the entries of a list, tuple or dict."""
     old, new, keys = before.items, after.items, before.keys
     if len(old) != len(new) or not same(after.keys, keys):
         yield Change(text("the entries of {name}", name), "values", owners)
