@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -18,7 +17,6 @@ from grader.findings import first_line
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.judge.preloading import modules_of
 from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
 from grader.results import Cause, ExerciseResult, Finding, Outcome, Status, Visibility
@@ -109,13 +107,10 @@ def verify(
         if not course.solution(exercise).is_file():
             path = course.solution(exercise)
             raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
-    with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, exercises, jobs) as judges:
         judges.start()
         for exercise in exercises:
-            yield _Prover(course, exercise, judges, threads, seeds, write, done).prove()
+            yield _Prover(course, exercise, judges, seeds, write, done).prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -141,13 +136,12 @@ class _Prover:
         course: Course,
         exercise: Exercise,
         judges: Judges,
-        threads: ThreadPoolExecutor,
         seeds: int,
         write: bool,
         done: Callable[[Exercise, str], None],
     ) -> None:
         self._course, self._exercise = course, exercise
-        self._judges, self._threads = judges, threads
+        self._judges = judges
         self._seeds, self._write, self._done = seeds, write, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
@@ -231,7 +225,7 @@ class _Prover:
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
         provoked: list[str] = []
         faults: dict[str, list[str]] = {}
-        for run, outcome in zip(runs, self._threads.map(self._judge, runs), strict=True):
+        for run, outcome in zip(runs, self._judges.threads.map(self._judge, runs), strict=True):
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
                 provoked += [

@@ -27,8 +27,8 @@ from grader.gradebook.policy_file import policy_of
 from grader.gradebook.review import Attention, Reason, attention, most_pressing_first
 from grader.gradebook.standing import NOT_YET
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Pool, Task
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import Pool, Task
 from grader.results import Environment, ExerciseResult, Outcome, Status
 from grader.submissions import ClassDownload
 
@@ -188,8 +188,8 @@ class _Batch:
         policy = policy_of(self._course, self._book.named_policy)
         is_other = self._keeper.begin(self._course, blank, policy)
         self._progress.begin(total)
-        for verdict in self._pool.judged(self._tasks(students)):
-            self._take(verdict)
+        for task, judged in self._pool.judged(self._tasks(students)):
+            self._take(task, judged)
         entries = most_pressing_first(self._attention)
         # Of students who are not in this download, what the gradebook knew still holds.
         others = [entry for entry in self._book.noted() if entry.student not in self._students]
@@ -270,16 +270,19 @@ class _Batch:
         self._keep(attempt, question, settled, self._here)
         return True
 
-    def _take(self, verdict: Completed) -> None:
-        """Keep a verdict for every file that waited for it; without one the files stay unjudged."""
-        key = self._tasks_of.pop(verdict.number)
+    def _take(self, task: Task, judged: Judgment | JudgeFault) -> None:
+        """Keep a verdict for every file that waited for it; after a fault the files stay unjudged."""
+        key = self._tasks_of.pop(task.number)
         waiting = self._open.pop(key)
         self._judged += 1
         self._judged_now.add(key)
-        result = verdict.result or self._unjudged(waiting[0][1].exercise, verdict.fault)
+        if isinstance(judged, Judgment):
+            result, walls = judged.result, judged.walls
+        else:
+            result, walls = self._unjudged(waiting[0][1].exercise, judged.message), ()
         with self._keeper.transaction():
             for attempt, question in waiting:
-                self._keep(attempt, question, result, environment_of(self._torch, verdict.walls))
+                self._keep(attempt, question, result, environment_of(self._torch, walls))
         for attempt, _ in waiting:
             self._missing[attempt.student] -= 1
             if not self._missing[attempt.student]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from grader import submissions
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
@@ -31,7 +32,7 @@ from grader.gradebook.work import Attempt, Verdict, Work
 from grader.grading import settle, with_note
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Outcome, StudentInfo
-from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, State, read_attempt
+from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
 from grader.submissions.odd_code import ordinary_in
 
 # How a request came that was handed in beside the work.
@@ -137,7 +138,7 @@ class Asking:
         self._keeper, self._book = keeper, keeper.book
         self._course, self._exercises = course, exercises
 
-    def handed_in(self, attempts: Sequence[ClassAttempt], *, all_attempts: bool) -> ToJudge:
+    def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
         """Keep what one student handed in, and ask what may count of it and of what was there before.
 
         Within a transaction.

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from grader import submissions
 from grader.course.manifest import Course
 from grader.gradebook.book import AssignmentPart, Gradebook
 from grader.gradebook.corrections import Correction
@@ -30,7 +31,7 @@ from grader.gradebook.times import now
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import Attempt, Verdict, packed
 from grader.results import Environment, ExerciseResult, Result, StudentInfo, to_json
-from grader.submissions import ClassAttempt, Submission, safe_name
+from grader.submissions import Submission, safe_name
 from grader.submissions.source import code_digest
 
 
@@ -215,7 +216,7 @@ class Keeper:
             self._store.put_student(student)
 
     def register(
-        self, handed_in: ClassAttempt, submission: Submission, *, whole: bool = True
+        self, handed_in: submissions.Attempt, submission: Submission, *, whole: bool = True
     ) -> Attempt:
         """The row of an attempt, which is the one that the same files of that time had before.
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Keeper, queue
@@ -39,12 +40,11 @@ from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, StudentInfo
 from grader.serve.hand_in import HandedFile, HandIn
 from grader.serve.http import Refusal
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 from grader.text import counted
 
 log = logging.getLogger("grader.serve")
@@ -131,7 +131,7 @@ class Desk:
                 return earlier
             now = self._clock()
             self._refuse_too_often(student, handed_in, now)
-            found = ClassAttempt(
+            found = submissions.Attempt(
                 student=student, submitted_at=iso(now), origin=SERVER, path=Path(SERVER)
             )
             attempt = keeper.register(found, Submission(student.id, handed_in), whole=False)
@@ -285,18 +285,19 @@ class Desk:
         question = self._questions.about(exercise, file)
         return HandedFile(question, self._questions.settled(question))
 
-    def finish(self, taken: Taken, verdict: Completed) -> bool:
-        """Keep a verdict; where there is none, the job waits again, at most so often: whether it ended."""
+    def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> bool:
+        """Keep the verdict of a job; return False if a fault lets the job wait again."""
         job, question, store = taken.job, taken.question, self._store
         with self._keeper.transaction():
-            if verdict.result is None and job.faults + 1 < _TRIES:
+            if isinstance(judged, Judgment):
+                result, walls = judged.result, judged.walls
+            elif job.faults + 1 < _TRIES:
                 queue.give_back(store, job, fault=True)
                 return False
-            result = verdict.result or unjudged(
-                self._course, question.exercise, self._options, verdict.fault
-            )
-            here = environment_of(self._torch, verdict.walls)
-            self._keep(_attempt_of(job), question, result, here)
+            else:
+                fault = judged.message
+                result, walls = unjudged(self._course, question.exercise, self._options, fault), ()
+            self._keep(_attempt_of(job), question, result, environment_of(self._torch, walls))
             queue.end_job(store, job, time.time())
         self._write_result(job.student)
         return True

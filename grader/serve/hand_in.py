@@ -13,8 +13,9 @@ from grader.course.manifest import Course
 from grader.gradebook.intake import Question, Questions
 from grader.results import ExerciseResult, StudentInfo
 from grader.serve.http import Refusal, decoded
-from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
-from grader.submissions.attempt import MAX_NESTED_BYTES, AttemptFile
+from grader.submissions import Attempt, ExerciseFile, read_attempt
+from grader.submissions.attempt import MAX_NESTED_BYTES
+from grader.submissions.folder import AttemptFile
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.text import clean as shown
 
@@ -104,7 +105,7 @@ class HandInReader:
                 place = Path(folder, str(number))
                 place.write_bytes(source)
                 pieces.append(AttemptFile(name, place))
-            attempt = ClassAttempt(student=student, path=Path(folder), members=tuple(pieces))
+            attempt = Attempt(student=student, path=Path(folder), members=tuple(pieces))
             return read_attempt(attempt, self._course).files
 
 

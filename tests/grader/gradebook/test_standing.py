@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from grader import submissions
 from grader.course.manifest import Course
 from grader.gradebook import Attempt, Keeper
 from grader.gradebook.standing import handed_in, needed
 from grader.grading import grading_options, nothing_handed_in, settle
 from grader.results import Entry, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 
 from .conftest import HERE, SUITE, key_of, result
 
@@ -42,7 +43,9 @@ class Class:
         files |= {
             name: ExerciseFile(f"points = {worth}\n".encode()) for name, worth in points.items()
         }
-        found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=at, path=Path("ann"))
+        found = submissions.Attempt(
+            student=StudentInfo(id="ann"), submitted_at=at, path=Path("ann")
+        )
         with self.keeper.transaction():
             attempt = self.keeper.register(found, Submission("ann", files))
             for name, worth in points.items():
@@ -186,7 +189,7 @@ def test_a_stub_or_an_empty_file_before_the_first_work_is_no_attempt(
     exercise = course.exercises[0]
     file = ExerciseFile(b"\n" if is_empty else course.stub(exercise).source)
     files = {"a": file, "b": ExerciseFile(None, "missing")}
-    found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
+    found = submissions.Attempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
     with small_class.keeper.transaction():
         attempt = small_class.keeper.register(found, Submission("ann", files))
         if is_empty:

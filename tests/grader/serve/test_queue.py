@@ -10,7 +10,7 @@ import pytest
 from grader.gradebook import Keeper, queue
 from grader.gradebook.queue import Counts, Holder, Job, JobState, Role
 from grader.results import StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def handed(keeper: Keeper, student: str, *exercises: str, priority: int = 0) -> 
     """An attempt of a student that waits; returns its id."""
     files = {name: ExerciseFile(f"# {keeper.book.store.attempts()}".encode()) for name in exercises}
     with keeper.transaction():
-        found = ClassAttempt(student=StudentInfo(id=student), path=Path(student))
+        found = Attempt(student=StudentInfo(id=student), path=Path(student))
         attempt = keeper.register(found, Submission(student, files)).id
         for name in exercises:
             queue.queue_job(
@@ -120,7 +120,7 @@ def test_a_fault_is_counted_and_a_stop_is_not(keeper: Keeper) -> None:
 def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(keeper: Keeper) -> None:
     # Within one second, as a script hands in: the time alone does not tell the two apart.
     when = "2026-03-01T10:00:00+00:00"
-    found = ClassAttempt(student=StudentInfo(id="ada"), path=Path("ada"), submitted_at=when)
+    found = Attempt(student=StudentInfo(id="ada"), path=Path("ada"), submitted_at=when)
     file = ExerciseFile(b"a = 1\n")
     with keeper.transaction():
         both = keeper.register(found, Submission("ada", {"one": file, "two": file}), whole=False)
