@@ -111,7 +111,8 @@ class TestResult(msgspec.Struct, frozen=True):
     ended early because the code used something forbidden. The `message` is as much of the `finding` as its
     reader may know. A test that did not pass has its `subject`, a function or class, and the others that it
     `uses` and that do not pass either. It `carries` the points of this many passed tests, which do not count
-    yet. All tests that one known mistake explains have the same `mistake` number, from 1.
+    yet. All tests that one known mistake explains have the same `mistake` number, from 1. Functions of the
+    solution `stood_in` for the student's own, which other tests found wrong.
     """
 
     # pytest collects classes by this prefix.
@@ -134,6 +135,7 @@ class TestResult(msgspec.Struct, frozen=True):
     uses: tuple[str, ...] = ()
     carries: int = 0
     mistake: int = 0
+    stood_in: tuple[str, ...] = ()
 
     @property
     def cause(self) -> Cause:

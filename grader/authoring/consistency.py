@@ -195,6 +195,13 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
         for name in exercise.shares
         if name in defined and name not in {test.share for test in tests}
     ]
+    functions = _functions_of(course.stub(exercise).source)
+    complaints += [
+        f"{manifest}: {exercise.id!r} builds on {name!r}, which is no function at the top of the stub: nothing "
+        "else can be answered by the solution."
+        for name in sorted({name for names in exercise.builds_on.values() for name in names})
+        if name not in functions
+    ]
     complaints += [
         f"{manifest}: a rule of {exercise.id!r} looks inside {_undefined(name, defined)}"
         for rule in exercise.forbidden
@@ -231,6 +238,11 @@ def _defined(course: Course, exercise: Exercise) -> set[str]:
         with contextlib.suppress(SyntaxError):  # reported when it is judged
             names |= definitions(parse(source)).keys()
     return names
+
+
+def _functions_of(source: bytes) -> set[str]:
+    """The functions at the top of a file."""
+    return {node.name for node in parse(source).body if isinstance(node, ast.FunctionDef)}
 
 
 def _undefined(name: str, defined: Iterable[str]) -> str:

@@ -188,6 +188,7 @@ class _Prover:
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
+            complaints += _dear_complaints(wrong, result)
         # If no wrong answer could be judged, that is the complaint, and not that they prove no test.
         if caught or not wrongs.answers:
             failed = [result for _, result in caught]
@@ -454,6 +455,16 @@ def _recognized(
         tests = tuple(with_sentences(result.tests, mistakes))
         named.append((wrong, msgspec.structs.replace(result, tests=tests)))
     return named
+
+
+def _dear_complaints(wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
+    """A mistake that is not central to a function and costs more than a third of the points."""
+    if not wrong.central and (cost := 1 - kept(result.tests)) > _DEAREST:
+        yield (
+            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost a third. "
+            "Let fewer tests depend on it, list functions that others use in builds_on, or mark the mistake as "
+            "central to a function."
+        )
 
 
 def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:

@@ -119,7 +119,8 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
 
     `shares` are the weights of the functions and classes that the student writes; without them the tests divide
     the points. `seconds` is the time of the tests of each share, or of all tests. `given` are files beside the
-    stub that it imports: every submission is judged with the course's own copies.
+    stub that it imports: every submission is judged with the course's own copies. A function or class
+    `builds_on` earlier functions: in its tests the solution answers for those that were found wrong.
     """
 
     id: Identifier
@@ -133,6 +134,9 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     preload: tuple[Text, ...] = ()
     forbidden: tuple[ForbiddenRule, ...] = ()
     given: tuple[_ModuleFile, ...] = ()
+    builds_on: dict[
+        QualifiedName, Annotated[tuple[QualifiedName, ...], msgspec.Meta(min_length=1)]
+    ] = {}
 
 
 class Exercise(
@@ -604,6 +608,13 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
                 yield (
                     f"{exercise.id!r} has the prerequisite {prerequisite!r}, which is not an earlier exercise; "
                     f"move or rename one of them. {nearest(prerequisite, ids.keys() - {exercise.id})}"
+                )
+        names = [name for pair in exercise.builds_on.items() for name in (pair[0], *pair[1])]
+        for name in names:
+            if exercise.shares and name not in exercise.shares:
+                yield (
+                    f"builds_on of {exercise.id!r} names {name!r}, which is none of its shares. "
+                    f"{nearest(name, exercise.shares)}"
                 )
         seen.add(exercise.id)
         yield from _complaints_of_given(exercise, ids)

@@ -197,7 +197,7 @@ def _folded(exercise: ExerciseResult) -> Iterator[TestResult]:
     """Yield the public tests, and two entries for all hidden ones: passed, and not passed."""
     # `uses` and `mistake` may be known from hidden tests.
     public = (test for test in exercise.tests if test.visibility is Visibility.PUBLIC)
-    yield from (replace(test, uses=(), mistake=0) for test in public)
+    yield from (replace(test, uses=(), mistake=0, stood_in=()) for test in public)
     hidden = [test for test in exercise.tests if test.visibility is Visibility.HIDDEN]
     for passed, words in ((True, "passed"), (False, "did not pass")):
         some = [test for test in hidden if (test.outcome is Outcome.PASSED) is passed]

@@ -280,7 +280,7 @@ def _ends(run: SuiteRun, functions: _Functions) -> Iterator[tuple[SuiteTest, Tes
 
 def _end_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
     """Call a test: what its end means."""
-    end = run.end(test, run.error_of(test, suite, function))
+    end = run.judged(test, suite, function)
     if end.finding is None:
         return end
     return msgspec.structs.replace(end, finding=with_words_of(end.finding, suite))
@@ -449,7 +449,9 @@ def _judged(
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
     result = score_test(test, end.outcome, end.message, place, seconds)
-    return msgspec.structs.replace(result, refused=end.refused, finding=end.finding)
+    return msgspec.structs.replace(
+        result, refused=end.refused, finding=end.finding, stood_in=end.stood_in
+    )
 
 
 # --- suites ---------------------------------------------------------------------------------------

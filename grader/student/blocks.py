@@ -302,12 +302,27 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
     """Return remarks about the file, and about points that were left out or changed."""
     texts = exercise.note, exercise.left_out, exercise.provisional
     notes = [Note(text) for text in texts if text]
+    if carried := on_stand_ins(exercise):
+        notes.append(Note(carried))
     if (mark := exercise.mark) is not None:
         if exercise.score != mark.judged:
             notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))
         notes += map(Note, (*mark.reasons, *mark.comment.splitlines()))
     notes += map(Note, on_requests(exercise))
     return (Section(tuple(notes)),) if notes else ()
+
+
+def on_stand_ins(exercise: ExerciseResult) -> str:
+    """Which functions of the solution stood in for the student's own, and in how many tests; else empty."""
+    tests = [test for test in exercise.tests if test.stood_in]
+    if not tests:
+        return ""
+    names = list(dict.fromkeys(name for test in tests for name in test.stood_in))
+    use = "uses" if len(tests) == 1 else "use"
+    return (
+        f"A mistake costs once: {counted(len(tests), 'test')} of what builds on {listed(names)} {use} the "
+        "course's own, until yours is right."
+    )
 
 
 def on_requests(exercise: ExerciseResult) -> list[str]:

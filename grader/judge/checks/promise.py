@@ -1,8 +1,8 @@
 """The decorator of a test, and the comparison of an answer with the course's solution.
 
-A test with the parameters `code` and `draw` is a generator that runs twice: `code` is first the student's code
-and then the solution, each in its own sandbox, and `draw` gives both the same random inputs. The yielded cases
-are compared one by one:
+A test with the parameters `code` and `draw` is a generator that runs twice: `code` is first the student's
+code, then the solution, each in its own sandbox, and `draw` gives both the same random inputs. The yielded
+cases are compared one by one:
 
     @promise("GatedLinearUnit.forward", points=12, hint="Only the second half is squashed.")
     def test_forward(code: Student, draw: Draw) -> Cases:

@@ -17,6 +17,7 @@ from grader.course.manifest import Course, Exercise, load_course, probe_of
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 
+pytestmark = pytest.mark.usefixtures("kept_judges")
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
