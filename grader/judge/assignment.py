@@ -13,8 +13,8 @@ from grader.results import ExerciseResult, TestResult, Visibility
 class Forgery(enum.Enum):
     """A source of replies that replaces a sandbox and computes nothing.
 
-    A replay has what the source's own sandboxes answer to the same tests, or to the public ones alone, under
-    another seed. The others have one answer for all: an error that names every argument, the first
+    A replay has the answers of the source's own sandboxes to the same tests, or only to the public ones, under
+    another seed. The others have one answer for everything: an error that names every argument, the first
     tensor that they got, or a constant.
     """
 
@@ -51,8 +51,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     """Judge the source of one exercise file; `course` is the path of the manifest.
 
-    With `report_tests` the judge reports every test as it ends, for a student who waits. Where many are to be
-    judged it is to `learn` first what the course's solution imports late, unless that is known.
+    With `report_tests`, the judge reports every test as it ends, for a student who waits. For a large batch, it
+    should first `learn` which modules the course's solution imports late, unless they are known.
     """
 
     course: str
@@ -64,11 +64,11 @@ class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
 
 
 class CallOff(msgspec.Struct, frozen=True, tag="call_off"):
-    """The caller no longer waits: end what is being judged, with a fault. Ignored where nothing is."""
+    """The caller no longer waits: end the current judgment with a fault. Ignored if there is none."""
 
 
 class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
-    """One test is over; more may follow."""
+    """One test has ended; more may follow."""
 
     __test__ = False
 
@@ -76,7 +76,7 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
 
 
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
-    """The exercise is judged; `walls` held around the code.
+    """The exercise is judged; `walls` are those that were active around the code.
 
     `provoked` are tests in which the answer led to a fault of the suite, each with the fault.
     """
@@ -89,7 +89,7 @@ class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):
     """A fault of the grader; the judge is ready for the next assignment.
 
-    `kind` names the class of the error: the caller treats each in its own way.
+    `kind` names the class of the error, since the caller treats each differently.
     """
 
     message: str

@@ -1,6 +1,6 @@
-"""The owner of judges, and pools of them: tasks go in, verdicts come out in whatever order they are ready.
+"""The owner of judges, and pools of them: tasks go in, and verdicts come out as they are ready.
 
-What no judge can judge is a fault of the grader, told in its verdict, and the others go on.
+A task that no judge can judge is a fault of the grader, reported in its verdict, and the others go on.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
 from grader.results import ExerciseResult, TestResult
 
-# So many files in a row without a sandbox, each tried twice.
+# The machine is at fault after this many files in a row without a sandbox, each tried twice.
 _HOPELESS = 5
 
 
 class Judges:
     """Several judges behind one fork server, for as many threads; a context manager.
 
-    They are started for the first judgment, or by `start`. A judge that ended is replaced, by one with a fork
-    server of its own, since the shared one may be what is gone; and the exercise that it was at is tried once
-    more. Where they have many to judge, `learn` has them learn first what each exercise imports late
-    (`preloading`). All of this is done by threads that outlive it: bubblewrap ends with the
-    thread that started it.
+    They are started for the first judgment, or by `start`. A judge that ended is replaced by one with its own
+    fork server, since the shared one may be gone, and its exercise is tried once more. For a large batch,
+    `learn` lets them first learn which modules each exercise imports late (`preloading`). Threads that outlive
+    all this do the starting, because bubblewrap ends with the thread that started it.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class Judges:
         self._lock = threading.Lock()
         self._judges: list[Judge] = []
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # What holds the judges: all that were started together, and each replacement by its place.
+        # Holds the judges: those started together, and each replacement by its place.
         self._shared = contextlib.ExitStack()
         self._replacements: dict[int, contextlib.ExitStack] = {}
         self._closed = False
@@ -66,7 +65,7 @@ class Judges:
         self.close()
 
     def start(self, preload: Sequence[str] = ()) -> None:
-        """Start the judges, unless they are; `preload` is what their sandboxes import beforehand."""
+        """Start the judges, unless they run; `preload` names modules that their sandboxes need."""
         with self._lock:
             if self._closed:
                 raise JudgeError("The judges were told to stop.")
@@ -84,7 +83,7 @@ class Judges:
         options: GradingOptions,
         done: Callable[[TestResult], None] | None = None,
     ) -> Judgment:
-        """Have a source judged, as soon as a judge is free; raises GraderError for a fault of the grader."""
+        """Have a source judged as soon as a judge is free; raises GraderError for a fault of the grader."""
 
         def ask(judge: Judge) -> Judgment:
             return judge_source(judge, course, exercise, source, options, done, learn=self._learn)
@@ -107,20 +106,20 @@ class Judges:
             self._free.put(place)
 
     def stop(self) -> None:
-        """End what is being judged, with a JudgeError for it; the next judgment finds new judges."""
+        """End all current judgments with a JudgeError; the next judgment finds new judges."""
         with self._lock:
             self._stops += 1
             for judge in self._judges:
                 judge.end()
 
     def call_off(self) -> None:
-        """End what is being judged, with a JudgeError for it, where a judge waits for the student's code."""
+        """End current judgments with a JudgeError, if their judges are waiting for the student's code."""
         with self._lock:
             for judge in self._judges:
                 judge.call_off()
 
     def close(self) -> None:
-        """End the judges, also in the middle of something."""
+        """End the judges, even during a judgment."""
         with self._lock:
             self._closed = True
             for own in self._replacements.values():
@@ -131,7 +130,7 @@ class Judges:
         return judges(count, preload=self._preload, walls=self._walls)
 
     def _replaced(self, place: int, stops: int) -> Judge:
-        """A new judge; none where the judgment was called off since there were so many stops."""
+        """Return a new judge; none if the judgment was called off, as the number of stops shows."""
         with self._lock:
             if self._closed or self._stops != stops:
                 raise JudgeError("The judges were told to stop.")
@@ -142,7 +141,7 @@ class Judges:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Judge the source of one exercise; the caller knows it again by its number."""
+    """Judge the source of one exercise; its number identifies it for the caller."""
 
     number: int
     exercise: str
@@ -150,7 +149,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """The result of a task and the walls that held; or no result, and the fault that is in the way."""
+    """The result of a task and the active walls; or no result, and the fault."""
 
     number: int
     result: ExerciseResult | None
@@ -159,18 +158,17 @@ class Completed(msgspec.Struct, frozen=True):
 
 
 class Pool(Protocol):
-    """Somewhere to have tasks judged: this machine, or many."""
+    """A place to have tasks judged: this machine, or many."""
 
     def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
-        """A verdict for each task; tasks are taken from the iterator as there is room for them."""
+        """Yield a verdict for each task; tasks are taken from the iterator as there is room for them."""
         ...
 
 
 class TaskJudges(Judges):
-    """The judges of a pool: all of their tasks are of one course, and judged with the same options.
+    """The judges of a pool: their tasks are all of one course, and judged with the same options.
 
-    Where one task after the other finds no sandbox, it is the machine that is at fault, and there is no use in
-    going on.
+    If one task after another finds no sandbox, the machine is at fault, and going on is useless.
     """
 
     def __init__(self, course: Course, count: int, options: GradingOptions) -> None:
@@ -181,8 +179,7 @@ class TaskJudges(Judges):
     def complete(self, task: Task, done: Callable[[TestResult], None] | None = None) -> Completed:
         """Have a task judged as soon as a judge is free; `done` is called with every test as it ends.
 
-        Raises IsolationError where the walls that were asked for do not stand, SandboxError where
-        nothing can be judged any more.
+        Raises IsolationError if required walls are missing, and SandboxError if nothing can be judged any more.
         """
         exercise = self._course.exercise(task.exercise)
         try:
@@ -224,14 +221,14 @@ class LocalPool:
             thread.join()
 
     def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
-        """As `Pool.judged`."""
+        """Yield verdicts; see `Pool.judged`."""
         waiting = 0
         for task in tasks:
             if not self._threads:
                 self._start()
             self._tasks.put(task)
             waiting += 1
-            # More than there are judges: the next task is there when one becomes free.
+            # More than the number of judges, so that the next task is ready when one becomes free.
             while waiting > 2 * self._jobs:
                 yield self._next()
                 waiting -= 1

@@ -1,8 +1,7 @@
-"""A judge in a thread of its own, for `grade watch`: it judges the newest order.
+"""A judge in its own thread, for `grade watch`, which judges the newest order.
 
-The newest order wins: what waits is replaced, and what is being judged is given a moment to end and then called
-off, so that an endless loop of before the save does not keep anybody waiting. A judge that goes on all the
-same is ended.
+A new order replaces waiting ones. A current judgment has a moment to end and is then called off, so that an
+endless loop of an earlier save keeps nobody waiting. A judge that continues anyway is ended.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
 from grader.results import ExerciseResult, TestResult
 
-# What is nearly done may end.
+# A judgment that is nearly done may end.
 _MOMENT_SECONDS = 0.3
-# A new judge costs more than a second: what ends sooner may end.
+# A new judge costs more than a second, so a judgment may end within this time.
 _PATIENCE_SECONDS = 1.5
-# The first verdict of a judge waits for its imports, too.
+# The first verdict of a judge also waits for its imports.
 _COLD_SECONDS = 8.0
 _OPTIONS = GradingOptions(recognize=True)
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Judge this source of an exercise; `number` is the caller's, and comes back."""
+    """Judge this source of an exercise; `number` is the caller's, and is returned."""
 
     number: int
     exercise: Exercise
@@ -46,9 +45,9 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class WarmJudge:
-    """Judges in a thread of its own; `answer`, `test` and `crashed` are called from there.
+    """Judges in its own thread, from which `answer`, `test` and `crashed` are called.
 
-    `test` gets the order and how many of its tests ended so far; `crashed` gets an exception that ended the
+    `test` gets the order and the number of its finished tests; `crashed` gets an exception that ended the
     thread.
     """
 
@@ -77,7 +76,7 @@ class WarmJudge:
             thread.start()
 
     def ask(self, orders: Sequence[Order]) -> None:
-        """Judge these, in this order, and nothing that was asked for before."""
+        """Judge these in this order, and nothing requested before."""
         with self._changed:
             self._waiting = list(orders)
             if self._current is not None and orders:
@@ -87,7 +86,7 @@ class WarmJudge:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the judge, also in the middle of something."""
+        """End the judge, even during a judgment."""
         with self._changed:
             self._closed, self._waiting = True, []
             self._changed.notify_all()
@@ -130,12 +129,12 @@ class WarmJudge:
         return Answer(order, judgment.result)
 
     def _stop_overdue_judge(self) -> None:
-        """Call off what is judged of an outdated save, and stop a judge that goes on with it."""
+        """Call off the judgment of an outdated save, and stop a judge that continues with it."""
         with self._changed:
             while not self._closed:
                 now = time.monotonic()
                 if self._outdated is not None and self._outdated <= now:
-                    # Once: a second word would be about the next judgment.
+                    # Only once: a second message would be about the next judgment.
                     self._outdated = math.inf
                     self._judges.call_off()
                 elif self._overdue is not None and self._overdue <= now:
