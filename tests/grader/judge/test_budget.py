@@ -144,10 +144,8 @@ def test_what_is_said_of_a_loop(judged: JudgeSource) -> None:
         ("test_built", "test_forward", "test_again", "test_last"), Outcome.TIMEOUT
     )
     assert outcomes == timeout | {"test_skipped": Outcome.SKIPPED, "test_flow": Outcome.PASSED}
-    built, skipped, forward, again, last, _ = result.tests
+    built, _, forward, again, last, _ = result.tests
     limits = [f"Your code gave no answer within {limit} s." for limit in ("1", "0.5", "0.25")]
     assert [test.message.partition(" It was ")[0] for test in (built, forward, again)] == limits
     assert "still running line 6, in __init__. Is there a loop" in built.message
     assert last.message == 'Layer ran out of its time: first correct "It is built".'
-    # At once, and without a new sandbox.
-    assert max(skipped.duration_seconds, last.duration_seconds) < 0.5
