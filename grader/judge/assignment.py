@@ -13,8 +13,8 @@ from grader.results import ExerciseResult, TestResult, Visibility
 class Forgery(enum.Enum):
     """A source of replies that replaces a sandbox and computes nothing.
 
-    A replay has what the source's own sandboxes answer to the same tests, or to the public ones alone, under
-    another seed. The others have one answer for all: an error that names every argument, the first
+    A replay has the answers of the source's own sandboxes to the same tests, or only to the public ones, under
+    another seed. The others have one answer for everything: an error that names every argument, the first
     tensor that they got, or a constant.
     """
 
@@ -86,7 +86,7 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
 
 
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
-    """The exercise is judged; `walls` held around the code.
+    """The exercise is judged; `walls` are those that were active around the code.
 
     `provoked` are tests in which the source led to a fault of the suite, each with the fault.
     """
@@ -99,7 +99,7 @@ class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):
     """A fault of the grader; the judge is ready for the next assignment.
 
-    `kind` names the class of the error: the caller treats each in its own way.
+    `kind` names the class of the error, since the caller treats each differently.
     """
 
     message: str

@@ -17,17 +17,17 @@ from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.judge.pool import Judges, Task
 from grader.results import TestResult
 
-# What is nearly done may end.
+# A judgment that is nearly done may end.
 _MOMENT_SECONDS = 0.3
-# A new judge costs more than a second: what ends sooner may end.
+# A new judge costs more than a second, so a judgment may end within this time.
 _PATIENCE_SECONDS = 1.5
-# The first verdict of a judge waits for its imports, too.
+# The first verdict of a judge also waits for its imports.
 _COLD_SECONDS = 8.0
 _OPTIONS = GradingOptions(recognize=True)
 
 
 class WarmJudge:
-    """Judges in a thread of its own; `answer`, `test` and `crashed` are called from there.
+    """Judges in its own thread, from which `answer`, `test` and `crashed` are called.
 
     `answer` gets a task with its judgment, or with the fault of the grader that prevented one. `test` gets the
     task and how many of its tests ended so far. `crashed` gets an exception that ended the thread.

@@ -376,8 +376,8 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
             "test_most_common, test_no_words_wanted."
         ),
         (
-            "tests/wrong/text/word_count/characters.py: it is central to 'word_counts', which no test is "
-            "about. Did you mean 'word_count'?"
+            "tests/wrong/text/word_count/characters.py: it is central to 'word_counts', but no test is "
+            "about it. Did you mean 'word_count'?"
         ),
     ]
 

@@ -287,7 +287,7 @@ def test_a_term_takes_the_place_of_nothing_but_a_term(semester: Semester, tmp_pa
     (mine / "grades.csv").write_text("my own", encoding="utf-8")
     refused = CliRunner().invoke(main, ["term", *folders, "-o", str(mine), *course])
     assert refused.exit_code == 2
-    assert "holds something that is not a term; name a new or an empty folder" in (
+    assert "contains something other than a term; name a new or an empty folder" in (
         " ".join(refused.output.split())
     )
     assert [path.name for path in mine.iterdir()] == ["grades.csv"]
