@@ -1,4 +1,4 @@
-"""Prove a course: stubs earn nothing, right answers everything, wrong ones are caught and named."""
+"""Prove a course: stubs and junk earn nothing, right answers everything, wrong ones are caught and named."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from grader.authoring.consistency import dangling, drift
+from grader.authoring.junk import junk_of
 from grader.course.caught import write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
@@ -158,7 +159,8 @@ class _Prover:
             told = all_wrongs.complaints
             return ExerciseProof(exercise.id, len(rights), 0, len(self._tests), told)
         wrongs = _judgeable(all_wrongs, self._left_out())
-        judged = self._judged(self._runs(stub_name, stub, rights, wrongs))
+        junk = {f"code that {does}": source for does, source in junk_of(stub).items()}
+        judged = self._judged(self._runs(stub_name, stub, rights, wrongs, junk))
         results = judged.results
         declared = declared_tests(course, exercise, tuple(Visibility))
         # Modules that could not be judged come first: the rest may follow from them.
@@ -170,6 +172,7 @@ class _Prover:
             wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
         complaints += wrongs.complaints
         complaints += self._stub_complaints(stub_name, stub, results[stub_name].get(0))
+        complaints += self._junk_complaints({name: results[name] for name in junk})
         for name in rights:
             complaints += _right_complaints(name, results[name])
         caught = [
@@ -204,7 +207,12 @@ class _Prover:
         )
 
     def _runs(
-        self, stub_name: str, stub: bytes, rights: Mapping[str, bytes], wrongs: WrongAnswers
+        self,
+        stub_name: str,
+        stub: bytes,
+        rights: Mapping[str, bytes],
+        wrongs: WrongAnswers,
+        junk: Mapping[str, bytes],
     ) -> list[_Run]:
         """Return the modules to judge: right answers with every seed, wrong ones too if lists are written."""
         runs = [_Run(stub_name, stub)]
@@ -218,7 +226,8 @@ class _Prover:
             for wrong in wrongs.answers
             for seed in range(self._seeds if self._write else 1)
         ]
-        return runs
+        # Last, since a fault is told of the first answer that has it.
+        return runs + [_Run(name, source) for name, source in junk.items()]
 
     def _judged(self, runs: Sequence[_Run]) -> _Outcomes:
         """Have the runs judged, several at a time."""
@@ -326,6 +335,23 @@ class _Prover:
                 "writes raise NotImplementedError."
             )
         return complaints
+
+    def _junk_complaints(self, junk: Mapping[str, Mapping[int, ExerciseResult]]) -> list[str]:
+        """Tests that code without work passes, and which are worth points all the same.
+
+        A test that nothing fails says so itself (`unproven`).
+        """
+        unproven = {(test.visibility, test.name) for test in self._tests if test.unproven}
+        earning: dict[str, list[str]] = {}
+        for name, results in junk.items():
+            for test in results[0].tests if 0 in results else ():
+                if test.score and (test.visibility, test.name) not in unproven:
+                    earning.setdefault(f"{test.visibility.value} {test.name}", []).append(name)
+        return [
+            f"{self._exercise.id}: {' and '.join(names)} passes {test}, which is worth points: mark the test "
+            "with `word=`."
+            for test, names in earning.items()
+        ]
 
     def _central_complaints(self, wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
         """Yield a complaint if a mistake central to a function keeps more than half of its worth."""

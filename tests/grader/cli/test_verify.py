@@ -102,7 +102,7 @@ def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
     (complaint,) = verified(grade, clone, seeds=2)
     assert complaint.startswith(
-        "exercises/text/word_count.py and 5 more: The suite of 'word_count' is at fault in "
+        "exercises/text/word_count.py and 7 more: The suite of 'word_count' is at fault in "
     )
     assert "no such file is beside it" in complaint
 
