@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import functools
 import platform
 import time
@@ -32,6 +31,7 @@ from grader.results import (
 )
 from grader.submissions import ExerciseFile, State, Submission, read_submission
 from grader.submissions.submission import about_names
+from grader.text import utc
 
 # Imported when needed: if nothing has to be judged, no judge is loaded.
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def grade(
         GraderError: any other fault that is not the submission's, if no exercise has a verdict; beside
             others, an exercise without a verdict is `unjudged` in the result.
     """
-    begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
+    begin, started = time.monotonic(), utc()
     if not isinstance(course, Course):
         course = load_course(course)
     exercises = tuple(exercises)
@@ -113,7 +113,7 @@ def grade(
         max_score=max_score,
         seed=seed,
         exercises=judged,
-        started_at=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started_at=started,
         duration_seconds=round(time.monotonic() - begin, 3),
         environment=environment_of(grading.torch, grading.walls),
     )
@@ -312,7 +312,7 @@ def nothing_handed_in(
         max_score=max_score,
         seed=options.seed,
         exercises=blank,
-        started_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started_at=utc(),
         duration_seconds=0.0,
         environment=environment_of("", ()),
     )

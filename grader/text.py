@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import datetime
 import math
 import re
 import unicodedata
@@ -65,6 +66,19 @@ def rounded(value: float) -> float:
     """
     # 0.285 is a little less in binary.
     return math.copysign(math.floor(abs(value) * 100 + 0.5 + 1e-6) / 100, value) + 0.0
+
+
+def utc(time: datetime.datetime | float | None = None) -> str:
+    """Return a time, or seconds since 1970, in ISO 8601 in UTC; the present time if none is given.
+
+    >>> utc(0)
+    '1970-01-01T00:00:00Z'
+    """
+    if time is None:
+        time = datetime.datetime.now(datetime.UTC)
+    elif not isinstance(time, datetime.datetime):
+        time = datetime.datetime.fromtimestamp(time, datetime.UTC)
+    return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def number(value: float) -> str:

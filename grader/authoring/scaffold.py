@@ -21,6 +21,7 @@ from grader.course.manifest import Course, load_course
 from grader.course.names import why_no_exercise, why_no_folder
 from grader.course.stub import make_stub
 from grader.errors import CourseError, GraderError, UsageError
+from grader.files import write_whole
 from grader.toml import written, written_value
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -67,10 +68,10 @@ def new_exercise(
     files = _files(course.folder.name, exercise, chapter, title)
     with _written(course.root, {name: text for name, (text, _) in files.items()}):
         try:
-            _replace(manifest, text.encode())
+            write_whole(manifest, text.encode())
             load_course(manifest)
         except BaseException:
-            _replace(manifest, before)
+            write_whole(manifest, before)
             raise
     return _scaffolded(exercise, chapter, course.root, course.folder.name, files)
 
@@ -116,10 +117,11 @@ def new_assignment(
     }
     draft = path.with_name(f".{FILE}.new")
     try:
-        entry = written({"assignment": [table]}).lstrip()
-        draft.write_text(f"{before}\n{entry}", encoding="utf-8")
+        text = f"{before}\n{written({'assignment': [table]}).lstrip()}".encode()
+        # It is read before it takes the place of the file.
+        draft.write_bytes(text)
         read = read_assignments(draft, course.chapter_of)
-        draft.replace(path)
+        write_whole(path, text)
     except CourseError as error:
         raise CourseError(str(error).replace(str(draft), str(path))) from error
     except OSError as error:
@@ -233,13 +235,6 @@ def _written(root: Path, texts: dict[str, str]) -> Iterator[None]:
         if isinstance(error, OSError):
             raise GraderError(f"Nothing was made in {root}: {error.strerror}.") from error
         raise
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Replace a file in one step: no interruption leaves half a manifest."""
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_bytes(content)
-    beside.replace(path)
 
 
 def fill(template: str, **values: str) -> str:

@@ -22,7 +22,7 @@ from grader.cli.terminal.policy import (
     show_outdated,
 )
 from grader.errors import SubmissionError
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.corrections import Correction, correction_words, refuse_pointless
 from grader.results import ExerciseResult, Status
 from grader.submissions.source import code_digest
@@ -92,12 +92,12 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
             show_corrections(console, book.corrections(), book.names(), book.policy.zone)
             show_outdated(console, book)
             return
-    with Keeper.open(results) as keeper:
-        tell_unfinished(keeper.book)
+    with Gradebook.open_to_write(results) as book:
+        tell_unfinished(book)
         if options["undo"]:
-            _undo(keeper, names, options)
+            _undo(book, names, options)
         else:
-            _correct(keeper, names, options)
+            _correct(book, names, options)
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -147,7 +147,7 @@ def _target(
 ) -> tuple[str, ExerciseResult]:
     """Return the student's id, empty for the whole class, and the exercise as a blank result."""
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
-    blank = book.blank.exercises if book.blank is not None else ()
+    blank = book.facts.blank.exercises if book.facts.blank is not None else ()
     exercises = {exercise.name: exercise for exercise in blank}
     # A shell completes the path of the file, chapter/exercise.py.
     name = Path(names[-1].removesuffix(".py")).name
@@ -156,10 +156,10 @@ def _target(
     return student, exercises[name]
 
 
-def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
+def _correct(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Make one correction, of a student or of the class, and print its effect."""
     author = (options["author"] or "").strip() or login_name()
-    student, exercise = _target(keeper.book, names, options)
+    student, exercise = _target(book, names, options)
     correction = Correction(
         student=student,
         exercise=exercise.name,
@@ -167,15 +167,15 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
         add=options["add"],
         drop=options["drop"] or "",
         give=options["give"] or "",
-        release=_held_file(keeper.book, student, exercise.name) if options["release"] else "",
+        release=_held_file(book, student, exercise.name) if options["release"] else "",
         time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
-        judged=_judged(keeper.book, student, exercise.name),
+        judged=_judged(book, student, exercise.name),
         reason=_line(options["reason"]),
         comment=_line(options["comment"]),
         author=_line(author),
     )
-    refuse_pointless(correction, exercise, keeper.book.corrections())
-    lost = _show_change(keeper.book, correction, lambda: keeper.correct(correction))
+    refuse_pointless(correction, exercise, book.corrections())
+    lost = _show_change(book, correction, lambda: book.correct(correction))
     if correction.drop and lost:
         click.echo("--give instead would take points from no student.", err=True)
 
@@ -203,14 +203,14 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     return None
 
 
-def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
+def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Take back the newest of the named corrections, and print the effect."""
-    made = dict(enumerate(keeper.book.corrections()))
+    made = dict(enumerate(book.corrections()))
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]
         where = f"with the number {options['number']}"
     else:
-        student, exercise = _target(keeper.book, names, options)
+        student, exercise = _target(book, names, options)
         test = options["drop"] or options["give"]
         matches = [
             place
@@ -223,7 +223,7 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
     if not matches:
         raise SubmissionError(f"There is no correction {where}; --list shows all of them.")
     *others, place = matches
-    _show_change(keeper.book, made[place], lambda: keeper.correct(replacing=(place,)), undone=True)
+    _show_change(book, made[place], lambda: book.correct(replacing=(place,)), undone=True)
     if others:
         left = ", ".join(str(other + 1) for other in others)
         click.echo(f"There still holds: {left} of --list.", err=True)

@@ -27,17 +27,17 @@ from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.exports.files import written
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
+from grader.gradebook.facts import Facts
 from grader.gradebook.intake import refuse_two_ids
+from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.policy_file import (
-    NamedPolicy,
     name_policy,
     policy_of,
-    read_policy,
     refuse_strangers,
     unknown_students,
 )
@@ -146,11 +146,11 @@ def batch(
     # The times of --times are in the time zone of the policy that is going to apply.
     named: NamedPolicy | None = None
     if policy_file is not None:
-        named, counted_by = name_policy(policy_file, course, whole.chapter_of)
+        named, rules = name_policy(policy_file, course, whole.chapter_of)
     else:
-        beside = policy_of(course, memory.named_policy)
-        counted_by = memory.policy if beside is None else beside
-    policy = read_policy(counted_by)
+        beside = policy_of(course, memory.facts.named_policy)
+        rules = memory.facts.policy if beside is None else beside
+    policy = Policy(rules)
     times = read_times(given_times, policy.zone) if given_times is not None else None
     files = [roster_file, policy_file, results, *([Path(given_times)] if given_times else [])]
     given = [path for path in files if path is not None]
@@ -176,21 +176,20 @@ def batch(
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
     grading = grading_options_of(memory, course, options)
     with (
-        Keeper.open(results) as keeper,
+        Gradebook.open_to_write(results) as gradebook,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises or assignment is not None:
-            keeper.assign(course)
+            gradebook.assign(course)
         if named is not None:
-            keeper.set_policy(counted_by, named)
+            gradebook.set_policy(rules, named)
         summary = grade_class(
-            download, keeper, course, pool, grading, all_attempts=all_attempts, progress=display
+            download, gradebook, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
-        if isinstance(book, AnonymousBook):
-            summary = book.summary(summary)
+        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        summary = book.shown(summary)
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
     _exit(summary)
@@ -200,26 +199,15 @@ class Memory(NamedTuple):
     """Facts that the gradebook in a folder keeps of earlier gradings; empty if there is none yet."""
 
     results: Path
-    assignment: str = ""
-    exercises: tuple[str, ...] = ()
+    facts: Facts = Facts()
     students: tuple[StudentInfo, ...] = ()
-    policy: str = ""
-    named_policy: NamedPolicy | None = None
     seeds: tuple[int, ...] = ()
 
 
 def remembered(results: Path) -> Memory:
     """Read the facts that the gradebook in a folder keeps, if there is one."""
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        return Memory(
-            results,
-            book.fact("assignment"),
-            book.assigned,
-            tuple(book.students()),
-            book.fact("policy"),
-            book.named_policy,
-            book.store.seeds(),
-        )
+        return Memory(results, book.facts, tuple(book.students()), book.seeds())
     return Memory(results)
 
 
@@ -230,7 +218,7 @@ def assigned_course(
 
     Raises SubmissionError if the gradebook belongs to another assignment.
     """
-    before = memory.assignment
+    before = memory.facts.assignment
     if before and (exercises or assignment not in (None, before)):
         raise SubmissionError(
             f"{memory.results} is the gradebook of the assignment {before}: use another folder for "
@@ -240,7 +228,7 @@ def assigned_course(
         return shared.assigned(course, assignment or before)
     if exercises:
         return course.only(shared.known_exercises(course, exercises))
-    chosen = [exercise for exercise in course.exercises if exercise.id in memory.exercises]
+    chosen = [exercise for exercise in course.exercises if exercise.id in memory.facts.assigned]
     return course.only(chosen) if chosen else course
 
 
@@ -283,19 +271,17 @@ def regrade(
         pass
     grading = grading_options_of(memory, course, options)
     with (
-        Keeper.open(results) as keeper,
+        Gradebook.open_to_write(results) as gradebook,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if assignment is not None:
-            keeper.assign(course)
-        summary = grade_again(keeper, course, pool, grading, progress=display)
+            gradebook.assign(course)
+        summary = grade_again(gradebook, course, pool, grading, progress=display)
         display.__exit__()
-        differences = list(changes(keeper.book))
-        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
-        if isinstance(book, AnonymousBook):
-            summary = book.summary(summary)
-            differences = [book.change(change) for change in differences]
+        differences = list(changes(gradebook))
+        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        summary, differences = book.shown(summary), book.shown(differences)
         console = open_console()
         _show(book, summary)
         show_changes(console, differences, book.names())
@@ -358,9 +344,12 @@ def _show(
     show_dropped(console, whole.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
-    if whole.fact("policy"):
-        file = clean(whole.fact("policy_file"), 1000)
-        named = f" of {file}, which --policy or `grade policy --file` named" if file else ""
+    facts = whole.facts
+    if facts.policy != Rules():
+        named = ""
+        if facts.named_policy is not None:
+            file = clean(facts.named_policy.file, 1000)
+            named = f" of {file}, which --policy or `grade policy --file` named"
         shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT what it did."
         click.echo(f"By its policy{named}: {shows}")
     if waiting := open_requests(whole.requests()):

@@ -11,9 +11,10 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
-from grader.gradebook import Gradebook, Keeper, marking
+from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.corrections import on_one_line
+from grader.gradebook.facts import Draft
 from grader.gradebook.intake import refuse_other_course
 from grader.text import clean, counted, number
 
@@ -68,12 +69,11 @@ def mark(
     # Opened first, because a keeper would create a gradebook in a folder that has none.
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
-    with Keeper.open(results) as keeper:
-        book = keeper.book
+    with Gradebook.open_to_write(results) as book:
         tell_unfinished(book)
         shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
-        corrections, begun = book.corrections(), marking.drafts(book)
+        corrections, begun = book.corrections(), book.facts.drafts
         waiting = [
             answer
             for answer in every
@@ -85,11 +85,11 @@ def mark(
         for number, answer in enumerate(waiting, 1):
             names = ", ".join(map(shown, answer.students))
             _show(answer, f"{names}  {number} of {len(waiting)}", items)
-            decided = _ask(keeper, answer, items)
+            decided = _ask(book, answer, items)
             if decided is _End.STOP:
                 break
             if not isinstance(decided, _End):
-                marking.keep_mark(keeper, answer, *decided, author, beyond=read.beyond)
+                marking.keep_mark(book, answer, *decided, author, beyond=read.beyond)
                 marked += 1
     left = len(waiting) - marked
     click.echo(f"{marked} marked, {left} of {len(every)} left.")
@@ -116,11 +116,11 @@ def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricI
 
 
 def _ask(
-    keeper: Keeper, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
+    book: Gradebook, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
 ) -> tuple[list[marking.RubricItem], list[str]] | _End:
     """Ask for the items and comments of a file, keeping each answer at once; or return how it was left."""
     by_key = {item.key: item for item in items}
-    begun = marking.drafts(keeper.book).get(marking.draft_name(answer), marking.Draft())
+    begun = book.facts.drafts.get(marking.draft_name(answer), Draft())
     # The rubric may have lost an item since.
     chosen = {key: by_key[key] for key in begun.keys if key in by_key}
     comments = list(begun.comments)
@@ -140,8 +140,8 @@ def _ask(
             continue
         elif chosen.pop(key, None) is None:
             chosen[key] = by_key[key]
-        draft = marking.Draft(tuple(chosen), tuple(comments))
-        marking.keep_draft(keeper, answer, draft if chosen or comments else None)
+        draft = Draft(tuple(chosen), tuple(comments))
+        marking.keep_draft(book, answer, draft if chosen or comments else None)
         _tell(chosen, comments)
 
 

@@ -12,14 +12,15 @@ from grader.cli.results import find_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
 from grader.course.manifest import MANIFEST, Course
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.policy import NamedPolicy, Rules
 from grader.gradebook.policy_file import (
-    NamedPolicy,
     PolicyError,
     name_policy,
     policy_from,
     policy_of,
+    policy_text,
     unknown_students,
 )
 
@@ -49,7 +50,7 @@ _NO_POLICY = (
     metavar="STUDENT",
     help="Explain which attempt of this student counts in each exercise, and why.",
 )
-@click.option("--toml", is_flag=True, help="Print the policy as it was written.")
+@click.option("--toml", is_flag=True, help="Print the policy as TOML.")
 @shared.assignment_of_results_option
 @shared.course_option
 def policy(
@@ -94,51 +95,52 @@ def policy(
 
 
 def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
-    """Print the policy of a class in words, or as it was written."""
+    """Print the policy of a class in words, or as TOML."""
     with Gradebook.open(results, assignment) as book:
-        text, rules, students = book.fact("policy"), book.policy, book.students()
-        names, file = book.exercises, book.fact("policy_file")
+        policy, students, names = book.policy, book.students(), book.exercises
+        named = book.facts.named_policy
     if toml:
-        click.echo(text, nl=not text.endswith("\n"))
+        click.echo(policy_text(policy.rules), nl=False)
         return
-    if not text.strip():
+    if policy.rules == Rules():
         click.echo(f"{_NO_POLICY} --file names one; docs/reference.md explains its keys.")
         return
-    show_policy(open_console(), rules, names)
-    if file:
+    show_policy(open_console(), policy, names)
+    if named is not None:
         tell(
-            f"From {file}, as --file or `grade batch --policy` named it; --reset goes back to the course's."
+            f"From {named.file}, as --file or `grade batch --policy` named it; --reset goes back to the "
+            "course's."
         )
-    for note in unknown_students(rules, students):
+    for note in unknown_students(policy, students):
         tell(note)
 
 
 def _set(results: Path, course_path: Path, file: Path | None) -> None:
     """Apply the policy of a file, or the course's, and print whose points change."""
     with Gradebook.open(results) as book:
-        chapters, students, assignment = book.chapters, book.students(), book.fact("assignment")
+        chapters, students, assignment = book.chapters, book.students(), book.facts.assignment
         course = _course_of(book, course_path) if file is None or assignment else None
     named: NamedPolicy | None = None
     if file is None:
         assert course is not None, "it was opened above"
-        text = policy_of(course) or ""
+        rules = policy_of(course) or Rules()
     elif course is not None:
         whole = shared.open_course(course_path)
-        named, text = name_policy(file, course, whole.chapter_of)
+        named, rules = name_policy(file, course, whole.chapter_of)
     else:
-        text, rules = policy_from(file, chapters)
-        named = NamedPolicy(str(file.resolve()), text)
+        policy = policy_from(file, chapters)
+        rules = policy.rules
+        named = NamedPolicy(str(file.resolve()), rules)
         # The policy beside a course may name students that this gradebook lacks, as in a batch.
         for complaint in (
-            () if file.with_name(MANIFEST).is_file() else unknown_students(rules, students)
+            () if file.with_name(MANIFEST).is_file() else unknown_students(policy, students)
         ):
             raise PolicyError(f"{file}: {complaint}")
     console = open_console()
-    with Keeper.open(results) as keeper:
-        book = keeper.book
+    with Gradebook.open_to_write(results) as book:
         before, names = points_of(book.entries()), book.names()
-        keeper.set_policy(text, named)
-        if text:
+        book.set_policy(rules, named)
+        if rules != Rules():
             show_policy(console, book.policy, list(chapters))
         else:
             click.echo(_NO_POLICY)
@@ -152,7 +154,7 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
 
 def _course_of(book: Gradebook, course_path: Path) -> Course:
     """Open the course of a gradebook, with its assignment, whose rules are combined with those of a file."""
-    course = shared.open_course(course_path, book.fact("assignment") or None)
+    course = shared.open_course(course_path, book.facts.assignment or None)
     refuse_other_course(book, course)
     return course
 

@@ -19,13 +19,9 @@ from grader.exports.table import Table
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.corrections_file import writing
 from grader.gradebook.intake import refuse_other_roster
-from grader.gradebook.policy_file import (
-    policy_of,
-    read_policy,
-    refuse_strangers,
-    unknown_students,
-)
-from grader.gradebook.queue import Role, back_up
+from grader.gradebook.policy import Policy
+from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
+from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
@@ -108,8 +104,8 @@ def serve(
     if backup is not None:
         if backup.exists():
             raise click.UsageError(f"{backup} is there already: name a new file.")
-        with Gradebook.open(results), writing(backup):
-            back_up(results, backup)
+        with Gradebook.open(results) as book, writing(backup):
+            book.back_up(backup)
         click.echo(f"The gradebook as it is now: {backup}")
         return
     if roster_file is None:
@@ -131,8 +127,8 @@ def serve(
 
     students = read_roster(roster_file).students
     refuse_other_roster(memory.students, students, str(results))
-    beside = policy_of(course, memory.named_policy)
-    policy = read_policy(memory.policy if beside is None else beside)
+    beside = policy_of(course, memory.facts.named_policy)
+    policy = Policy(memory.facts.policy if beside is None else beside)
     people = [*students, *memory.students]
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
@@ -214,25 +210,25 @@ def tokens(
 
     students = read_roster(roster_file).students if roster_file is not None else ()
     refuse_other_roster(remembered(results).students, students, str(results))
-    with queue.token_table(results) as store:
+    with queue.changing_tokens(results) as book:
         now = time.time()
         if roster_file is not None and output is not None:
-            have = queue.holders(store, Role.STUDENT)
+            have = queue.holders(book, Role.STUDENT)
             new = [s for s in students if s.id not in have]
-            made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
+            made = [(s, queue.make_token(book, Role.STUDENT, s.id, now)) for s in new]
             # Inside the transaction: a token that could not be written is of no use.
             _write_tokens(output, made, address)
             click.echo(f"{len(made)} new tokens, {len(have)} existed: {output}")
         elif staff is not None:
-            click.echo(queue.make_token(store, Role.STAFF, staff, now))
+            click.echo(queue.make_token(book, Role.STAFF, staff, now))
         elif revoke_staff is not None:
-            _tell_revoked(revoke_staff, queue.revoke_tokens(store, Role.STAFF, revoke_staff, now))
+            _tell_revoked(revoke_staff, queue.revoke_tokens(book, Role.STAFF, revoke_staff, now))
         elif revoke is not None:
-            _tell_revoked(revoke, queue.revoke_tokens(store, Role.STUDENT, revoke, now))
+            _tell_revoked(revoke, queue.revoke_tokens(book, Role.STUDENT, revoke, now))
         elif replace is not None:
-            if replace not in queue.holders(store, Role.STUDENT):
+            if replace not in queue.holders(book, Role.STUDENT):
                 raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
-            click.echo(queue.make_token(store, Role.STUDENT, replace, now))
+            click.echo(queue.make_token(book, Role.STUDENT, replace, now))
 
 
 def _tell_revoked(name: str, count: int) -> None:

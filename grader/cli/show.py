@@ -12,7 +12,7 @@ from grader.cli.results import find_student, named_student, open_book, refuse_un
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.student_result import show_request, show_requests, show_scorecard
 from grader.errors import SubmissionError
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 from grader.gradebook.requests import answer as answer_all
 from grader.gradebook.requests import ask, numbered, open_requests
@@ -99,18 +99,16 @@ def requests(
         if answer is None and asked is None:
             _show_requests(book, number, with_answered=with_answered, anonymous=anonymous)
             return
-    with Keeper.open(results) as keeper:
-        book = keeper.book
+    with Gradebook.open_to_write(results) as book:
         if asked is not None:
             student, exercise, text = asked
             refuse_ungraded([exercise], book)
             who = named_student(book.students(), student).id
-            ask(keeper, who, exercise, text, _ORIGIN)
-            added = book.store.requests_of(who)[-1]
+            added = ask(book, who, exercise, text, _ORIGIN)
             words = f"{who} {exercise}: request {added.number}."
         elif answer is not None and number is not None:
             request = numbered(book.requests(), number)
-            answered = answer_all(keeper, request, answer, author.strip() or shared.login_name())
+            answered = answer_all(book, request, answer, author.strip() or shared.login_name())
             words = f"{listed([r.student for r in answered])} {request.exercise}: answered."
     click.echo(clean(words, 300))
 

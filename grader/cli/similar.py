@@ -13,7 +13,7 @@ from grader.cli.results import open_book
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.groups import show_groups, show_similarity
 from grader.cli.terminal.progress import with_progress
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.mistakes import difference, name_group, of_group, unnamed_groups
 from grader.gradebook.similarity.corpus import find_in_corpus, read_corpus
@@ -96,7 +96,7 @@ def similar(
             stubs,
             threshold=least,
             most_pairs=most,
-            teams=bool(book.fact("teams")),
+            teams=book.facts.teams,
         )
         if corpus:
             graded = {name: stub for name, stub in stubs.items() if name in book.exercises}
@@ -175,8 +175,8 @@ def mistakes(
         show_groups(open_console(), groups, list(zip(shown, parts, strict=True)))
         return
     group = of_group(groups, name[0])
-    with Keeper.open(results) as keeper:
-        path = name_group(keeper, course, group, name[1])
+    with Gradebook.open_to_write(results) as book:
+        path = name_group(book, course, group, name[1])
     click.echo(f"{course.name_of(path)}: written.")
     click.echo(f"{counted(len(group.students), 'student')} of {results} read it from now on.")
     click.echo(f"Next: `grade verify {group.exercise}` proves that the tests catch it.")

@@ -53,7 +53,7 @@ import msgspec
 from grader.course.caught import read_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.syntax import syntax_tree
-from grader.toml import TomlMistake, read_toml, sentence, unknown_key
+from grader.toml import TomlMistake, converted, explained, read_toml, sentence
 
 _HEADER = re.compile(
     r"#\s*wrong:(?P<sentence>[^|]+)(\|\s*central:(?P<central>[^|]+))?(\|\s*told:(?P<told>.+))?$"
@@ -147,7 +147,9 @@ def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
     try:
         caught = read_caught(course, exercise)
     except (TomlMistake, UnicodeDecodeError) as error:
-        complaints.append(f"{course.name_of(course.caught(exercise))}: {_reason(error)}")
+        complaints.append(
+            f"{course.name_of(course.caught(exercise))}: {_reason(error, dict[str, list[str]])}"
+        )
         unreadable.append(course.caught(exercise))
     wholes = course.variants(exercise, "wrong")
     answers = {path.stem: _whole(course, path, caught) for path in wholes}
@@ -181,11 +183,15 @@ def equivalent_mutants(
     for number, fields in enumerate(marks, 1):
         label = f"{name}: equivalent {fields.get('mutant', f'entry {number}')!r}"
         try:
-            entry = msgspec.convert(fields, EquivalentMutant)
-        except msgspec.ValidationError as error:
-            empty = "a reason may not be empty" if "$.reason" in str(error) else ""
-            told = empty or "".join(unknown_key(str(error), EquivalentMutant))
-            complaints.append(f"{label}: {sentence(told)}")
+            entry = converted(fields, EquivalentMutant)
+        except TomlMistake as error:
+            is_reason = error.path == "reason"
+            told = (
+                "a reason may not be empty."
+                if is_reason
+                else explained(error, "", EquivalentMutant)
+            )
+            complaints.append(f"{label}: {told}")
             continue
         if entry in entries:
             complaints.append(f"{label}: it is marked twice; remove one.")
@@ -201,19 +207,18 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
     try:
         file = read_toml(path.read_text(encoding="utf-8"), _MutantsFile)
     except (TomlMistake, UnicodeDecodeError) as error:
-        raise _MutantError(_reason(error)) from error
+        raise _MutantError(_reason(error, _MutantsFile)) from error
     if not file.mistake and not file.equivalent:
         raise _MutantError("there is no mistake in it")
     return file
 
 
-def _reason(error: TomlMistake | UnicodeDecodeError) -> str:
-    """Return why a file cannot be read, as the end of a complaint."""
+def _reason(error: TomlMistake | UnicodeDecodeError, kind: Any) -> str:
+    """Return why a file of this kind cannot be read, as the end of a complaint."""
     if isinstance(error, UnicodeDecodeError):
         return sentence(str(error))
-    key = f" (`{error.path}`)" if error.path else ""
-    reason, meant = unknown_key(error.reason, _MutantsFile)
-    return sentence(f"{reason}{key}{error.place}{meant}")
+    line = f"{error.place.removeprefix(', ')}: " if error.place else ""
+    return f"{line}{explained(error, '', kind)}"
 
 
 def _whole(course: Course, path: Path, caught: Mapping[str, tuple[str, ...]]) -> WrongAnswer:
@@ -240,15 +245,18 @@ def _mutants(
     for id_, entry in file.mistake.items():
         label = f"{name}: {id_}"
         try:
-            msgspec.convert(id_, _Identifier)
-            mistake = msgspec.convert(entry, _Mistake)
+            converted(id_, _Identifier)
+            mistake = converted(entry, _Mistake)
             has = bool(mistake.says), bool(mistake.mistake), bool(mistake.told)
             if has not in ((True, False, False), (False, True, True)):
                 raise _MutantError("it needs either `says`, or `mistake` and `told`")
             base = mistake.base or file.base or course.name_of(course.solution(exercise))
             source = _mutate(base, rights, mistake).encode()
-        except (msgspec.ValidationError, UnicodeDecodeError, _MutantError) as error:
-            yield f"{label}: {sentence(''.join(unknown_key(str(error), _Mistake)))}"
+        except TomlMistake as error:
+            yield f"{label}: {explained(error, '', _Mistake)}"
+            continue
+        except (UnicodeDecodeError, _MutantError) as error:
+            yield f"{label}: {sentence(str(error))}"
             continue
         yield WrongAnswer(
             id_,

@@ -10,7 +10,6 @@ a pack can also make its digests.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -21,11 +20,12 @@ import weakref
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import IO, Literal
 
 import msgspec
 
 from grader.errors import CourseError, GraderError, UsageError, not_written
+from grader.files import replacing
 from grader.results import CourseInfo
 
 FORMAT_VERSION = 1
@@ -96,19 +96,16 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
     if problem := _problem(listing, sum(map(len, contents.values()))):
         raise CourseError(f"This course cannot be packed: {problem}.")
     encoded = msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n"
-    beside = path.with_name(f".{path.name}.new")
     try:
-        write_zip(beside, {LISTING: encoded, **contents})
-        beside.replace(path)
+        with replacing(path) as out:
+            write_zip(out, {LISTING: encoded, **contents})
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         raise not_written(path, error) from error
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def write_zip(
-    path: Path,
+    path: Path | IO[bytes],
     contents: Mapping[str, bytes],
     *,
     compression: int = zipfile.ZIP_STORED,

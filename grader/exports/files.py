@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -13,6 +11,7 @@ import msgspec
 
 from grader.errors import GraderError, SubmissionError, not_written
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
+from grader.files import replacing
 from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo, in_version_2
 
 # A written folder is recognized by the first line of this file.
@@ -23,9 +22,8 @@ README = "README.txt"
 def written(path: Path) -> Iterator[IO[bytes]]:
     """Open a stream whose bytes replace the file at `path` once all are written, with the usual permissions.
 
-    They go into a draft in the same folder, which is then renamed: a reader never sees half a file, and a
-    failed export leaves the earlier file. Raises ExportError if the folder is missing, and GraderError if it
-    cannot be written.
+    An export that fails leaves the earlier file. Raises ExportError where the folder is missing, GraderError
+    where it cannot be written.
     """
     if path.exists() and not path.is_file():
         # A pipe or a device, such as /dev/null, is written to and not replaced.
@@ -35,19 +33,8 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     target = path.resolve()
     if not target.parent.exists():
         raise ExportError(f"There is no folder {path.parent}: make it, or name another with -o.")
-    with _explained(path):
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.")
-    draft = Path(name)
-    try:
-        with _explained(path), os.fdopen(handle, "wb") as out:
-            yield out
-        with _explained(path):
-            # The mask can only be read by setting it.
-            os.umask(mask := os.umask(0))
-            draft.chmod(target.stat().st_mode if target.is_file() else 0o666 & ~mask)
-            draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with _explained(path), replacing(target) as out:
+        yield out
 
 
 def refuse_foreign(folder: Path, first_line: str, kind: str, draft: str = "") -> None:

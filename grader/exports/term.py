@@ -10,7 +10,6 @@ from grader.exports.report.render import Renderer
 from grader.exports.table import Table
 from grader.exports.texts import one_line
 from grader.gradebook.term import Term, TermRow
-from grader.gradebook.times import now
 from grader.results import (
     CourseInfo,
     Entry,
@@ -20,7 +19,7 @@ from grader.results import (
     Status,
     SubmissionInfo,
 )
-from grader.text import number
+from grader.text import number, utc
 
 GRADES, EXPLAINED, PAGE = "grades.csv", "explained.txt", "index.html"
 _FIRST_LINE = "Totals of a term, of Lab Bench."
@@ -116,7 +115,7 @@ def _entry(row: TermRow, course: CourseInfo) -> Entry:
         max_score=whole.max_score,
         seed=0,
         exercises=(whole,),
-        started_at=now(),
+        started_at=utc(),
         duration_seconds=0.0,
         environment=Environment("", "", "", "", ()),
     )

@@ -12,8 +12,9 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 from pathlib import Path
+
+from grader.files import write_whole
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -30,9 +31,7 @@ def keep(path: Path, content: bytes) -> None:
     """Write a file completely or not at all."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
-            draft.write(content)
-        Path(draft.name).replace(path)
+        write_whole(path, content, private=True)
 
 
 @functools.cache

@@ -231,7 +231,7 @@ class Api:
 
     async def health(self, _: Request) -> Response:
         """Whether the gradebook answers and something can be judged."""
-        await self._server.views.answer(lambda views: queue.counts(views.store))
+        await self._server.views.answer(lambda views: queue.counts(views.book))
         # What is at fault is for staff.
         if self._server.judging.fault:
             return answered({"status": "nothing can be judged"}, 503)
@@ -240,7 +240,7 @@ class Api:
     async def metrics(self, request: Request) -> Response:
         """The metrics, for staff: Prometheus sends a token, too."""
         await self._server.identity.staff(request)
-        counts = await self._server.views.answer(lambda views: queue.counts(views.store))
+        counts = await self._server.views.answer(lambda views: queue.counts(views.book))
         metrics, judging = self._server.metrics, self._server.judging
         for state, count in zip(("waiting", "regrade", "running"), counts, strict=True):
             metrics.jobs.labels(state).set(count)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from grader.course.manifest import Course
-from grader.gradebook import Keeper, queue
+from grader.gradebook import Gradebook
 from grader.gradebook.intake import Questions
-from grader.gradebook.store import FILE, explained
+from grader.gradebook.tables import FILE, explained
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
@@ -79,7 +79,9 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         with explained(results / FILE):
             waits_again = desk.ask(Desk.open).result()
         views = stack.enter_context(BookThread("reader", lambda: _views(settings)))
-        of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
+        of_class = stack.enter_context(
+            BookThread("class", lambda: Gradebook.open_beside_writer(results))
+        )
         judges = _judges(settings)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
         server = OpenServer(
@@ -102,13 +104,13 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
 
 @contextlib.contextmanager
 def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
-    with Keeper.open(settings.results) as keeper:
-        yield Desk(keeper, settings.course, settings.options, questions, settings.students)
+    with Gradebook.open_to_write(settings.results) as book:
+        yield Desk(book, settings.course, settings.options, questions, settings.students)
 
 
 @contextlib.contextmanager
 def _views(settings: Settings) -> Iterator[Views]:
-    with queue.reading(settings.results) as book:
+    with Gradebook.open_beside_writer(settings.results) as book:
         yield Views(book, settings.course)
 
 

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import msgspec
 
 from grader.course.manifest import Course, Exercise
+from grader.files import write_whole
 from grader.results import ExerciseResult, Status
 from grader.submissions import ExerciseFile, State
 from grader.submissions.source import code_digest
-from grader.text import counted
+from grader.text import counted, utc
 
 FOLDER = ".grade"
 FILE = "state.json"
@@ -252,8 +253,7 @@ class Logbook:
     def _record(self, exercise: Exercise, digest: str, result: ExerciseResult, field: str) -> None:
         if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
             return
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        verdict = KeptScore(digest, self._tests(exercise), result.score, result.max_score, now)
+        verdict = KeptScore(digest, self._tests(exercise), result.score, result.max_score, utc())
         fields = {field: verdict}
         if result.status is Status.PASSED:
             fields["passed"] = verdict
@@ -280,9 +280,7 @@ class Logbook:
             return
         try:
             make_folder(self._file.parent)
-            beside = self._file.with_name(f"{FILE}.{os.getpid()}")
-            beside.write_bytes(msgspec.json.format(msgspec.json.encode(self._book), indent=2))
-            beside.replace(self._file)
+            write_whole(self._file, msgspec.json.format(msgspec.json.encode(self._book), indent=2))
         except OSError as error:
             self._tell(
                 f"Your progress cannot be kept in {self._file}: {error.strerror}. What passes now is "

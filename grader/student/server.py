@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from grader.errors import GraderError, SubmissionError
+from grader.files import write_whole
 from grader.results import Result
 from grader.text import clean
 
@@ -90,12 +91,7 @@ def keep_server(server: Server) -> Path:
     file = token_file()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(".part")
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(msgspec.json.encode(server) + b"\n")
-        draft.replace(file)
+        write_whole(file, msgspec.json.encode(server) + b"\n", private=True)
     except OSError as error:
         raise GraderError(f"The token cannot be kept in {file}: {error.strerror}.") from error
     return file

@@ -17,6 +17,7 @@ import msgspec
 from grader.results import StudentInfo
 from grader.submissions.folder import Unreadable, written
 from grader.submissions.zip import Readable
+from grader.text import utc
 
 MAX_BYTES = 1 << 30
 _MAX_DEPTH = 50
@@ -131,7 +132,6 @@ def _in_utc(text: str) -> str:
     date, clock, zone = match.groups()
     zone = "+00:00" if zone in (None, "Z", "UTC") else zone
     try:
-        time = datetime.datetime.fromisoformat(f"{date}T{clock}{zone}").astimezone(datetime.UTC)
+        return utc(datetime.datetime.fromisoformat(f"{date}T{clock}{zone}"))
     except (ValueError, OverflowError):
         return ""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

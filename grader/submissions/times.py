@@ -20,7 +20,7 @@ from grader.submissions.class_list import ClassList, MoodleWorksheet, read_list,
 from grader.submissions.folder import listed_names
 from grader.submissions.platforms import Platform
 from grader.submissions.roster import Roster, in_roster
-from grader.text import clean
+from grader.text import clean, utc
 
 # As Moodle writes times in English, with both of its clocks, and Gradescope.
 _WRITTEN = (
@@ -173,7 +173,7 @@ def in_utc(text: str, zone: datetime.tzinfo | None) -> str:
             )
         # Of the two times that an hour has when clocks go back it is the first, in the student's favour.
         time = time.replace(tzinfo=zone)
-    return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc(time)
 
 
 def read_time(text: str) -> datetime.datetime:

@@ -114,7 +114,7 @@ def show_explanation(
     console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
 ) -> Iterator[Text]:
     """Print every attempt, due times and points, of these exercises or of all."""
-    entry, work, rules = book.entry_of(student.id), book.work(student), book.rules
+    entry, work, rules = book.entry_of(student.id), book.work(student), book.rules()
     if entry is None:
         return
     name = f"  {clean(student.name, 60)}" if student.name not in ("", student.id) else ""
@@ -160,7 +160,7 @@ def _exercise_lines(
         yield from hang(console, f"  {mark} attempt {weighed.file.attempt}  ", words)
     if not files:
         yield Text("    nothing was handed in")
-    for correction in holding(book.rules.corrections, student.id, result.name, result):
+    for correction in holding(book.corrections(), student.id, result.name, result):
         yield from hang(console, "    ", _correction_line(correction, policy.zone))
     if result.provisional:
         yield from hang(console, "    ", clean(result.provisional, _LONGEST), "yellow")
@@ -289,7 +289,7 @@ def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
     gone = [
         f"{called(gone.student, names) if gone.student else 'the class'} {gone.exercise}: "
         f"{correction_words(gone)}"
-        for gone in of_gone_tests(corrections, book.blank)
+        for gone in of_gone_tests(corrections, book.facts.blank)
     ]
     ids = [student.id for student in book.students()]
     lists = {

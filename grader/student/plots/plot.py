@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, JudgeError
+from grader.files import write_whole
 from grader.judge.process import Judge, JudgeOverrun, judges
 from grader.student.plots.process import Drawn, NotDrawn, PlotFault, Request
 
@@ -65,13 +65,9 @@ def keep(drawn: Drawn, path: Path, *, beside: bool) -> list[Picture]:
         own = path.with_name(f"{path.stem}-own{path.suffix}")
         pictures.append((Picture(own, "the figure drawn by your own code"), drawn.own))
     for picture, data in pictures:
-        # A unique name, so that two running `grade plot` do not write into each other's file.
-        part = picture.path.with_name(f".{picture.path.name}.{os.getpid()}")
         try:
-            part.write_bytes(data)
-            part.replace(picture.path)
+            write_whole(picture.path, data)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise GraderError(
                 f"The picture cannot be written to {picture.path}: {error.strerror}. "
                 "Name another file with -o."

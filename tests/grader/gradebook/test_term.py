@@ -19,7 +19,7 @@ from grader.exports.files import ClassFormat, Options
 from grader.exports.formats.feedback import plain_feedback
 from grader.exports.term import write_upload
 from grader.exports.verdicts import why_open
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.term import Term, TermRow, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, Status, StudentInfo
@@ -71,7 +71,7 @@ class Semester:
         """A gradebook with these points for the first exercise of an assignment; None is not judged."""
         part = self.course.assigned(assignment)
         infos = {each.id: each for each in people}
-        with Keeper.open(self.folder / assignment) as book:
+        with Gradebook.open_to_write(self.folder / assignment) as book:
             book.assign(part)
             book.begin(part)
             for student, score in points.items():
@@ -80,7 +80,7 @@ class Semester:
         return self.folder / assignment
 
     def _hand_in(
-        self, book: Keeper, student: StudentInfo, assignment: str, score: float | None
+        self, book: Gradebook, student: StudentInfo, assignment: str, score: float | None
     ) -> None:
         exercise, source = EXERCISE[assignment], f"{student.id}\n".encode()
         found = Attempt(student=student, submitted_at="", origin="a.zip", path=Path("a.zip"))
@@ -164,7 +164,7 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
     )
     one = both[: both.index("[[assignment]]", 5)]
     semester.rule(assignments=one + "at_most = 110\n")
-    with Keeper.open(semester.folder / "week1") as book:
+    with Gradebook.open_to_write(semester.folder / "week1") as book:
         part = semester.course.assigned("week1")
         book.assign(part)
         book.begin(part)
@@ -246,8 +246,8 @@ def test_what_only_waits_is_no_fault_of_the_grader(semester: Semester, tmp_path:
     waiting = builders.exercise(
         name="greeting", worth=2.5, status=Status.UNJUDGED, score=0.0, waiting=True
     )
-    with Keeper.open(tmp_path / "week2") as book:
-        attempt = book.book.store.attempts_of("zoe")[0]
+    with Gradebook.open_to_write(tmp_path / "week2") as book:
+        attempt = book.tables.attempts_of("zoe")[0]
         key = VerdictKey("another", "course", "grader", "another")
         with book.transaction():
             book.keep(attempt, key, 0, waiting, HERE)
@@ -349,7 +349,7 @@ def test_gradebooks_that_do_not_belong(semester: Semester) -> None:
         SubmissionError, match=r"of the assignment week1, which assignments\.toml has no"
     ):
         semester.term()
-    with Keeper.open(semester.folder / "whole") as book:
+    with Gradebook.open_to_write(semester.folder / "whole") as book:
         book.begin(semester.course)
     with pytest.raises(
         SubmissionError, match="the gradebook of no assignment; `grade regrade` with"

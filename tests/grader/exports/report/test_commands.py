@@ -71,7 +71,7 @@ def test_pairs_are_told_with_names_and_an_unfinished_grading_is_said(
     done = run_grade("similar", results)
     assert done.returncode == 0, done.stderr
     assert "ada (Ada L.)  bob" in done.stdout
-    assert "is not at its end" in done.stderr
+    assert "did not finish" in done.stderr
     done = run_grade("report", results, "-o", tmp_path / "report")
     staff = (tmp_path / "report" / "staff" / "index.html").read_text(encoding="utf-8")
     assert "<bdi>Ada L.</bdi> (<bdi>ada</bdi>) and" in staff

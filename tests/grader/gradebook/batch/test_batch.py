@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.gradebook import Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.work import packed
 from grader.results import Outcome, Status
 
@@ -79,16 +79,16 @@ def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
 
 def _run_out_of_time(school: School, student: str) -> None:
     """Have the gradebook say of a student's file what it says on a machine that was too busy."""
-    with Keeper.open(school.results) as keeper:
-        (attempt,) = [each for each in keeper.book.store.attempts() if each.student == student]
-        result = keeper.book.store.verdicts_of(student)["task"][attempt.id].result
+    with Gradebook.open_to_write(school.results) as book:
+        (attempt,) = [each for each in book.tables.attempts() if each.student == student]
+        result = book.tables.verdicts_of(student)["task"][attempt.id].result
         tests = tuple(
             msgspec.structs.replace(test, outcome=Outcome.TIMEOUT, score=0.0)
             for test in result.tests
         )
         late = msgspec.structs.replace(result, tests=tests, score=0.0, status=Status.TIMEOUT)
-        with keeper.transaction():
-            keeper.book.store.connection.execute(
+        with book.transaction():
+            book.tables.connection.execute(
                 "UPDATE grades SET status = 'timeout', score = 0, result = ? WHERE attempt = ?",
                 (packed(late), attempt.id),
             )
