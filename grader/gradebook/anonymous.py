@@ -22,7 +22,7 @@ import msgspec
 from grader.gradebook.book import Gradebook
 from grader.gradebook.review import Attention
 from grader.gradebook.similarity.findings import Similarity, source_digest
-from grader.gradebook.work import KeptRequest
+from grader.gradebook.work import Request
 from grader.results import Entry, ExerciseResult, StudentInfo, SubmissionInfo
 
 T = TypeVar("T")
@@ -144,7 +144,7 @@ class AnonymousBook:
         """Return the entries that a person should look at."""
         return self.shown(self.book.attention())
 
-    def requests(self) -> list[KeptRequest]:
+    def requests(self) -> list[Request]:
         """Return the regrade requests with their answers."""
         return self.shown(self.book.requests())
 

@@ -34,7 +34,7 @@ from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
 from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_again
 from grader.gradebook.verdict_key import VerdictKey, source_digest
-from grader.gradebook.work import Attempt, KeptRequest, Replaced, Verdict, Work, packed, work_of
+from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of
 from grader.results import Entry, Environment, ExerciseResult, Result, Status, StudentInfo, to_json
 from grader.submissions import ExerciseFile, Submission, safe_name
 from grader.submissions.source import code_digest
@@ -503,7 +503,7 @@ class Gradebook:
                         self.tables.update_attempt(msgspec.structs.replace(same, digest=digest))
                 return
 
-    def requests(self) -> list[KeptRequest]:
+    def requests(self) -> list[Request]:
         """Return the regrade requests on the exercises that count, oldest first."""
         return [r for r in self.tables.requests() if r.exercise in self.exercises]
 

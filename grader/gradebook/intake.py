@@ -324,7 +324,7 @@ class Verdicts:
 
     def __init__(self, book: Gradebook, course: Course, options: GradingOptions) -> None:
         self._book, self._course, self._options = book, course, options
-        self.here = environment_of("", ())
+        self._here = environment_of("", ())
         self._torch = version_of("torch")
 
     def without_judge(
@@ -338,17 +338,10 @@ class Verdicts:
         key = question.key.key
         verdict = self._book.tables.verdict(key)
         if verdict is not None and (key in judged_now or _is_final(verdict)):
-            result = question.answered_by(verdict.result)
-            # What is odd may be known only since then.
-            is_there = result == verdict.result and self.has_verdict(attempt, question)
-            if not is_there:
-                self._keep(attempt, question, result, verdict.environment)
-            return self._kept(attempt, question, result, is_known=True)
-        if question.settled is None:
-            return None
-        result = question.answered_by(question.settled)
-        self._keep(attempt, question, result, self.here)
-        return self._kept(attempt, question, result)
+            return self._keep(attempt, question, verdict.result, verdict.environment, is_known=True)
+        if question.settled is not None:
+            return self._keep(attempt, question, question.settled, self._here)
+        return None
 
     def judged(self, attempt: Attempt, question: Question, judged: Judgment | JudgeFault) -> Kept:
         """Keep the verdict of a judge; after a fault the file is unjudged, which a later grading makes good."""
@@ -357,9 +350,7 @@ class Verdicts:
         else:
             fault = judged.message
             result, walls = unjudged(self._course, question.exercise, self._options, fault), ()
-        result = question.answered_by(result)
-        self._keep(attempt, question, result, environment_of(self._torch, walls))
-        return self._kept(attempt, question, result)
+        return self._keep(attempt, question, result, environment_of(self._torch, walls))
 
     def has_verdict(self, attempt: Attempt, question: Question) -> bool:
         """Whether this attempt has the verdict with the key of the question."""
@@ -368,7 +359,7 @@ class Verdicts:
     def wait(self, attempt: Attempt, question: Question, not_yet: ExerciseResult) -> None:
         """Keep that a verdict is waited for; one that is there stays until then."""
         key, seed = question.key, self._options.seed
-        self._book.keep(attempt, key, seed, not_yet, self.here, waited_for=True)
+        self._book.keep(attempt, key, seed, not_yet, self._here, waited_for=True)
 
     def _keep(
         self,
@@ -376,19 +367,16 @@ class Verdicts:
         question: Question,
         result: ExerciseResult,
         environment: Environment,
-    ) -> None:
-        self._book.keep(attempt, question.key, self._options.seed, result, environment)
-
-    def _kept(
-        self,
-        attempt: Attempt,
-        question: Question,
-        result: ExerciseResult,
         *,
         is_known: bool = False,
     ) -> Kept:
-        entries = attention(attempt.student, question.exercise, question.file, result)
-        return Kept(result, entries, is_known)
+        """Keep a result for a file, with what is odd in that file; a known one only if the attempt lacks it."""
+        kept = question.answered_by(result)
+        # What is odd may be known only since then.
+        if not (is_known and kept == result and self.has_verdict(attempt, question)):
+            self._book.keep(attempt, question.key, self._options.seed, kept, environment)
+        entries = attention(attempt.student, question.exercise, question.file, kept)
+        return Kept(kept, entries, is_known)
 
 
 def _is_final(verdict: Verdict) -> bool:

@@ -94,7 +94,7 @@ class Role(enum.Enum):
     STAFF = "staff"
 
 
-class Handed(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True):
     """A submission; `accepted_at` is in seconds since 1970."""
 
     number: int
@@ -153,7 +153,7 @@ def prepare(book: Gradebook, exercises: Collection[str]) -> int:
 
 def add_submission(
     book: Gradebook, student: str, attempt: int, retry_key: str, accepted_at: float
-) -> Handed:
+) -> Submission:
     """Keep an attempt as a submission."""
     id_ = secrets.token_hex(16)
     cursor = book.tables.connection.execute(
@@ -161,33 +161,33 @@ def add_submission(
         " VALUES (?, ?, ?, ?, ?)",
         (id_, student, attempt, retry_key, accepted_at),
     )
-    return Handed(int(cursor.lastrowid or 0), id_, student, attempt, accepted_at)
+    return Submission(int(cursor.lastrowid or 0), id_, student, attempt, accepted_at)
 
 
-def submission(book: Gradebook, id_: str) -> Handed | None:
+def submission(book: Gradebook, id_: str) -> Submission | None:
     """Return the submission with this id, if there is one."""
     return next(iter(_handed(book, "WHERE id = ?", id_)), None)
 
 
-def tried_before(book: Gradebook, student: str, retry_key: str) -> Handed | None:
+def tried_before(book: Gradebook, student: str, retry_key: str) -> Submission | None:
     """Return the submission that a client sent before with this key, without getting the answer."""
     known = _handed(book, "WHERE student = ? AND retry_key = ?", student, retry_key)
     return next(iter(known), None)
 
 
-def submissions_of(book: Gradebook, student: str, most: int) -> list[Handed]:
+def submissions_of(book: Gradebook, student: str, most: int) -> list[Submission]:
     """Return the newest submissions of a student, the last one first."""
     return _handed(book, "WHERE student = ? ORDER BY number DESC LIMIT ?", student, most)
 
 
-def newest(book: Gradebook, most: int) -> list[Handed]:
+def newest(book: Gradebook, most: int) -> list[Submission]:
     """Return the newest submissions of the class, the last one first."""
     return _handed(book, "ORDER BY number DESC LIMIT ?", most)
 
 
-def _handed(book: Gradebook, which: str, *values: Any) -> list[Handed]:
+def _handed(book: Gradebook, which: str, *values: Any) -> list[Submission]:
     query = "SELECT number, id, student, attempt, accepted_at FROM submissions"
-    return [Handed(*row) for row in book.tables.connection.execute(f"{query} {which}", values)]
+    return [Submission(*row) for row in book.tables.connection.execute(f"{query} {which}", values)]
 
 
 def last_time(book: Gradebook) -> float:

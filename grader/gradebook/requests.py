@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.work import KeptRequest, RequestAnswer
+from grader.gradebook.work import Answer, Request
 from grader.submissions.submission import message_of
 from grader.text import counted, listed, utc
 
@@ -35,7 +35,7 @@ def keep_requests(
     )
 
 
-def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
+def numbered(requests: Sequence[Request], number: int) -> Request:
     """Return the request with this number; raises SubmissionError if there is none."""
     found = next((request for request in requests if request.number == number), None)
     if found is None:
@@ -44,7 +44,7 @@ def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
     return found
 
 
-def shared(book: Gradebook, request: KeptRequest) -> list[KeptRequest]:
+def shared(book: Gradebook, request: Request) -> list[Request]:
     """Return the request, and the same request of other members of its student's team."""
     if not book.facts.teams:
         return [request]
@@ -58,7 +58,7 @@ def shared(book: Gradebook, request: KeptRequest) -> list[KeptRequest]:
     ]
 
 
-def answer(book: Gradebook, request: KeptRequest, text: str, author: str) -> list[KeptRequest]:
+def answer(book: Gradebook, request: Request, text: str, author: str) -> list[Request]:
     """Keep an answer, and write the results that show it; returns the requests that it answers.
 
     Raises SubmissionError for an empty answer.
@@ -66,14 +66,14 @@ def answer(book: Gradebook, request: KeptRequest, text: str, author: str) -> lis
     if not (text := message_of(text)):
         raise SubmissionError("The answer is empty: write what the student is to read.")
     answered = shared(book, request)
-    made = RequestAnswer(text, message_of(author), utc())
+    made = Answer(text, message_of(author), utc())
     with book.changing_results(same.student for same in answered):
         for same in answered:
             book.tables.add_answer(same.number, made)
     return answered
 
 
-def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str) -> KeptRequest:
+def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str) -> Request:
     """Keep a request that came in another way than as a file, and write the result that shows it.
 
     Returns the request. Raises SubmissionError for an empty one, one that is there, and one too many.
@@ -91,6 +91,6 @@ def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str)
     return book.tables.requests_of(student)[-1]
 
 
-def open_requests(requests: Iterable[KeptRequest]) -> list[KeptRequest]:
+def open_requests(requests: Iterable[Request]) -> list[Request]:
     """Return the requests that have no answer."""
     return [request for request in requests if request.is_open]

@@ -22,7 +22,7 @@ from grader.gradebook.corrections import (
     released,
 )
 from grader.gradebook.policy import Counted, HandedIn, Policy
-from grader.gradebook.work import Attempt, KeptRequest, Verdict, Work
+from grader.gradebook.work import Attempt, Request, Verdict, Work
 from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import (
     CourseInfo,
@@ -259,7 +259,7 @@ def _exercise(
     return msgspec.structs.replace(judged, score=after.points, mark=mark, held=held)
 
 
-def _with_requests(result: ExerciseResult, requests: Sequence[KeptRequest]) -> ExerciseResult:
+def _with_requests(result: ExerciseResult, requests: Sequence[Request]) -> ExerciseResult:
     """Return the result with the student's requests about this exercise, and the last answer to each."""
     about = tuple(
         StudentRequest(r.message, r.asked_at)

@@ -22,11 +22,11 @@ from grader.errors import GraderError
 from grader.gradebook.facts import Facts, decoded, encoded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.gradebook.work import (
+    Answer,
     Attempt,
     DamagedValueError,
-    KeptRequest,
     Replaced,
-    RequestAnswer,
+    Request,
     Verdict,
     packed,
     unpacked,
@@ -319,22 +319,22 @@ class Tables:
 
     # --- regrade requests -----------------------------------------------------------------------
 
-    def requests(self) -> list[KeptRequest]:
+    def requests(self) -> list[Request]:
         """Return every request of the class with its answers, oldest first."""
         return self._requests(f"{_REQUEST} ORDER BY number", ())
 
-    def requests_of(self, student: str) -> list[KeptRequest]:
+    def requests_of(self, student: str) -> list[Request]:
         """Return the requests of a student with their answers, oldest first."""
         return self._requests(f"{_REQUEST} WHERE student = ? ORDER BY number", (student,))
 
-    def _requests(self, query: str, values: Sequence[str]) -> list[KeptRequest]:
+    def _requests(self, query: str, values: Sequence[str]) -> list[Request]:
         """Return the requests that a query finds, each with its answers."""
         if not self._has_requests:
             # Not every gradebook has the table.
             self._has_requests = _has_table(self.connection, "answers")
         rows = self.connection.execute(query, values).fetchall() if self._has_requests else []
         return [
-            KeptRequest(
+            Request(
                 number=number,
                 student=student,
                 exercise=exercise,
@@ -346,12 +346,12 @@ class Tables:
             for number, student, exercise, message, asked_at, origin in rows
         ]
 
-    def _answers(self, request: int) -> tuple[RequestAnswer, ...]:
+    def _answers(self, request: int) -> tuple[Answer, ...]:
         rows = self.connection.execute(
             "SELECT text, author, answered_at FROM answers WHERE request = ? ORDER BY number",
             (request,),
         )
-        return tuple(RequestAnswer(*row) for row in rows)
+        return tuple(Answer(*row) for row in rows)
 
     def add_request(
         self, student: str, exercise: str, message: str, asked_at: str, origin: str
@@ -364,7 +364,7 @@ class Tables:
         )
         return cursor.rowcount > 0
 
-    def add_answer(self, request: int, answer: RequestAnswer) -> None:
+    def add_answer(self, request: int, answer: Answer) -> None:
         """Keep an answer to a request; earlier ones stay before it."""
         self.connection.execute(
             "INSERT INTO answers SELECT :request, count(*) + 1, :text, :author, :answered_at"

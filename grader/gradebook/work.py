@@ -68,7 +68,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RequestAnswer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True):
     """An answer of staff to a request; `answered_at` is in UTC."""
 
     text: str
@@ -76,7 +76,7 @@ class RequestAnswer(msgspec.Struct, frozen=True):
     answered_at: str
 
 
-class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A student's request to look at an exercise again; the last answer holds.
 
     The number counts from 1 in the gradebook, `asked_at` is in UTC, and `origin` says how it came.
@@ -88,7 +88,7 @@ class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     asked_at: str
     origin: str
-    answers: tuple[RequestAnswer, ...] = ()
+    answers: tuple[Answer, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -123,7 +123,7 @@ def work_of(
     attempts: Iterable[Attempt],
     files: Mapping[str, Mapping[int, str]],
     verdicts: Mapping[str, Mapping[int, Verdict]],
-    requests: Iterable[KeptRequest] = (),
+    requests: Iterable[Request] = (),
 ) -> Work:
     """Return the work of a student from rows in any order.
 
@@ -162,7 +162,7 @@ class Work(NamedTuple):
     attempts: tuple[Attempt, ...]
     files: Mapping[str, Mapping[int, str]]
     verdicts: Mapping[str, Mapping[int, Verdict]]
-    requests: tuple[KeptRequest, ...] = ()
+    requests: tuple[Request, ...] = ()
 
     @property
     def is_dated(self) -> bool:

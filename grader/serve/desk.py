@@ -34,7 +34,7 @@ from grader.gradebook.intake import (
 )
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.queue import Handed, Job, JobState
+from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import answer, ask, numbered
 from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed
@@ -119,7 +119,7 @@ class Desk:
 
     # --- what is handed in ----------------------------------------------------------------------
 
-    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Handed:
+    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> queue.Submission:
         """Keep a submission, synced to the disk when this returns.
 
         With the key of an earlier one it is that one. Raises Refusal for one too many.
@@ -182,7 +182,9 @@ class Desk:
             self._book.change(clock=changes)
         return now
 
-    def _refuse_other_files(self, known: Handed, files: Mapping[str, ExerciseFile]) -> None:
+    def _refuse_other_files(
+        self, known: queue.Submission, files: Mapping[str, ExerciseFile]
+    ) -> None:
         kept = self._book.files_of(known.attempt)
         before = {
             name: source_digest(file) for name, file in kept.items() if file.source is not None

@@ -22,7 +22,7 @@ from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import attempts_at
-from grader.gradebook.queue import Handed, JobState
+from grader.gradebook.queue import JobState
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import handed_in, result_of
 from grader.judge.scoring import with_extra_credit
@@ -140,13 +140,13 @@ class Views:
         self.book = book
         self._course, self._info = course, course.info()
 
-    def own(self, student: StudentInfo, id_: str) -> Handed | None:
+    def own(self, student: StudentInfo, id_: str) -> queue.Submission | None:
         """The submission of this id, if it is of this student."""
         handed = queue.submission(self.book, id_)
         return handed if handed is not None and handed.student == student.id else None
 
     def submission(
-        self, handed: Handed, places: Places, *, brief: bool = False
+        self, handed: queue.Submission, places: Places, *, brief: bool = False
     ) -> SubmissionAnswer:
         """A submission with its places in the queue, and with its result unless it is to be brief."""
         states = queue.states_of(self.book, handed.attempt)
@@ -164,7 +164,7 @@ class Views:
             result=None if brief else self._result(handed),
         )
 
-    def _result(self, handed: Handed) -> Result | None:
+    def _result(self, handed: queue.Submission) -> Result | None:
         """The result of what is judged so far, as students may read it; None before the first verdict."""
         verdicts = self.book.work(StudentInfo(id=handed.student)).verdicts
         judged = [

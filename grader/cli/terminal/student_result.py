@@ -19,7 +19,7 @@ from grader.cli.terminal.console import (
 )
 from grader.cli.terminal.result import LONGEST_LINE, section_lines
 from grader.gradebook.times import local, moment, submitted
-from grader.gradebook.work import KeptRequest
+from grader.gradebook.work import Request
 from grader.judge.scoring import shares
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import every_test, fault, remarks
@@ -79,7 +79,7 @@ def _where(place: Place) -> str:
 @printed
 def show_requests(
     console: Console,
-    requests: Sequence[KeptRequest],
+    requests: Sequence[Request],
     entry_of: Callable[[str], Entry | None],
     zone: datetime.tzinfo | None,
     answered: int,
@@ -105,7 +105,7 @@ def show_requests(
 
 
 def show_request(
-    console: Console, request: KeptRequest, entry: Entry | None, zone: datetime.tzinfo | None
+    console: Console, request: Request, entry: Entry | None, zone: datetime.tzinfo | None
 ) -> None:
     """Print a request with all its answers and the verdict that it is about."""
     asked = f"{_time(request.asked_at, zone)}, {clean(request.origin, 40)}"
@@ -121,7 +121,7 @@ def show_request(
         show_scorecard(console, entry, [request.exercise])
 
 
-def _points(entry: Entry | None, request: KeptRequest) -> str:
+def _points(entry: Entry | None, request: Request) -> str:
     for exercise in entry.result.exercises if entry is not None else ():
         if exercise.name == request.exercise:
             is_open = exercise.status is Status.UNJUDGED
