@@ -36,7 +36,7 @@ from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in
 from grader.judge.assignment import GradingOptions
 from grader.results import StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 
 _MIB = 2**20
 
@@ -243,7 +243,7 @@ def _fill(server: BenchServer, course: Course) -> None:
             with book.transaction():
                 for number in range(100):
                     file = ExerciseFile(b"# %d %d\n" % (place, number))
-                    found = ClassAttempt(
+                    found = Attempt(
                         student=StudentInfo(id=student),
                         submitted_at=f"2026-10-01T{number // 60:02}:{number % 60:02}:00Z",
                         path=Path(student),

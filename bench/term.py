@@ -33,7 +33,7 @@ from grader.gradebook.policy_file import policy_of
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.grading import environment_of, grading_options, nothing_handed_in
 from grader.results import ExerciseResult, Outcome, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_SECONDS, MOST_MIB = 5.0, 300.0
@@ -115,7 +115,7 @@ def write_results(folder: Path, course: Course, students: int, seed: int) -> Non
                         for each in course.exercises
                     }
                     at = _DUE + datetime.timedelta(days=days, seconds=draw.randrange(3600))
-                    found = ClassAttempt(
+                    found = Attempt(
                         student=student,
                         submitted_at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
                         path=Path(name),

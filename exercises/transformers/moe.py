@@ -66,8 +66,8 @@ def load_balancing_loss(scores: Tensor, k: int) -> Tensor:
     - f is the share of an expert in all choices, of which each token makes k. They add up to 1.
     - P is its probability, the softmax of the scores, averaged over the tokens. They add up to 1, too.
 
-    If all are used alike the loss is 1, and if one gets all tokens (k = 1) it is as large as the number of
-    experts. No gradient passes through f, which counts, so that all of it comes by way of P.
+    If all are used alike the loss is 1. If one is sure to get all tokens (k = 1), it is the number of experts.
+    No gradient passes through f, which counts, so that all of it comes by way of P.
     """
     # TODO: shares, mean probabilities, their product.
     raise NotImplementedError("load_balancing_loss: shares, mean probabilities, their product")

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError
-from grader.judge.assignment import Forgery, GradingOptions
+from grader.judge.assignment import AuthorOptions, Forgery, GradingOptions
 from grader.judge.pool import Judges
-from grader.judge.preloading import modules_of
 from grader.judge.scoring import kept
 from grader.results import TestResult
 from grader.submissions.odd_code import odd_code, ordinary_in
@@ -61,21 +59,18 @@ def forge(
             raise CourseError(f"{exercise.id!r} has no solution, whose answers could be replayed.")
         sources[exercise.id] = source
     tasks = [(exercise, forgery) for exercise in exercises for forgery in forgeries]
-    with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, exercises, jobs) as judges:
         judges.start()
 
         def judge(task: tuple[Exercise, Forgery]) -> ForgeryReport:
             exercise, forgery = task
-            options = GradingOptions(forgery=forgery)
-            result = judges.judge(course, exercise, sources[exercise.id], options).result
+            source, author = sources[exercise.id], AuthorOptions(forgery=forgery)
+            result = judges.judge(course, exercise, source, GradingOptions(), author=author).result
             done()
             passed = tuple(test for test in result.tests if test.score)
             return ForgeryReport(exercise.id, forgery, kept(result.tests), passed)
 
-        yield from threads.map(judge, tasks)
+        yield from judges.threads.map(judge, tasks)
 
 
 class ForgedAnswer(msgspec.Struct, frozen=True):
@@ -104,10 +99,7 @@ def judge_forged(
     tasks = [
         (exercise, path) for exercise in exercises for path in course.variants(exercise, "forged")
     ]
-    with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, exercises, jobs) as judges:
 
         def judge(task: tuple[Exercise, Path]) -> ForgedAnswer:
             exercise, path = task
@@ -125,4 +117,4 @@ def judge_forged(
                 reasons,
             )
 
-        yield from threads.map(judge, tasks)
+        yield from judges.threads.map(judge, tasks)

@@ -24,7 +24,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -39,9 +38,8 @@ from grader.course.mutants import (
 )
 from grader.course.syntax import syntax_tree
 from grader.errors import CourseError, GraderError
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import AuthorOptions, GradingOptions
 from grader.judge.pool import Judges
-from grader.judge.preloading import modules_of
 from grader.judge.recognition import is_unnamed
 from grader.judge.session import TEST_PART
 from grader.results import ExerciseResult, Outcome
@@ -446,13 +444,10 @@ def mutate(
     for exercise in exercises:
         if not (path := course.solution(exercise)).is_file():
             raise CourseError(f"There is nothing to mutate for {exercise.id!r}: {path} is missing.")
-    with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, exercises, jobs) as judges:
         judges.start()
         for exercise in exercises:
-            mutations = _Mutations(course, exercise, judges, threads, jobs, told)
+            mutations = _Mutations(course, exercise, judges, jobs, told)
             yield mutations.report(most, begin, done)
 
 
@@ -464,12 +459,11 @@ class _Mutations:
         course: Course,
         exercise: Exercise,
         judges: Judges,
-        threads: ThreadPoolExecutor,
         jobs: int,
         told: bool,
     ) -> None:
         self._course, self._exercise, self._told = course, exercise, told
-        self._judges, self._threads, self._jobs = judges, threads, jobs
+        self._judges, self._jobs = judges, jobs
         self._file = course.name_of(course.mutants(exercise))
         self._solution = course.name_of(course.solution(exercise))
 
@@ -512,7 +506,7 @@ class _Mutations:
         wrongs = wrong_answers(self._course, self._exercise)
         known = _known(wrongs)
         caught = timed_out = 0
-        for mutant, result in zip(chosen, self._threads.map(judge, chosen), strict=True):
+        for mutant, result in zip(chosen, self._judges.threads.map(judge, chosen), strict=True):
             if isinstance(result, str):
                 faults.setdefault(result, mutant)
             elif failed := [test for test in result.tests if test.outcome not in _FINE]:
@@ -598,7 +592,9 @@ class _Mutations:
         """Return the time limit for a mutant, from the solution's time; or why there is nothing to judge."""
         own = self._exercise.seconds
         # Once for each judge, which imports the suites, and then to measure.
-        cold = self._threads.map(lambda _: self._judge(source, own, stop=False), range(self._jobs))
+        cold = self._judges.threads.map(
+            lambda _: self._judge(source, own, stop=False), range(self._jobs)
+        )
         result: ExerciseResult | str = [*cold, self._judge(source, own, stop=False)][-1]
         if isinstance(result, str):
             return own, f"{self._solution}: {result}"
@@ -612,11 +608,12 @@ class _Mutations:
         return min(own, max((1 + _PATIENCE * slowest) / TEST_PART, _PATIENCE * whole)), ""
 
     def _judge(self, source: bytes, seconds: float, *, stop: bool) -> ExerciseResult | str:
-        options = GradingOptions(
-            seconds=seconds, stop_at_first_failure=stop, recognize=self._told and not stop
-        )
+        options = GradingOptions(recognize=self._told and not stop)
+        author = AuthorOptions(seconds=seconds, stop_at_first_failure=stop)
         try:
-            return self._judges.judge(self._course, self._exercise, source, options).result
+            return self._judges.judge(
+                self._course, self._exercise, source, options, author=author
+            ).result
         except GraderError as error:
             return str(error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -13,7 +12,6 @@ from grader.course.mutants import WrongAnswer, wrong_answers
 from grader.errors import GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
-from grader.judge.preloading import modules_of
 from grader.judge.recognition import ObservedMistake, ObservedMistakes, observed
 from grader.results import Visibility
 
@@ -40,10 +38,7 @@ def observations(
     if not chosen:
         return
     options = GradingOptions(seed, tuple(suites))
-    with (
-        Judges(jobs, preload=modules_of(course, chosen), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, chosen, jobs) as judges:
         for exercise in chosen:
             done(exercise.id)
 
@@ -54,7 +49,7 @@ def observations(
                     return None  # `grade verify` reports it
                 return observed(answer, judgment.result)
 
-            seen = [o for o in threads.map(judged, answers_of[exercise.id]) if o is not None]
+            seen = [o for o in judges.threads.map(judged, answers_of[exercise.id]) if o is not None]
             mistakes = tuple(mistake for mistake in seen if mistake.seen)
             if mistakes:
                 of_whole = digest(exercise) if digest else exercise_digest(course, exercise)

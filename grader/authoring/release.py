@@ -192,7 +192,7 @@ def _listed(listing: Path, folder: Path) -> dict[str, str]:
         return msgspec.json.decode(listing.read_bytes(), type=_ReleaseListing).files
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(
-            f"{folder} holds no earlier release (its {listing.name} is damaged), so there is nothing in it "
+            f"{folder} has no earlier release (its {listing.name} is damaged), so there is nothing in it "
             "that --force may replace."
         ) from error
 

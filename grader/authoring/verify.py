@@ -1,14 +1,14 @@
-"""Prove a course: stubs earn nothing, right answers everything, wrong ones are caught and named."""
+"""Prove a course: stubs and junk earn nothing, right answers everything, wrong ones are caught and named."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from grader.authoring.consistency import dangling, drift
+from grader.authoring.junk import junk_of
 from grader.course.caught import write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
@@ -18,7 +18,6 @@ from grader.findings import first_line
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.judge.preloading import modules_of
 from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
 from grader.results import Cause, ExerciseResult, Finding, Outcome, Status, Visibility
@@ -109,13 +108,10 @@ def verify(
         if not course.solution(exercise).is_file():
             path = course.solution(exercise)
             raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
-    with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, exercises, jobs) as judges:
         judges.start()
         for exercise in exercises:
-            yield _Prover(course, exercise, judges, threads, seeds, write, done).prove()
+            yield _Prover(course, exercise, judges, seeds, write, done).prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -141,13 +137,12 @@ class _Prover:
         course: Course,
         exercise: Exercise,
         judges: Judges,
-        threads: ThreadPoolExecutor,
         seeds: int,
         write: bool,
         done: Callable[[Exercise, str], None],
     ) -> None:
         self._course, self._exercise = course, exercise
-        self._judges, self._threads = judges, threads
+        self._judges = judges
         self._seeds, self._write, self._done = seeds, write, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
@@ -164,7 +159,8 @@ class _Prover:
             told = all_wrongs.complaints
             return ExerciseProof(exercise.id, len(rights), 0, len(self._tests), told)
         wrongs = _judgeable(all_wrongs, self._left_out())
-        judged = self._judged(self._runs(stub_name, stub, rights, wrongs))
+        junk = {f"code that {does}": source for does, source in junk_of(stub).items()}
+        judged = self._judged(self._runs(stub_name, stub, rights, wrongs, junk))
         results = judged.results
         declared = declared_tests(course, exercise, tuple(Visibility))
         # Modules that could not be judged come first: the rest may follow from them.
@@ -176,6 +172,7 @@ class _Prover:
             wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
         complaints += wrongs.complaints
         complaints += self._stub_complaints(stub_name, stub, results[stub_name].get(0))
+        complaints += self._junk_complaints({name: results[name] for name in junk})
         for name in rights:
             complaints += _right_complaints(name, results[name])
         caught = [
@@ -210,7 +207,12 @@ class _Prover:
         )
 
     def _runs(
-        self, stub_name: str, stub: bytes, rights: Mapping[str, bytes], wrongs: WrongAnswers
+        self,
+        stub_name: str,
+        stub: bytes,
+        rights: Mapping[str, bytes],
+        wrongs: WrongAnswers,
+        junk: Mapping[str, bytes],
     ) -> list[_Run]:
         """Return the modules to judge: right answers with every seed, wrong ones too if lists are written."""
         runs = [_Run(stub_name, stub)]
@@ -224,14 +226,15 @@ class _Prover:
             for wrong in wrongs.answers
             for seed in range(self._seeds if self._write else 1)
         ]
-        return runs
+        # Last, since a fault is told of the first answer that has it.
+        return runs + [_Run(name, source) for name, source in junk.items()]
 
     def _judged(self, runs: Sequence[_Run]) -> _Outcomes:
         """Have the runs judged, several at a time."""
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
         provoked: list[str] = []
         faults: dict[str, list[str]] = {}
-        for run, outcome in zip(runs, self._threads.map(self._judge, runs), strict=True):
+        for run, outcome in zip(runs, self._judges.threads.map(self._judge, runs), strict=True):
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
                 provoked += [
@@ -332,6 +335,23 @@ class _Prover:
                 "writes raise NotImplementedError."
             )
         return complaints
+
+    def _junk_complaints(self, junk: Mapping[str, Mapping[int, ExerciseResult]]) -> list[str]:
+        """Tests that code without work passes, and which are worth points all the same.
+
+        A test that nothing fails says so itself (`unproven`).
+        """
+        unproven = {(test.visibility, test.name) for test in self._tests if test.unproven}
+        earning: dict[str, list[str]] = {}
+        for name, results in junk.items():
+            for test in results[0].tests if 0 in results else ():
+                if test.score and (test.visibility, test.name) not in unproven:
+                    earning.setdefault(f"{test.visibility.value} {test.name}", []).append(name)
+        return [
+            f"{self._exercise.id}: {' and '.join(names)} passes {test}, which is worth points: mark the test "
+            "with `word=`."
+            for test, names in earning.items()
+        ]
 
     def _central_complaints(self, wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
         """Yield a complaint if a mistake central to a function keeps more than half of its worth."""

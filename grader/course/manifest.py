@@ -45,7 +45,7 @@ from grader.course.assignments import (
     read_assignments,
     resolved,
 )
-from grader.course.names import why_no_exercise, why_no_folder, why_not_given
+from grader.course.names import is_within, why_no_exercise, why_no_folder, why_not_given
 from grader.course.stub import Stub, derived_stub
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
@@ -182,7 +182,7 @@ class Exercise(
 
     def share_of(self, place: str) -> str:
         """Return the share of a test with this place: the longest share that equals or contains it."""
-        holders = [name for name in self.shares if f"{place}.".startswith(f"{name}.")]
+        holders = [name for name in self.shares if is_within(place, name)]
         return max(holders, key=len, default="")
 
 

@@ -1,4 +1,4 @@
-"""Names that nothing in a course may have, because a system, Python or pytest uses them."""
+"""Names that nothing in a course may have, because a system, Python or pytest uses them; dotted names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ _DEVICES = frozenset(
 )
 # An exercise is imported under its id; these modules are imported beside it.
 _IMPORTED = frozenset(("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch"))
+
+
+def is_within(name: str, outer: str) -> bool:
+    """Whether a dotted name is `outer` or below it, as `torch.optim.Adam` is within `torch.optim`."""
+    return f"{name}.".startswith(f"{outer}.")
 
 
 def why_no_folder(name: str) -> str:

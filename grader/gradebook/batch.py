@@ -28,8 +28,8 @@ from grader.gradebook.policy_file import policy_of
 from grader.gradebook.review import Attention, Reason, most_pressing_first
 from grader.gradebook.standing import NOT_YET
 from grader.grading import nothing_handed_in, unjudged
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Pool, Task
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import Pool, Task
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ClassDownload
 
@@ -187,8 +187,8 @@ class _Batch:
         policy = policy_of(self._course, self._book.facts.named_policy)
         is_other = self._book.begin(self._course, blank, policy)
         self._progress.begin(total)
-        for verdict in self._pool.judged(self._tasks(students)):
-            self._take(verdict)
+        for task, judged in self._pool.judged(self._tasks(students)):
+            self._take(task, judged)
         entries = most_pressing_first(self._attention)
         # Entries about students who are not in this download still hold.
         others = [
@@ -254,15 +254,15 @@ class _Batch:
             self._open[key] = [(attempt, question)]
             yield Task(self._tasked, exercise.id, file.source)
 
-    def _take(self, verdict: Completed) -> None:
+    def _take(self, task: Task, judged: Judgment | JudgeFault) -> None:
         """Keep a verdict for every file that waited for it; without one, the files stay unjudged."""
-        key = self._tasks_of.pop(verdict.number)
+        key = self._tasks_of.pop(task.number)
         waiting = self._open.pop(key)
         self._judged += 1
         self._judged_now.add(key)
         with self._book.transaction():
             for attempt, question in waiting:
-                self._tell(attempt, self._verdicts.judged(attempt, question, verdict))
+                self._tell(attempt, self._verdicts.judged(attempt, question, judged))
         for attempt, _ in waiting:
             self._missing[attempt.student] -= 1
             if not self._missing[attempt.student]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from grader import submissions
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.files import remove_drafts, write_whole
@@ -35,7 +36,7 @@ from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_ag
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of
 from grader.results import Entry, Environment, ExerciseResult, Result, Status, StudentInfo, to_json
-from grader.submissions import ClassAttempt, ExerciseFile, Submission, safe_name
+from grader.submissions import ExerciseFile, Submission, safe_name
 from grader.submissions.source import code_digest
 from grader.text import nearest, utc
 
@@ -441,7 +442,7 @@ class Gradebook:
         }
 
     def register(
-        self, handed_in: ClassAttempt, submission: Submission, *, whole: bool = True
+        self, handed_in: submissions.Attempt, submission: Submission, *, whole: bool = True
     ) -> Attempt:
         """Keep an attempt and its files, and return its row: the earlier one for the same files of that time.
 
@@ -452,7 +453,9 @@ class Gradebook:
         with self.transaction():
             return self._register(handed_in, submission, whole=whole)
 
-    def _register(self, handed_in: ClassAttempt, submission: Submission, *, whole: bool) -> Attempt:
+    def _register(
+        self, handed_in: submissions.Attempt, submission: Submission, *, whole: bool
+    ) -> Attempt:
         student, time = handed_in.student.id, handed_in.submitted_at
         digest = submission.info().digest
         self.keep_student(handed_in.student)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from grader import submissions
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
@@ -31,10 +32,9 @@ from grader.gradebook.standing import ClassRules, handed_in, needed
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.gradebook.work import Attempt, Verdict, Work
 from grader.grading import environment_of, settle, unjudged, version_of, with_note
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
-from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, State, read_attempt
+from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
 from grader.submissions.odd_code import ordinary_in
 
 # How a request came that was handed in beside the work.
@@ -140,7 +140,7 @@ class Asking:
     def __init__(self, book: Gradebook, course: Course, exercises: Sequence[Exercise]) -> None:
         self._book, self._course, self._exercises = book, course, exercises
 
-    def handed_in(self, attempts: Sequence[ClassAttempt], *, all_attempts: bool) -> ToJudge:
+    def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
         """Keep what one student handed in; returns which of these and of earlier files may count.
 
         Within a transaction.
@@ -343,12 +343,14 @@ class Verdicts:
             return self._keep(attempt, question, question.settled, self._here)
         return None
 
-    def judged(self, attempt: Attempt, question: Question, verdict: Completed) -> Kept:
-        """Keep the verdict of a judge; without one the file is unjudged, which a later grading makes good."""
-        result = verdict.result or unjudged(
-            self._course, question.exercise, self._options, verdict.fault
-        )
-        return self._keep(attempt, question, result, environment_of(self._torch, verdict.walls))
+    def judged(self, attempt: Attempt, question: Question, judged: Judgment | JudgeFault) -> Kept:
+        """Keep the verdict of a judge; after a fault the file is unjudged, which a later grading makes good."""
+        if isinstance(judged, Judgment):
+            result, walls = judged.result, judged.walls
+        else:
+            fault = judged.message
+            result, walls = unjudged(self._course, question.exercise, self._options, fault), ()
+        return self._keep(attempt, question, result, environment_of(self._torch, walls))
 
     def has_verdict(self, attempt: Attempt, question: Question) -> bool:
         """Whether this attempt has the verdict with the key of the question."""

@@ -26,7 +26,7 @@ from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
-from grader.judge.assignment import Forgery, GradingOptions, Judgment
+from grader.judge.assignment import AS_HANDED_IN, AuthorOptions, Forgery, GradingOptions, Judgment
 from grader.judge.checks.promise import body_of
 from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.modes import told_by_modes
@@ -60,6 +60,7 @@ def judge_exercise(
     suites: Suites,
     mistakes: KnownMistakes | None = None,
     done: Callable[[TestResult], None] = lambda result: None,
+    author: AuthorOptions = AS_HANDED_IN,
 ) -> Judgment:
     """Judge the source of one exercise file; `done` is called with every test as it ends.
 
@@ -69,13 +70,13 @@ def judge_exercise(
     Raises GraderError for a fault of the grader.
     """
     begin = time.monotonic()
-    if options.seconds is not None:
-        exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
+    if author.seconds is not None:
+        exercise = msgspec.structs.replace(exercise, seconds=author.seconds)
     tests = tests_of(course, exercise, options.suites)
     own_sandboxes: SandboxSource = sandboxes
-    if options.forgery is not None:
-        tape = _recorded(course, exercise, source, options, sandboxes, suites)
-        own_sandboxes = forged(sandboxes, forge_of(options.forgery, source, tape))
+    if author.forgery is not None:
+        tape = _recorded(course, exercise, source, author.forgery, options, sandboxes, suites)
+        own_sandboxes = forged(sandboxes, forge_of(author.forgery, source, tape))
         done = _then(tape.next_test, done)
     solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     try:
@@ -90,7 +91,7 @@ def judge_exercise(
         session.begin()
         functions = _functions(course, exercise, options.suites, suites)
         own_tests = weighed(exercise, tests)
-        if options.stop_at_first_failure:
+        if author.stop_at_first_failure:
             own_tests = suites.likeliest_first(own_tests)
         run = SuiteRun(session, own_tests, options.seed)
         message, results, provoked = _run(
@@ -99,9 +100,9 @@ def judge_exercise(
             run,
             solution,
             done,
-            stop_at_first_failure=options.stop_at_first_failure,
+            stop_at_first_failure=author.stop_at_first_failure,
         )
-        if options.stop_at_first_failure:
+        if author.stop_at_first_failure:
             suites.remember_failure(results)
         anew = functools.partial(
             session_of,
@@ -171,13 +172,14 @@ def _recorded(
     course: Course,
     exercise: Exercise,
     source: bytes,
+    forgery: Forgery,
     options: GradingOptions,
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> Tape:
     """What the sandboxes of this source answer under the next seed, in the tests that the forgery knows."""
     suites_of = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
-    visibilities = suites_of.get(options.forgery or Forgery.NONE, ())
+    visibilities = suites_of.get(forgery, ())
     tape = Tape()
     if not visibilities:
         return tape

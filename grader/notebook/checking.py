@@ -10,7 +10,6 @@ import itertools
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +101,9 @@ def _judge(
 
 def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingOptions) -> Judgment:
     """Have a judge judge; an interrupt ends it, and the next check starts another."""
-    thread, judges = _thread_and_judges()
-    asked = thread.submit(judges.judge, course, exercise, source, options)
+    judges = _judges()
+    # Not by the cell's thread: bubblewrap ends with the thread that started it.
+    asked = judges.threads.submit(judges.judge, course, exercise, source, options)
     try:
         return asked.result()
     except KeyboardInterrupt:
@@ -113,15 +113,14 @@ def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingO
 
 
 @functools.cache
-def _thread_and_judges() -> tuple[ThreadPoolExecutor, Judges]:
-    """Return the judge of all checks, kept warm until the interpreter ends, and the thread that starts it.
+def _judges() -> Judges:
+    """The judge of all checks, kept warm until the interpreter ends.
 
-    A notebook has no process of the grader to hold them, and bubblewrap ends with the thread that started it,
-    as a cell's thread does with the cell.
+    A notebook has no process of the grader to hold it in.
     """
     judges = Judges()
     atexit.register(judges.close)
-    return ThreadPoolExecutor(1, thread_name_prefix="grade"), judges
+    return judges
 
 
 # --- the given parts ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Gradebook, queue
@@ -40,12 +41,11 @@ from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import StudentInfo
 from grader.serve.hand_in import HandIn
 from grader.serve.http import Refusal
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
@@ -132,7 +132,7 @@ class Desk:
                 return earlier
             now = self._clock()
             self._refuse_too_often(student, handed_in, now)
-            found = ClassAttempt(
+            found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
             )
             attempt = book.register(found, Submission(student.id, handed_in), whole=False)
@@ -271,14 +271,14 @@ class Desk:
         found = self._found.pop((job.attempt, job.exercise), None)
         return self._questions.about(self._course.exercise(job.exercise), file, found)
 
-    def finish(self, taken: Taken, verdict: Completed) -> bool:
+    def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> bool:
         """Keep a verdict; returns whether the job ended. Without a verdict it waits again, a few times."""
         job, question, attempt = taken.job, taken.question, _attempt_of(taken.job)
         with self._book.transaction():
-            if verdict.result is None and job.faults + 1 < _TRIES:
+            if isinstance(judged, JudgeFault) and job.faults + 1 < _TRIES:
                 queue.give_back(self._book, job, fault=True)
                 return False
-            kept = self._verdicts.judged(attempt, question, verdict)
+            kept = self._verdicts.judged(attempt, question, judged)
             self._look_at(attempt, question, kept)
             queue.end_job(self._book, job, time.time())
         self._write_result(job.student)

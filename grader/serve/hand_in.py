@@ -15,9 +15,9 @@ from grader.gradebook.intake import Question, Questions
 from grader.gradebook.work import SERVER
 from grader.results import StudentInfo
 from grader.serve.http import Refusal, decoded
-from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
-from grader.submissions.attempt import MAX_NESTED_BYTES, AttemptFile
-from grader.submissions.folder import EntryKind
+from grader.submissions import Attempt, ExerciseFile, read_attempt
+from grader.submissions.attempt import MAX_NESTED_BYTES
+from grader.submissions.folder import AttemptFile, EntryKind
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.submissions.zip import Member
 from grader.text import clean as shown
@@ -101,7 +101,7 @@ class HandInReader:
             for name, source in files.items()
         )
         pieces = tuple(AttemptFile(member.path, member) for member in members)
-        attempt = ClassAttempt(student=student, path=Path(SERVER), members=pieces)
+        attempt = Attempt(student=student, path=Path(SERVER), members=pieces)
         return read_attempt(attempt, self._course).files
 
 

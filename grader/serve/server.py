@@ -14,7 +14,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.intake import Questions
 from grader.gradebook.tables import FILE, explained
 from grader.judge.assignment import GradingOptions
-from grader.judge.pool import TaskJudges
+from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandInReader
@@ -114,10 +114,10 @@ def _views(settings: Settings) -> Iterator[Views]:
         yield Views(book, settings.course)
 
 
-def _judges(settings: Settings) -> TaskJudges | ClusterJudges:
+def _judges(settings: Settings) -> LocalPool | ClusterJudges:
     """The judges of this machine, or of the cluster where one is named."""
     if not settings.scheduler:
-        return TaskJudges(settings.course, settings.judges, settings.options)
+        return LocalPool(settings.course, settings.judges, settings.options)
     # Dask is an extra of its own.
     from grader.gradebook.cluster import ClusterJudges
 

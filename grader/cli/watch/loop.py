@@ -1,6 +1,6 @@
 """The loop of `grade watch`: each save, key, test and verdict changes the view.
 
-A file is judged only if its content changed. The newest content wins: new orders to the judge call off the old
+A file is judged only if its content changed. The newest content wins: new tasks for the judge call off the old
 ones.
 """
 
@@ -20,8 +20,9 @@ from grader.course.manifest import Exercise
 from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
-from grader.judge.assignment import GradingOptions
-from grader.judge.warm import Answer, Order, WarmJudge
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import Task
+from grader.judge.warm import WarmJudge
 from grader.results import ExerciseResult, Status
 from grader.student.progress import Standing, digest_of, next_open
 from grader.student.workspace import Workspace
@@ -39,24 +40,24 @@ _WAIT_SECONDS = 0.2
 Submit = Callable[[Exercise, bytes, Callable[[str], None]], ExerciseResult]
 
 
-class Orders:
-    """The orders to a warm judge and its answers; `open` are the orders without an answer."""
+class Tasks:
+    """The tasks of a warm judge and its judgments; `open` are the tasks that are not judged yet."""
 
     def __init__(self, workspace: Workspace, judge: WarmJudge) -> None:
         self._workspace, self._course, self._judge = workspace, workspace.course, judge
         # By exercise: the last judged source and its result.
         self._known: dict[str, tuple[bytes | None, ExerciseResult]] = {}
         self._number = 0
-        self.open: list[Order] = []
+        self.open: list[Task] = []
 
     def warm_up(self, exercise: Exercise) -> None:
-        """Judge the stub without showing it, so that the first save finds the judge warm."""
-        self._judge.ask([Order(-1, exercise, self._course.stub(exercise).source)])
+        """Have the stub judged, unseen, so that a first save finds the judge warm."""
+        self._judge.ask([Task(-1, exercise.id, self._course.stub(exercise).source)])
 
     def is_new(self, exercise: Exercise) -> bool:
         """Return whether the file differs from the one judged last and from the one being judged."""
         source = self._workspace.handed(exercise).source
-        asked = [order.source for order in self.open if order.exercise is exercise]
+        asked = [task.source for task in self.open if task.exercise == exercise.id]
         if asked:
             return source != asked[0]
         return exercise.id not in self._known or source != self._known[exercise.id][0]
@@ -66,7 +67,7 @@ class Orders:
         return tuple(self._known[e.id][1] for e in exercises if e.id in self._known)
 
     def place(self, exercises: Sequence[Exercise]) -> None:
-        """Settle cases that need no judge, and have the rest judged; earlier orders are called off.
+        """Settle cases that need no judge, and have the rest judged; earlier tasks are called off.
 
         Raises CourseError for an exercise without a suite.
         """
@@ -82,20 +83,20 @@ class Orders:
             if result is not None:
                 self._known[exercise.id] = (handed.source, result)
             elif handed.source is not None:
-                self.open.append(Order(self._number, exercise, handed.source))
+                self.open.append(Task(self._number, exercise.id, handed.source))
         self._judge.ask(self.open)
 
-    def take(self, answer: Answer) -> bool:
-        """Keep an answer of the judge; return False if its order was called off."""
-        order, result = answer.order, answer.result
-        if result is not None:
-            # An answer that nobody waits for is still a verdict on its source.
-            self._workspace.logbook.record(order.exercise, order.source, result)
-        if order not in self.open:
+    def take(self, task: Task, judged: Judgment | JudgeFault) -> bool:
+        """Keep the judgment of a task; return False if the task was called off."""
+        if isinstance(judged, Judgment):
+            # A task that was called off is judged all the same: it is a verdict on that source.
+            exercise = self._course.exercise(task.exercise)
+            self._workspace.logbook.record(exercise, task.source, judged.result)
+        if task not in self.open:
             return False
-        self.open.remove(order)
-        if result is not None:
-            self._known[order.exercise.id] = (order.source, result)
+        self.open.remove(task)
+        if isinstance(judged, Judgment):
+            self._known[task.exercise] = (task.source, judged.result)
         return True
 
 
@@ -121,7 +122,7 @@ class WatchLoop:
             test=self.later(self._tested),
             crashed=self.later(self.crashed),
         )
-        self._orders = Orders(workspace, self._judge)
+        self._tasks = Tasks(workspace, self._judge)
         self._since, self._is_over = time.monotonic(), False
         self._view = View(self._course.exercises[0])
         # By exercise: the current hint. It stays until the exercise passes; one requested during judging stays
@@ -139,8 +140,8 @@ class WatchLoop:
         """
         try:
             self._turn_to(exercise)
-            if not self._orders.open:
-                self._orders.warm_up(exercise)
+            if not self._tasks.open:
+                self._tasks.warm_up(exercise)
             while not self._is_over:
                 try:
                     call = self._calls.get(timeout=_WAIT_SECONDS)
@@ -166,11 +167,11 @@ class WatchLoop:
     def save(self, ids: tuple[str, ...]) -> None:
         """Answer a save of these exercises, the last one saved last."""
         self._workspace.read_again()
-        changed = [name for name in ids if self._orders.is_new(self._course.exercise(name))]
+        changed = [name for name in ids if self._tasks.is_new(self._course.exercise(name))]
         if changed:
             here = self._view.exercise.id
             self._turn_to(self._course.exercise(here if here in changed else changed[-1]))
-        elif not self._orders.open:
+        elif not self._tasks.open:
             if self._view.exercise.id not in ids:
                 self._turn_to(self._course.exercise(ids[-1]))
             self._say("saved without a change; r reruns it")
@@ -186,7 +187,7 @@ class WatchLoop:
         self._view = msgspec.structs.replace(
             self._view,
             hint=self._hints.get(exercise) if shows is Shows.EXERCISE else None,
-            judging=bool(self._orders.open),
+            judging=bool(self._tasks.open),
             served=verdict is not None and self._view.results == (verdict,),
         )
         self._face.draw(self._view)
@@ -197,41 +198,41 @@ class WatchLoop:
         """Show an exercise, with the verdict on its current file."""
         same = exercise is self._view.exercise and self._view.shows is Shows.EXERCISE
         self._view = View(exercise, results=self._view.results if same else ())
-        if self._orders.is_new(exercise) or self._orders.open:
+        if self._tasks.is_new(exercise) or self._tasks.open:
             self._begin_judging([exercise])
         else:
             self._show(results=self._results())
 
     def _begin_judging(self, exercises: list[Exercise]) -> None:
-        """Show the verdicts on these, or that they are being judged; earlier orders are called off."""
+        """Show the verdicts on these, or that they are being judged; earlier tasks are called off."""
         self._since = time.monotonic()
         self._new_hints.clear()
-        self._orders.place(exercises)
-        if self._orders.open:
-            # The last results stay, marked as old, until there are newer ones.
-            status = f"judging {self._orders.open[0].exercise.id}"
+        self._tasks.place(exercises)
+        if self._tasks.open:
+            # The last results stay, as such, until there are newer ones.
+            status = f"judging {self._tasks.open[0].exercise}"
             self._show(notes=self._view.notes, status=status)
         else:
             self._show(results=self._results(), status=_clock())
 
-    def _tested(self, order: Order, count: int) -> None:
-        """Show how many tests of an order have ended, unless judging is too quick to notice."""
-        if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
-            total = len(tests_of(self._course, order.exercise, _OPTIONS.suites))
-            self._say(f"judging {order.exercise.id}: {count} of {total} tests")
+    def _tested(self, task: Task, count: int) -> None:
+        """Show how many tests of a task have ended, unless judging is too quick to notice."""
+        if task in self._tasks.open and self._seconds() > _QUICK_SECONDS:
+            exercise = self._course.exercise(task.exercise)
+            total = len(tests_of(self._course, exercise, _OPTIONS.suites))
+            self._say(f"judging {exercise.id}: {count} of {total} tests")
 
-    def _answer(self, answer: Answer) -> None:
-        """Show the results once the last of several orders is answered."""
-        if not self._orders.take(answer):
+    def _answer(self, task: Task, judged: Judgment | JudgeFault) -> None:
+        """Show the results once the last of several tasks is judged."""
+        if not self._tasks.take(task, judged):
             return
-        results = None if self._orders.open else self._results()
-        if answer.result is None:
+        results = None if self._tasks.open else self._results()
+        if isinstance(judged, JudgeFault):
             status = "not judged: a fault of the grader; r tries again"
-            self._show(results=results, notes=answer.fault, status=status)
+            self._show(results=results, notes=judged.message, status=status)
             return
-        name = answer.order.exercise.id
-        if answer.result.status is Status.PASSED and name not in self._new_hints:
-            self._hints.pop(name, None)
+        if judged.result.status is Status.PASSED and task.exercise not in self._new_hints:
+            self._hints.pop(task.exercise, None)
         if results is not None:
             status = f"{_clock()}  judged in {self._seconds():.2f} s"
             # A note that a key brought meanwhile, such as a picture's, stays.
@@ -240,12 +241,12 @@ class WatchLoop:
     def _results(self) -> tuple[ExerciseResult, ...]:
         """Return the newest results on show: the server's, if it judged the current file."""
         if self._view.shows is Shows.ALL:
-            return self._orders.known(self._course.exercises)
+            return self._tasks.known(self._course.exercises)
         exercise = self._view.exercise
         source, verdict = self._served.get(exercise.id, (None, None))
         if verdict is not None and source == self._workspace.handed(exercise).source:
             return (verdict,)
-        return self._orders.known([exercise])
+        return self._tasks.known([exercise])
 
     def _seconds(self) -> float:
         """Return the time since judging began."""
@@ -351,7 +352,7 @@ class WatchLoop:
         """Hand in while the loop goes on, and show the place in the queue and then the verdict."""
 
         def waiting(text: str) -> None:
-            if not self._orders.open:
+            if not self._tasks.open:
                 self._say(text)
 
         def served(result: ExerciseResult) -> None:
@@ -373,7 +374,7 @@ class WatchLoop:
         self._workspace.logbook.record_served(exercise, digest_of(source), result)
         words = f"{number(result.score)} of {number(result.max_score)} points from the server"
         is_shown = exercise is self._view.exercise and self._view.shows is Shows.EXERCISE
-        if is_shown and not self._orders.open and self._results() == (result,):
+        if is_shown and not self._tasks.open and self._results() == (result,):
             self._show(results=(result,), status=f"{_clock()}  {exercise.id}: {words}")
         else:
             notes = f"{exercise.id}, as you handed it in: {words}."
@@ -417,7 +418,7 @@ class WatchLoop:
 
     def _status(self) -> str:
         """Return the status, with a note that came while something may be judged."""
-        return self._view.status if self._orders.open else _clock()
+        return self._view.status if self._tasks.open else _clock()
 
     def _say(self, status: str) -> None:
         self._view = msgspec.structs.replace(self._view, status=status)

@@ -139,7 +139,7 @@ def test_a_line_becomes_another(
         ),
         (
             "line = '@property'\nmutant = '@property'",
-            "it is the same as solutions/text/word_count.py.",
+            "it equals solutions/text/word_count.py.",
         ),
         (
             "line = 'return 3'",
@@ -203,7 +203,7 @@ def test_a_diff(course: Course, exercise: Exercise, diff: str, mutated: str) -> 
         ("+zero\n", "no line says where '+zero' goes: begin one that stays with a space"),
         ("one\n", "a line of a diff must begin with '-', '+' or a space: 'one'"),
         (" one\n-two\n@@\n-one\n", "two changes overlap at "),
-        (" one\n", "it is the same as "),
+        (" one\n", "it equals "),
     ],
 )
 def test_a_diff_that_cannot_be_applied(

@@ -303,9 +303,9 @@ def test_a_folder_that_is_not_empty(folder: Path, tmp_path: Path) -> None:
         release(course, out)
     with pytest.raises(GraderError, match="is not empty"):
         release(course, folder)
-    with pytest.raises(GraderError, match="holds no earlier release"):
+    with pytest.raises(GraderError, match="has no earlier release"):
         release(course, folder, force=True)
-    with pytest.raises(GraderError, match="is no folder"):
+    with pytest.raises(GraderError, match="is not a folder"):
         release(course, out / "README.md")
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from grader import submissions
 from grader.course.manifest import Course
 from grader.gradebook import Attempt, Gradebook
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, ExerciseResult, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 from tests.grader import builders
 
 HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp", "landlock"))
@@ -30,7 +31,7 @@ class School:
 
     def hand_in(self, book: Gradebook, student: str, source: bytes, at: str = "") -> Attempt:
         """Register the one file of a student."""
-        found = ClassAttempt(
+        found = submissions.Attempt(
             student=StudentInfo(id=student),
             submitted_at=at,
             origin=f"{student}.zip",

@@ -10,13 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from grader import submissions
 from grader.course.manifest import Course
 from grader.gradebook import Attempt, Gradebook
 from grader.gradebook.policy import CountedAttempt, Rules
 from grader.gradebook.standing import handed_in, needed
 from grader.grading import grading_options, nothing_handed_in, settle
 from grader.results import Entry, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 
 from .conftest import HERE, SUITE, key_of, result
 
@@ -43,7 +44,9 @@ class Class:
         files |= {
             name: ExerciseFile(f"points = {worth}\n".encode()) for name, worth in points.items()
         }
-        found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=at, path=Path("ann"))
+        found = submissions.Attempt(
+            student=StudentInfo(id="ann"), submitted_at=at, path=Path("ann")
+        )
         with self.book.transaction():
             attempt = self.book.register(found, Submission("ann", files))
             for name, worth in points.items():
@@ -187,7 +190,7 @@ def test_a_stub_or_an_empty_file_before_the_first_work_is_no_attempt(
     exercise = course.exercises[0]
     file = ExerciseFile(b"\n" if is_empty else course.stub(exercise).source)
     files = {"a": file, "b": ExerciseFile(None, "missing")}
-    found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
+    found = submissions.Attempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
     with small_class.book.transaction():
         attempt = small_class.book.register(found, Submission("ann", files))
         if is_empty:

@@ -23,7 +23,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.term import Term, TermRow, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 from tests.grader import builders
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -83,7 +83,7 @@ class Semester:
         self, book: Gradebook, student: StudentInfo, assignment: str, score: float | None
     ) -> None:
         exercise, source = EXERCISE[assignment], f"{student.id}\n".encode()
-        found = ClassAttempt(student=student, submitted_at="", origin="a.zip", path=Path("a.zip"))
+        found = Attempt(student=student, submitted_at="", origin="a.zip", path=Path("a.zip"))
         with book.transaction():
             attempt = book.register(found, Submission(student.id, {exercise: ExerciseFile(source)}))
             status = Status.UNJUDGED if score is None else Status.PARTIAL
@@ -170,9 +170,7 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
         book.begin(part)
         for name, scores in {"zoe": (9.0, 2.5), "kim": (5.0, 1.0)}.items():
             files = {e.id: ExerciseFile(f"{name}{e.id}".encode()) for e in part.exercises}
-            found = ClassAttempt(
-                student=StudentInfo(id=name), submitted_at="", origin="", path=Path()
-            )
+            found = Attempt(student=StudentInfo(id=name), submitted_at="", origin="", path=Path())
             with book.transaction():
                 attempt = book.register(found, Submission(name, files))
                 for (exercise, file), score in zip(files.items(), scores, strict=True):

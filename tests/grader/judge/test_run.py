@@ -10,7 +10,7 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.errors import JudgeError
-from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.assignment import AuthorOptions, GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source, judges
 from grader.results import Cause, Outcome, Place, Status, TestResult, Visibility
 
@@ -327,14 +327,15 @@ def test_mutants_stop_at_their_first_failure_and_within_their_own_time(
 ) -> None:
     course = write_course(tmp_path, SUITE)
 
-    def tests(source: str, options: GradingOptions) -> tuple[TestResult, ...]:
+    def tests(source: str, author: AuthorOptions) -> tuple[TestResult, ...]:
         (exercise,) = course.exercises
-        return judge_source(judge, course, exercise, source.encode(), options).result.tests
+        code, options = source.encode(), GradingOptions()
+        return judge_source(judge, course, exercise, code, options, author=author).result.tests
 
-    def outcomes(source: str, options: GradingOptions) -> list[Outcome]:
-        return [test.outcome for test in tests(source, options)]
+    def outcomes(source: str, author: AuthorOptions) -> list[Outcome]:
+        return [test.outcome for test in tests(source, author)]
 
-    mutant = GradingOptions(seconds=4, stop_at_first_failure=True)
+    mutant = AuthorOptions(seconds=4, stop_at_first_failure=True)
     first, second = tests(f"def first():\n    while True: pass\n{SECOND}", mutant)
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.SKIPPED)
     # A quarter of the mutant's time, not of the exercise's.
@@ -344,7 +345,7 @@ def test_mutants_stop_at_their_first_failure_and_within_their_own_time(
     right = wrong.replace("return 2", "return 1", 1)
     assert outcomes(right, mutant) == [Outcome.PASSED, Outcome.PASSED]
     # Neither stays for the next assignment of the same judge.
-    assert outcomes(wrong, GradingOptions()) == [Outcome.FAILED, Outcome.PASSED]
+    assert outcomes(wrong, AuthorOptions()) == [Outcome.FAILED, Outcome.PASSED]
 
 
 def test_points_weigh_and_places_show(judged: JudgeSource) -> None:

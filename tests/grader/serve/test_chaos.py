@@ -19,8 +19,7 @@ import pytest
 from grader.course.manifest import Course, load_course
 from grader.gradebook import Gradebook
 from grader.gradebook.intake import Questions
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandInReader
@@ -85,7 +84,7 @@ def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
         result = exercise(
             checked(), name=taken.job.exercise, output=digest_of(taken.question.file.source)
         )
-        assert desk.finish(taken, Completed(0, result))
+        assert desk.finish(taken, Judgment(result, ()))
         done()
 
 

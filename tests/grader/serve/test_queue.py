@@ -10,7 +10,7 @@ import pytest
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import Counts, Holder, Job, JobState, Role
 from grader.results import StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def handed(book: Gradebook, student: str, *exercises: str, priority: int = 0) ->
     """An attempt of a student that waits; returns its id."""
     files = {name: ExerciseFile(f"# {book.tables.attempts()}".encode()) for name in exercises}
     with book.transaction():
-        found = ClassAttempt(student=StudentInfo(id=student), path=Path(student))
+        found = Attempt(student=StudentInfo(id=student), path=Path(student))
         attempt = book.register(found, Submission(student, files)).id
         for name in exercises:
             queue.queue_job(book, attempt, name, JobState.WAITING, 1.0, priority=priority)
@@ -118,7 +118,7 @@ def test_a_fault_is_counted_and_a_stop_is_not(book: Gradebook) -> None:
 def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(book: Gradebook) -> None:
     # Within one second, as a script hands in: the time alone does not tell the two apart.
     when = "2026-03-01T10:00:00+00:00"
-    found = ClassAttempt(student=StudentInfo(id="ada"), path=Path("ada"), submitted_at=when)
+    found = Attempt(student=StudentInfo(id="ada"), path=Path("ada"), submitted_at=when)
     file = ExerciseFile(b"a = 1\n")
     with book.transaction():
         both = book.register(found, Submission("ada", {"one": file, "two": file}), whole=False)

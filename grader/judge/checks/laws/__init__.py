@@ -3,7 +3,7 @@
 A target is the name of a student's function or class, or the result of `student.function`, `student.module` or
 `student.probe`. A law raises CheckFailed with a message that says what to do; `told` puts the suite's own
 sentence before it. The modules are named after their subjects: `calls`, `modules`, `numerics`, `figures`.
-`observation` and the `grader_probe` report the side effects of a call.
+`observation` finds the side effects of a call in the sandbox's `facts`; the `grader_probe` reports others.
 
     layer = student.module("GatedLinearUnit", 6, 5)
     laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from grader.judge.checks.assertions import (
     assert_close,
     assert_equal,
     assert_tensor,
-    entry,
     must_raise,
 )
+from grader.judge.checks.laws.facts import ContainerFacts, Facts, TensorFacts, facts_of, shaped
 from grader.judge.checks.laws.numerics import check_attached
 from grader.judge.checks.laws.observation import (
     Change,
@@ -154,11 +156,11 @@ def check_shares_no_memory(
 ) -> Any:
     """Check that the result is new: none of its tensors shares memory with an argument."""
     seen = observe(student, target, *arguments, **keywords).checked()
-    own = list(_memory_of(seen.result()))
+    own = list(_memory_of(facts_of(seen.result())))
     if not own:
         assert_tensor(seen.value, what=text("the result of {call}", name_of(target)))
     for i in range(len(arguments)):
-        given = list(_memory_of(seen.after(i)))
+        given = list(_memory_of(facts_of(seen.after(i))))
         if any(start < end and begin < stop for begin, end in own for start, stop in given):
             line = text(
                 "The result of {call} shares its memory with argument {i}: copy it.",
@@ -169,14 +171,13 @@ def check_shares_no_memory(
     return seen.value
 
 
-def _memory_of(facts: Any) -> Iterator[tuple[int, int]]:
-    """Return where the tensors of a value begin and end in memory."""
-    for item in entry(facts, "items", kind=list, default=[]):
-        yield from _memory_of(item)
-    place = entry(facts, "storage", default=None)
-    if place is not None:
-        begin, end = (entry(place, i, kind=int) for i in (0, 1))
-        yield begin, end
+def _memory_of(facts: Facts) -> Iterator[tuple[int, int]]:
+    """Yield where each tensor of a value begins and ends in memory."""
+    if isinstance(facts, ContainerFacts):
+        for item in facts.items:
+            yield from _memory_of(item)
+    elif isinstance(facts, TensorFacts) and facts.storage is not None:
+        yield facts.storage
 
 
 def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
@@ -422,6 +423,15 @@ def check_seeded(
             raise failed(sentence(words, what, seeds[0], seed))
 
 
+class _Used(msgspec.Struct, frozen=True):
+    """The report of the probe `used`."""
+
+    operators: list[str]
+    functions: list[str]
+    calls: list[str]
+    sizes: list[Any]
+
+
 def check_not_used(
     student: Student,
     name: str,
@@ -439,17 +449,17 @@ def check_not_used(
     of that package. `calls` are functions and methods of torch by their plain names, however reached
     ("stride"). No operator may make a tensor with a dimension of one of `sizes`.
     """
-    report = shipped(student, "used")(name, *arguments, **keywords)
-    for ran in entry(report, "operators", kind=list):
+    report = shaped(shipped(student, "used")(name, *arguments, **keywords), _Used)
+    for ran in report.operators:
         if str(ran) in operators:
             raise failed("{name} runs the operator {ran}: {why}.", name, str(ran)[:80], why)
-    for ran in entry(report, "functions", kind=list):
+    for ran in report.functions:
         if any(str(ran).startswith(prefix) for prefix in functions):
             raise failed("{name} runs {ran}: {why}.", name, element(ran), why)
-    for ran in entry(report, "calls", kind=list):
+    for ran in report.calls:
         if str(ran) in calls:
             raise failed("{name} calls torch's {ran}: {why}.", name, str(ran)[:80], why)
-    for size in entry(report, "sizes", kind=list):
+    for size in report.sizes:
         if type(size) is int and size in sizes:
             words = "{name} makes a tensor with a dimension of size {size}: {why}."
             raise failed(words, name, size, why)

@@ -107,8 +107,11 @@ def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:
 
 
 def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, list[Any]]:
-    """What runs in a call, each once: operators, functions of torch's and NumPy's files and of torch._C, calls
-    of torch by their plain names ("stride"), and the sizes of the tensors that operators make."""
+    """Return everything that runs in a call, each once.
+
+    That is: operators, functions of torch's and NumPy's files and of torch._C, calls of torch by their plain
+    names ("stride"), and the sizes of the tensors that operators make.
+    """
     import numpy
     import torch
     from torch.overrides import TorchFunctionMode

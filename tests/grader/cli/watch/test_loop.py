@@ -165,7 +165,7 @@ def test_only_what_changed_is_judged(running: Running) -> None:
     running.begin()
     running.verdicts(1)
     running.saved("greeting")
-    running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
+    running.face.wait(lambda: any("without a change" in each for each in running.face.statuses))
     running.save(b"x = 1\n", "word_count")
     view = running.verdicts(2)
     assert view.exercise.id == "word_count"
@@ -182,7 +182,7 @@ def test_a_save_that_changes_nothing_turns_to_its_exercise(running: Running) -> 
     running.saved("greeting")
     view = running.drawn(lambda view: view.exercise.id == "greeting")
     assert view.results[0].status is Status.PASSED
-    running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
+    running.face.wait(lambda: any("without a change" in each for each in running.face.statuses))
 
 
 def test_of_several_saved_the_one_that_is_shown_is_answered(running: Running) -> None:

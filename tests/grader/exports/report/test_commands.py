@@ -100,7 +100,7 @@ def test_a_folder_that_is_no_report_is_left_alone(graded: Path, tmp_path: Path) 
     (tmp_path / "thesis.txt").write_text("mine")
     done = run_grade("report", graded / "results", "-o", tmp_path)
     assert done.returncode == 2
-    assert "other than a report; name a new or an empty folder" in done.stderr
+    assert "something other than a report; name a new or an empty folder" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 

@@ -352,7 +352,7 @@ def test_a_report_takes_the_place_of_a_report(tmp_path: Path) -> None:
 def test_a_report_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "students").mkdir()
     (tmp_path / "students" / "precious.txt").write_text("mine")
-    with pytest.raises(SubmissionError, match="not a report; name a new or an empty folder"):
+    with pytest.raises(SubmissionError, match="other than a report; name a new or an empty folder"):
         write_report(two_students(), tmp_path, sources=sources)
     with pytest.raises(SubmissionError, match="is a file"):
         write_report(two_students(), tmp_path / "students" / "precious.txt", sources=sources)

@@ -186,7 +186,7 @@ def test_the_page_of_the_class_begins_with_who_needs_help(tmp_path: Path) -> Non
     )
     page = (tmp_path / "staff" / "index.html").read_text(encoding="utf-8")
     assert "low: 10 of 40 points; " in page
-    assert "stuck in glu: 3 tries failed at: The glu holds in case 1" in page
+    assert "stuck in glu: 3 tries failed: The glu holds in case 1" in page
     assert "+2" in page
     common = page.partition('id="common"')[2].partition("</section>")[0]
     assert '<a href="students/s3.html">' in common
