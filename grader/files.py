@@ -1,4 +1,4 @@
-"""Files that are written whole and synced, or not at all."""
+"""Files that are written whole, and synced, or not at all."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import IO
 
 
-def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, private: bool = False, synced: bool = True) -> None:
     """Replace a file by this content; raises OSError, and then the file is as it was.
 
-    A reader sees the old file or the new one, also after the power went. A new file has the usual permissions,
-    or if `private` its owner's only; a file that is there keeps its own.
+    A reader sees the old file or the new one, even after a power failure if it is `synced`. A new file has the
+    usual permissions, or if `private` its owner's only; an existing file keeps its own.
     """
-    with replacing(path, private=private) as out:
+    with replacing(path, private=private, synced=synced) as out:
         out.write(content)
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, private: bool = False, synced: bool = True) -> Iterator[IO[bytes]]:
     """Open a stream whose bytes replace a file when all of them are written, as `write_whole` does.
 
     They go into a draft beside the file, which is renamed.
@@ -33,12 +33,14 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as out:
             yield out
-            out.flush()
-            os.fsync(out.fileno())
+            if synced:
+                out.flush()
+                os.fsync(out.fileno())
         if target.is_file() and not private:
             draft.chmod(target.stat().st_mode)
         draft.replace(target)
-        sync_folder(target.parent)
+        if synced:
+            sync_folder(target.parent)
     finally:
         draft.unlink(missing_ok=True)
 

@@ -162,7 +162,7 @@ def test_notes_are_told_and_harmless(results: Path, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stdout.splitlines()[2] == b"Ada,1,ada,A,10"
     assert b"is not in the template" in done.stderr
-    assert b"Nothing was handed in for the row [31mEve." in done.stderr
+    assert b"There is no submission for the row [31mEve." in done.stderr
     assert b"\x1b" not in done.stderr
 
 

@@ -126,7 +126,7 @@ def write(course: Path, source: str) -> None:
 def test_a_picture_is_written_and_its_path_shown(grade: Grade, course: Path) -> None:
     done = grade("plot", "word_count")
     assert done.stdout.splitlines() == [
-        ".grade/plots/word_count.png  what your code does",
+        ".grade/plots/word_count.png  your code at work",
         ".grade/plots/word_count-own.png  the figure drawn by your own code",
     ]
     assert (done.returncode, done.stderr) == (0, "")
@@ -217,7 +217,7 @@ def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(
     (other / "text").mkdir(parents=True)
     shutil.copy(wrong, other / "text" / "word_count.py")
     done = grade("plot", "word_count", "--submission", "other")
-    assert done.stdout.startswith("word_count.png  what your code does\n")
+    assert done.stdout.startswith("word_count.png  your code at work\n")
     assert not (course / ".grade").exists()
 
 
@@ -318,7 +318,7 @@ def test_a_figure_of_the_students_own_that_is_none_is_a_note(
 ) -> None:
     write(course, f"def word_count(text): return {{'a': 1}}\ndef figure(counts): {figure}\n")
     done = grade("plot", "word_count")
-    assert done.stdout.splitlines() == [".grade/plots/word_count.png  what your code does", said]
+    assert done.stdout.splitlines() == [".grade/plots/word_count.png  your code at work", said]
     assert done.returncode == 0
 
 
