@@ -3,8 +3,8 @@
 With public suites alone, other tests decide about marks elsewhere. For self-study there is a release with all
 suites, and with solutions that open once they are not needed any more; that is for no secrets and no marks.
 
-What the suites that go out see of the course's wrong answers can go with them, as data, so that students read
-the name of a mistake without holding any answer.
+What the suites that go out see of the course's wrong answers goes with them, as data, so that students read
+the sentence of a mistake without holding any answer.
 
 A release is built from a list of what may go out, never by leaving out what may not. The manifest is
 written anew from its keys, all of which students may see; an author's comments stay at home. The grader
@@ -82,8 +82,7 @@ def release(
     action: str = "",
     fail_under: float = 0,
     force: bool = False,
-    trial: bool = False,
-    observe: bool = False,
+    judge: bool = False,
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Released:
@@ -101,10 +100,10 @@ def release(
         fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
             once everything was judged.
         force: replace an earlier release.
-        trial: grade the stubs and the solutions by the release before it is written.
-        observe: run the wrong answers in the suites that go out, so that mistakes get their names from what
-            these saw (see `observations`): a minute or more for a large course.
-        jobs: so many judges run them.
+        judge: grade the stubs and the solutions by the release before it is written, and run the wrong
+            answers in the suites that go out, so that it carries what these see (see `observations`).
+            Without it students read no sentence of a mistake.
+        jobs: the number of judges that run the wrong answers.
         done: called with each exercise's id as its wrong answers are run.
 
     Raises:
@@ -124,9 +123,8 @@ def release(
     }
     ours = before.keys() | others
     with _laid_out(contents) as released:
-        if trial:
+        if judge:
             try_out(released, course)
-        if observe:
             contents |= _observations(course, suites, released, jobs, done)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
@@ -276,7 +274,7 @@ def _observations(
     jobs: int,
     done: Callable[[str], object],
 ) -> dict[str, bytes]:
-    """What the suites that go out see of the course's wrong answers, by which mistakes get their names."""
+    """What the suites that go out see of the course's wrong answers, by which mistakes are recognized."""
     digests = {e.id: exercise_digest(released, e) for e in released.exercises}
     return dict(
         observations(

@@ -48,12 +48,6 @@ from grader.course.manifest import Course
     show_default=True,
     help="The suites that students get. 'all' is for self-study: with hidden suites and sealed solutions.",
 )
-@click.option(
-    "--mistakes",
-    is_flag=True,
-    help="Run the wrong answers in the suites that go out, and name mistakes by what these saw: a minute "
-    "or more.",
-)
 @click.option("--force", is_flag=True, help="Replace the files of an earlier release, no others.")
 def release(
     folder: Path,
@@ -63,16 +57,16 @@ def release(
     action: str,
     fail_under: float,
     suites: str,
-    mistakes: bool,
     force: bool,
 ) -> None:
     """Write what students get to a FOLDER: stubs, public suites, README, workflow, the grader.
 
     Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
-    comments of the manifest. With --mistakes what public tests see of wrong answers goes out as data, so that
-    mistakes have names there. The same course makes the same release. Its public tests grade the stubs and the
-    solutions before anything is written. Students are told "public tests
-    passed", never "done", since tests that they do not have decide about marks.
+    comments of the manifest. What public tests see of wrong answers goes out as data, by which students
+    read the sentences of mistakes. To run the wrong answers of 40 exercises takes a minute or two. The same
+    course makes the same release. Its public tests grade the stubs and the solutions before anything is
+    written. Students are told "public tests passed", never "done", since tests that they do not have decide
+    about marks.
 
     With --assignment it holds the exercises of that assignment alone. Unpacked over the release of an earlier
     assignment, or written beside it with --force, it changes no file of another assignment.
@@ -87,7 +81,6 @@ def release(
       grade release ../self-study --suites all
       grade release ../students --force        replace the one from last week
       grade release ../week3 --assignment week3    the exercises of one assignment
-      grade release ../students --mistakes     name more mistakes than the public suites do
       grade release ../students --fail-under 100    pushes are red until full marks
     """
     course = own_course(course_path, assignment)
@@ -96,8 +89,7 @@ def release(
     from grader.cli.terminal.progress import ProgressBar
 
     with ProgressBar("exercises") as bar:
-        if mistakes:
-            bar.start("Observing wrong answers", len(course.exercises))
+        bar.start("Observing wrong answers", len(course.exercises))
         released = write(
             course,
             folder,
@@ -106,8 +98,7 @@ def release(
             action=action,
             fail_under=fail_under,
             force=force,
-            trial=True,
-            observe=mistakes,
+            judge=True,
             jobs=os.cpu_count() or 1,
             done=lambda _: bar.advance(),
         )
