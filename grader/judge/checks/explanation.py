@@ -104,8 +104,8 @@ def _written(value: Any, room: int) -> str | None:
         parts = [": ".join(pair) for pair in pairs if pair is not None]
         shown = f"{{{', '.join(parts)}}}" if len(parts) == len(pairs) else None
     elif isinstance(value, (list, tuple)):
-        parts = _joined(value, room)
-        shown = None if parts is None else f"[{', '.join(parts)}]"
+        entries = _joined(value, room)
+        shown = None if entries is None else f"[{', '.join(entries)}]"
     elif is_array(value):
         array = as_array(value)
         small = array is not None and array.size <= _MOST_ELEMENTS
