@@ -25,7 +25,7 @@ from rich.table import Table
 
 from bench.assignments import PEERS, Cost, cost
 from grader.course.manifest import Course, load_course
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import LocalPool, Task
 
 CAPTION = (
@@ -77,10 +77,10 @@ class Ours:
     def _judge(self, count: int) -> None:
         numbers = itertools.islice(self._numbers, count)
         tasks = (Task(n, "glu", f"{self.answer}# {n}\n".encode()) for n in numbers)
-        for verdict in self._pool.judged(tasks):
-            result = verdict.result
+        for _, judged in self._pool.judged(tasks):
+            result = judged.result if isinstance(judged, Judgment) else None
             if result is None or result.score != result.max_score:
-                raise SystemExit(f"Ours did not give a right answer its points: {verdict}")
+                raise SystemExit(f"Ours did not give a right answer its points: {judged}")
             self.tests = len(result.tests)
 
 

@@ -30,13 +30,13 @@ from bench.__main__ import Rows
 from bench.watch import save_to_verdict
 from grader.course.manifest import Course, load_course
 from grader.course.mutants import wrong_answers
-from grader.gradebook import Keeper, queue
+from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import JobState, Role
 from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in
 from grader.judge.assignment import GradingOptions
 from grader.results import StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 
 _MIB = 2**20
 
@@ -48,7 +48,7 @@ class BenchServer:
         self.names = [f"student{number:05}" for number in range(students)]
         self.results, roster = folder / "results", folder / "class.csv"
         roster.write_text("id\n" + "\n".join(self.names) + "\n", encoding="utf-8")
-        with queue.token_table(self.results) as store:
+        with queue.changing_tokens(self.results) as store:
             self.tokens = {n: queue.make_token(store, Role.STUDENT, n, 0.0) for n in self.names}
             self.staff = queue.make_token(store, Role.STAFF, "staff", 0.0)
         self._command = [
@@ -237,23 +237,22 @@ def _fill(server: BenchServer, course: Course) -> None:
     glu = course.exercise("glu")
     blank = nothing_handed_in(course, [glu], GradingOptions()).exercises[0]
     here = environment_of("", ())
-    with Keeper.open(server.results) as keeper:
-        store = keeper.book.store
-        queue.prepare(store, ["glu"])
+    with Gradebook.open_to_write(server.results) as book:
+        queue.prepare(book, ["glu"])
         for place, student in enumerate(server.names):
-            with keeper.transaction():
+            with book.transaction():
                 for number in range(100):
                     file = ExerciseFile(b"# %d %d\n" % (place, number))
-                    found = ClassAttempt(
+                    found = Attempt(
                         student=StudentInfo(id=student),
                         submitted_at=f"2026-10-01T{number // 60:02}:{number % 60:02}:00Z",
                         path=Path(student),
                     )
-                    attempt = keeper.register(found, Submission(student, {"glu": file}))
+                    attempt = book.register(found, Submission(student, {"glu": file}))
                     key = VerdictKey(f"{place} {number}", "", "", f"{place} {number}")
-                    keeper.keep(attempt, key, 0, blank, here)
-                    queue.add_submission(store, student, attempt.id, f"key {number}", 1.0)
-                    queue.queue_job(store, attempt.id, "glu", JobState.DONE, 1.0)
+                    book.keep(attempt, key, 0, blank, here)
+                    queue.add_submission(book, student, attempt.id, f"key {number}", 1.0)
+                    queue.queue_job(book, attempt.id, "glu", JobState.DONE, 1.0)
 
 
 @click.command()

@@ -26,14 +26,14 @@ from rich.console import Console
 from rich.table import Table
 
 from grader.course.manifest import Course, load_course
-from grader.gradebook import Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import change_corrections
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.grading import environment_of, grading_options, nothing_handed_in
 from grader.results import ExerciseResult, Outcome, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_SECONDS, MOST_MIB = 5.0, 300.0
@@ -101,11 +101,11 @@ def write_results(folder: Path, course: Course, students: int, seed: int) -> Non
     here = environment_of("2.13", ("seccomp",))
     blank = nothing_handed_in(course, course.exercises, options)
     names = [f"student{number:03}" for number in range(students)]
-    with Keeper.open(folder) as keeper:
-        keeper.assign(course)
-        keeper.begin(course, blank, policy_of(course))
+    with Gradebook.open_to_write(folder) as book:
+        book.assign(course)
+        book.begin(course, blank, policy_of(course))
         attempts = []
-        with keeper.transaction():
+        with book.transaction():
             for place, name in enumerate(names):
                 team = {"team": f"team{place // 2}"} if place < 2 * _TEAMS else {}
                 student = StudentInfo(id=name, name=f"Student {place}", ids=team)
@@ -115,23 +115,23 @@ def write_results(folder: Path, course: Course, students: int, seed: int) -> Non
                         for each in course.exercises
                     }
                     at = _DUE + datetime.timedelta(days=days, seconds=draw.randrange(3600))
-                    found = ClassAttempt(
+                    found = Attempt(
                         student=student,
                         submitted_at=f"{at:%Y-%m-%dT%H:%M:%SZ}",
                         path=Path(name),
                     )
-                    attempts.append((keeper.register(found, Submission(name, files)), files))
-        keeper.finish(())
+                    attempts.append((book.register(found, Submission(name, files)), files))
+        book.finish(())
         # Graded once, and judged again after the suite changed.
         for _ in range(1 + _REGRADES):
-            keeper.begin(course, blank)
-            with keeper.transaction():
+            book.begin(course, blank)
+            with book.transaction():
                 for attempt, files in attempts:
                     for each in blank.exercises:
                         digest = source_digest(files[each.name])
                         key = VerdictKey(digest, "course", "grader", f"{digest} {draw.random()}")
-                        keeper.keep(attempt, key, seed, _judged(each, draw), here)
-            keeper.finish(())
+                        book.keep(attempt, key, seed, _judged(each, draw), here)
+            book.finish(())
     time_of = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     corrected = [
         Correction(

@@ -26,7 +26,7 @@ from rich.table import Table
 from bench import SIX
 from grader.course.manifest import Course, load_course
 from grader.course.mutants import wrong_answers
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, JudgeFault
 from grader.judge.pool import LocalPool, Task
 
 CLASSES = ((SIX, "all six", "\u2265 15"), (("glu", "gelu"), "glu and gelu", "\u2265 25"))
@@ -58,9 +58,9 @@ def judged(pool: LocalPool, course: Course, submissions: list[Path], ids: Sequen
     files = [(each.id, folder / each.file) for folder in submissions for each in exercises]
     tasks = (Task(n, id_, file.read_bytes()) for n, (id_, file) in enumerate(files))
     begin = time.perf_counter()
-    for verdict in pool.judged(tasks):
-        if verdict.result is None:
-            raise SystemExit(f"A fault of the grader: {verdict.fault}")
+    for _, judgment in pool.judged(tasks):
+        if isinstance(judgment, JudgeFault):
+            raise SystemExit(f"A fault of the grader: {judgment.message}")
     return time.perf_counter() - begin
 
 

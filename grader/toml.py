@@ -1,9 +1,8 @@
-"""TOML that people write: read into structs, its mistakes in plain words, and tables written anew.
+"""TOML that people write: read it into structs, explain its mistakes in plain words, and write tables.
 
 The manifest, the assignments, the policy, corrections, rubrics and wrong answers are decoded by msgspec.
-Neither tomllib nor msgspec says where a key stands, so that `line_of` looks for it. Errors of msgspec name
-types and paths: in their place the author of a course reads the exercise and its key (`read_course_file`), and
-a teacher the table, the key and what to write (`explained`).
+Neither tomllib nor msgspec tells the line of a key, so that `line_of` looks for it. Errors of msgspec name
+types and paths; `explained` names the key, its table or exercise, and what to write.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -24,8 +24,6 @@ from grader.text import nearest
 
 T = TypeVar("T")
 _Path = tuple[str | int, ...]
-# The struct of each table by its name, that of the whole file by an empty one.
-Tables = Mapping[str, type[msgspec.Struct]]
 
 _IDENTIFIER = r"^[a-z][a-z0-9_]*$"
 _QUALIFIED_NAME = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
@@ -38,10 +36,9 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
 QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
 
-# What msgspec and tomllib say, and where they stopped.
+# How messages of msgspec and tomllib end: with the place where they stopped.
 _AT = re.compile(r" - at (`key` in )?`\$\.?(?P<path>[^`]*)`$")
 _AT_LINE = re.compile(r" \(at line (?P<line>\d+), column \d+\)")
-_AT_TABLE = re.compile(r"(?P<table>exercise|assignment)\[(?P<number>\d+)\]\.?(?P<key>.*)")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<key>.*)`")
 _NO_TIME = "Invalid RFC3339 encoded datetime"
@@ -56,9 +53,10 @@ _PLAIN_WORDS = {
     "`int`": "a whole number",
     "`str`": "a text in quotes",
     "`bool`": "true or false",
-    _NO_TIME: "this is no time",
+    _NO_TIME: "this is not a time like 2026-10-12T23:59:00",
 }
 
+_Struct = msgspec.inspect.StructType
 _HEADER = re.compile(r"\s*(?P<open>\[\[?)(?P<names>[^\]]+)\]")
 _KEY = re.compile(r"\s*(?P<names>[\w\"'.-]+(\s*\.\s*[\w\"'-]+)*)\s*=")
 _QUOTES = re.compile(r"'''|\"\"\"")
@@ -67,10 +65,10 @@ _WIDTH = 100
 
 
 class TomlMistake(ValueError):
-    """What is wrong in a TOML text: `reason` in the parser's or decoder's words, `line` from 1 (0: unknown).
+    """A mistake in a TOML text: `reason` in the parser's or decoder's words, `line` from 1 (0: unknown).
 
-    `path` names the key or table, as `exercise[2].points`; it is empty for the file as a whole, and for what is
-    no TOML.
+    `path` names the key or table, as `exercise[2].points`; it is empty for the file as a whole, and for text
+    that is not TOML.
     """
 
     def __init__(self, reason: str, path: str, line: int) -> None:
@@ -79,7 +77,7 @@ class TomlMistake(ValueError):
 
     @property
     def place(self) -> str:
-        """What follows the file's name in a message: ", line 12"."""
+        """The text after the file's name in a message: ", line 12"."""
         return f", line {self.line}" if self.line else ""
 
 
@@ -106,7 +104,7 @@ def converted(
     *,
     dec_hook: Callable[[type, Any], Any] | None = None,
 ) -> T:
-    """Convert what a TOML text holds to a struct; raises TomlMistake."""
+    """Convert a TOML text's table to a struct; raises TomlMistake."""
     try:
         return msgspec.convert(table, kind, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
@@ -119,7 +117,7 @@ def converted(
 
 
 def _impossible(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The paths of values that no key of any file may have, and what is wrong with them."""
+    """Yield the paths of values that are impossible for every key, each with its problem."""
     match value:
         case dict():
             for key, item in value.items():
@@ -150,7 +148,7 @@ def line_of(text: str, path: str) -> int:
 
 
 def _places(text: str) -> Iterator[tuple[int, _Path]]:
-    """The line of each header and key, and its path; an entry of an array of tables has its number from 0."""
+    """Yield the line of each header and key with its path; entries of arrays of tables count from 0."""
     counts: dict[_Path, int] = {}
     table: _Path = ()
     quotes = ""
@@ -176,11 +174,11 @@ def _names(dotted: str) -> list[str]:
     return [name.strip().strip("\"'") for name in dotted.split(".")]
 
 
-# --- mistakes, for the author of a course ---------------------------------------------------------
+# --- mistakes -------------------------------------------------------------------------------------
 
 
 def read_course_file(file: Path, kind: type[T], page: str) -> T:
-    """Read a file of a course as a struct whose keys this page of docs/ explains.
+    """Read a file of a course as a struct; the page of docs/ explains its keys.
 
     Raises CourseError with the file, the line, the exercise or assignment, and the key.
     """
@@ -191,44 +189,48 @@ def read_course_file(file: Path, kind: type[T], page: str) -> T:
     except (OSError, UnicodeDecodeError) as error:
         raise CourseError(f"{file}: {error}. {advice}") from error
     except TomlMistake as error:
-        reason = sentence(_of_an_entry(error, text, kind))
-        raise CourseError(f"{file}{error.place}: {reason} {advice}") from error
+        raise CourseError(
+            f"{file}{error.place}: {explained(error, text, kind)} {advice}"
+        ) from error
 
 
-def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
-    """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern or an enum."""
-    reason, meant = unknown_key(mistake.reason.rstrip("."), kind, mistake.path)
-    if reason.startswith("Invalid enum value") and (choices := _choices(kind, mistake.path)):
-        reason += f", not one of {', '.join(map(str, choices))}"
-    reason = reason.replace(_NO_TIME, "this is not a time; write it as 2026-10-12T23:59:00")
+def explained(
+    mistake: TomlMistake, text: str, kind: type, examples: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return a sentence on a mistake in a text of this kind: the key, its table, and what to write.
+
+    `examples` has what to write, by key. A table with an `id` is named by it.
+    """
+    if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
+        return _no_toml(mistake, text)
+    what, path = mistake.reason.rstrip("."), mistake.path
+    if (unknown := _UNKNOWN.fullmatch(what)) is not None:
+        where = f" of {_where(_parts(path), text)}" if path else ""
+        advice = _key_advice(unknown["key"], kind, path, anywhere=bool(examples))
+        return f"there is no key `{unknown['key']}`{where}. {advice}"
+    if (missing := _MISSING.fullmatch(what)) is not None:
+        key, where = missing["key"], f"{_where(_parts(path), text)} " if path else ""
+        return f"{where}needs `{key}`.{f' Write {examples[key]}.' if key in examples else ''}"
+    key, table = _key_and_table(path, text)
+    if what.startswith("Invalid enum value") and key not in examples:
+        what += f", not one of {', '.join(map(str, _choices(kind, path)))}"
     for pattern, words in _PATTERNS.items():
-        reason = reason.replace(f"`str` matching regex {pattern!r}", words)
-    if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:
-        table, number, key = at["table"], int(at["number"]), at["key"]
-        name = _id_of(text, table, number) or f"number {number + 1}"
-        return f"{reason} ({f'`{key}` of the ' if key else ''}{table} {name}){meant}"
-    return (f"{reason} (`{mistake.path}`)" if mistake.path else reason) + meant
+        what = what.replace(f"`str` matching regex {pattern!r}", words)
+    for word, plain in _PLAIN_WORDS.items():
+        what = what.replace(word, plain)
+    of = f" of {table}" if table else ""
+    example = f" Write {examples[key]}." if key in examples else ""
+    begin, what = f"`{key}`{of}: " if key else "", what[0].lower() + what[1:]
+    return f"{begin}{sentence(what)}{example}"
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it ends in a question or a sentence."""
+    """Return the text with a full stop, unless it already ends a sentence."""
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
-def unknown_key(reason: str, kind: type, path: str = "") -> tuple[str, str]:
-    """A decoder's message about an unknown key in plain words, and which key of a struct may be meant.
-
-    Other messages stay as they are, with nothing behind them. `path` leads to the struct from one of this kind.
-    """
-    if (unknown := _UNKNOWN.fullmatch(reason)) is None:
-        return reason, ""
-    structs = [t for t in _types_at(kind, path) if isinstance(t, msgspec.inspect.StructType)]
-    keys = [field.encode_name for struct in structs for field in struct.fields]
-    return f"there is no key `{unknown['key']}`", f". {nearest(unknown['key'], sorted(keys))}"
-
-
 def _choices(kind: type, path: str) -> list[Any]:
-    """The values of the enum at a decoder's path through structs and lists; empty where it leads elsewhere."""
+    """Return the values of the enum at a decoder's path through structs and lists; empty if there is none."""
     types = _types_at(kind, path)
     enums = [t for t in types if isinstance(t, msgspec.inspect.EnumType)]
     literals = [t for t in types if isinstance(t, msgspec.inspect.LiteralType)]
@@ -237,17 +239,17 @@ def _choices(kind: type, path: str) -> list[Any]:
 
 
 def _types_at(kind: type, path: str) -> list[msgspec.inspect.Type]:
-    """The types that a value may have at a decoder's path through structs and lists."""
+    """Return the types of a value at a decoder's path through structs and lists."""
     types = [msgspec.inspect.type_info(kind)]
     for key, _ in _parts(path):
-        structs = [t for t in types if isinstance(t, msgspec.inspect.StructType)]
+        structs = [t for t in types if isinstance(t, _Struct)]
         fields = [field for struct in structs for field in struct.fields]
         types = [t for f in fields if f.encode_name == key for t in _alternatives(f.type)]
     return types
 
 
 def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
-    """The types that a value, or an item of a list, may have."""
+    """Return the types of a value, or of an item of a list."""
     if isinstance(kind, msgspec.inspect.UnionType):
         return [t for part in kind.types for t in _alternatives(part)]
     if isinstance(kind, msgspec.inspect.CollectionType):
@@ -256,41 +258,15 @@ def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
 
 
 def _id_of(text: str, table: str, number: int) -> str:
-    """The id of a table of a file that is not in order; empty if it has none."""
+    """Return the id of a table in a file that is not in order; empty if it has none."""
     try:
         return repr(tomllib.loads(text)[table][number]["id"])
     except (ValueError, LookupError, TypeError):
         return ""
 
 
-# --- mistakes, for a teacher ----------------------------------------------------------------------
-
-
-def explained(mistake: TomlMistake, text: str, tables: Tables, examples: Mapping[str, str]) -> str:
-    """The decoder's words with the table and the key in the place of a path, and what to write.
-
-    `examples` has what to write, by key.
-    """
-    if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
-        return _no_toml(mistake, text)
-    what, path = mistake.reason, mistake.path
-    if (unknown := _UNKNOWN.fullmatch(what)) is not None:
-        where = f" of {_where(path)}" if path else ""
-        advice = _key_advice(unknown["key"], _table_of(path, tables), tables)
-        return f"there is no key `{unknown['key']}`{where}. {advice}"
-    if (missing := _MISSING.fullmatch(what)) is not None:
-        where = f"{_where(path)} " if path else ""
-        return f"{where}needs `{missing['key']}`. Write {examples[missing['key']]}."
-    for word, plain in _PLAIN_WORDS.items():
-        what = what.replace(word, plain)
-    key, table = _key_and_table(path)
-    of = f" of {table}" if table else ""
-    example = f" Write {examples[key]}." if key in examples else ""
-    return f"`{key}`{of}: {what[0].lower()}{what[1:]}.{example}"
-
-
 def _no_toml(mistake: TomlMistake, text: str) -> str:
-    """The parser's words, with what stands in the line, and what a time needs."""
+    """Return the parser's message with the text of the line, and how to write a time."""
     lines = text.splitlines()
     line = lines[mistake.line - 1].strip() if 0 < mistake.line <= len(lines) else ""
     advice = ""
@@ -299,49 +275,63 @@ def _no_toml(mistake: TomlMistake, text: str) -> str:
     return f"this is no TOML: {mistake.reason}{f', in `{line}`' if line else ''}.{advice}"
 
 
-def _key_advice(key: str, table: str, tables: Tables) -> str:
-    """Where an unknown key belongs, or which ones of its table may be meant."""
-    elsewhere = [f"[{name}]" for name, kind in tables.items() if key in kind.__struct_fields__]
-    if elsewhere:
+def _key_advice(key: str, kind: type, path: str, *, anywhere: bool) -> str:
+    """Return which keys of its table an unknown key may mean, or `anywhere` the table to which it belongs."""
+    tables = _tables_of(kind)
+    elsewhere = [f"[{name}]" for name, keys in tables.items() if key in keys]
+    if anywhere and elsewhere:
         return f"It belongs below {' or '.join(elsewhere).replace('[]', 'no table')}."
-    return nearest(key, sorted(tables[table].__struct_fields__))
+    here = [_keys(each) for each in _types_at(kind, path) if isinstance(each, _Struct)]
+    return nearest(key, sorted({name for keys in here for name in keys}))
+
+
+def _tables_of(kind: type) -> dict[str, list[str]]:
+    """Return the keys of each table by its name; the keys outside of tables by an empty name."""
+    tables: dict[str, list[str]] = {}
+    waiting: list[tuple[str, msgspec.inspect.Type]] = [("", msgspec.inspect.type_info(kind))]
+    while waiting:
+        name, table = waiting.pop(0)
+        if isinstance(table, _Struct) and name not in tables:
+            tables[name] = _keys(table)
+            waiting += [(f.encode_name, t) for f in table.fields for t in _alternatives(f.type)]
+    return tables
+
+
+def _keys(table: msgspec.inspect.StructType) -> list[str]:
+    return [field.encode_name for field in table.fields]
 
 
 def _parts(path: str) -> list[tuple[str, int | None]]:
-    """The keys of a decoder's path with the number, from 0, of those that are lists."""
+    """Return the keys of a decoder's path, each with its number from 0 if it is a list."""
     pairs = re.findall(r"([\w-]+)(?:\[(\d+|\.\.\.)\])?", path)
     return [(key, int(index) if index.isdigit() else None) for key, index in pairs]
 
 
-def _table_of(path: str, tables: Tables) -> str:
-    named = [key for key, _ in _parts(path) if key in tables]
-    return named[-1] if named else ""
-
-
-def _where(path: str) -> str:
-    """A table as its author finds it: [late], [[due]] 2."""
-    words = [
-        f"[[{key}]] {index + 1}" if index is not None else f"[{key}]" for key, index in _parts(path)
-    ]
+def _where(parts: Sequence[tuple[str, int | None]], text: str) -> str:
+    """Return a table as its author finds it: [late], [[due]] 2, the exercise 'relu'."""
+    words = []
+    for key, index in parts:
+        id_ = _id_of(text, key, index) if index is not None else ""
+        numbered = f"the {key} {id_}" if id_ else f"[[{key}]] {(index or 0) + 1}"
+        words.append(f"[{key}]" if index is None else numbered)
     return " in ".join(reversed(words))
 
 
-def _key_and_table(path: str) -> tuple[str, str]:
+def _key_and_table(path: str, text: str) -> tuple[str, str]:
     parts = _parts(path)
-    # A table in a wrong shape is named as a key, the members of a list of texts by the list.
+    # A table of the wrong shape is named as a key, and items of a list of texts by the list.
     key = parts[-1][0] if parts else ""
     is_step = len(parts) > 1 and parts[-2][0] == "steps"
-    table = path.rsplit(".", 1)[0] if "." in path else ""
-    return key, ("steps" if is_step else _where(table)) if table else ""
+    return key, "steps" if is_step else _where(parts[:-1], text)
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
 def written(table: Mapping[str, Any]) -> str:
-    """A table as a TOML file: its values, then the arrays of tables in it, each under its header.
+    """Return a table as a TOML file: its values, then its arrays of tables, each under its header.
 
-    Raises GraderError where reading it again would give something else.
+    Raises GraderError if reading it again would give something else.
     """
     text = "\n".join(_lines(table, "")) + "\n"
     if tomllib.loads(text) != table:
@@ -365,7 +355,7 @@ def _is_tables(value: Any) -> bool:
 
 
 def written_value(value: Any) -> str:
-    """A value as TOML has it after the `=`; a list that is too long for a line has a line for each item."""
+    """Return a value as TOML after the `=`; a list too long for a line has a line for each item."""
     if isinstance(value, dict):
         pairs = [f"{written_value(key)} = {written_value(item)}" for key, item in value.items()]
         return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
@@ -375,5 +365,5 @@ def written_value(value: Any) -> str:
         return line if len(line) <= _WIDTH else "[\n    " + ",\n    ".join(items) + ",\n]"
     if isinstance(value, datetime.datetime):
         return value.isoformat()
-    # A string of JSON is one of TOML but for this character, which TOML has escaped.
+    # A JSON string is a TOML string, except for this character, which TOML escapes.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

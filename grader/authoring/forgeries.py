@@ -1,36 +1,33 @@
-"""What forged replies and forged answers earn in each exercise.
+"""Measure the points that forged replies and forged answers earn in each exercise.
 
-`grade verify --words` judges what a solution answered under another seed. `grade audit --forge` judges
-several kinds of such replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written
-to earn points without doing the work. A line `# honest: 0.15, why` says which part of the points one earns
-for what it really does.
+`grade verify --words` judges a solution's answers under another seed. `grade audit --forge` judges several
+kinds of such replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written to earn
+points without doing the work. A line `# honest: 0.15, why` gives the share of the points earned by real work.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError
-from grader.judge.assignment import Forgery, GradingOptions
+from grader.judge.assignment import AuthorOptions, Forgery, GradingOptions
 from grader.judge.pool import Judges
-from grader.judge.preloading import modules_of
 from grader.judge.scoring import kept
 from grader.results import TestResult
 from grader.submissions.odd_code import odd_code, ordinary_in
 
-# The part of an exercise's points that a forgery may earn.
+# The share of an exercise's points that a forgery may earn.
 MOST = 0.1
 _HONEST = re.compile(rb"^# honest: (\d(?:\.\d+)?)\b", re.MULTILINE)
 
 
 class ForgeryReport(msgspec.Struct, frozen=True):
-    """What a forgery earns in an exercise: the tests that pass, and their `share` of its points, 0 to 1."""
+    """The result of a forgery in an exercise: the tests that pass, and their `share` of its points, 0 to 1."""
 
     exercise: str
     forgery: Forgery
@@ -39,7 +36,7 @@ class ForgeryReport(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the forgery earns at most what is allowed."""
+        """Whether the forgery earns at most the allowed share."""
         return self.share <= MOST
 
 
@@ -53,7 +50,7 @@ def forge(
 ) -> Iterator[ForgeryReport]:
     """Judge forged replies instead of each solution's; `done` is called for each judgment.
 
-    What passes was earned by words: nothing was computed for this run's inputs.
+    Passed tests were passed by words: nothing was computed for this run's inputs.
     """
     sources = {}
     for exercise in exercises:
@@ -62,25 +59,22 @@ def forge(
             raise CourseError(f"{exercise.id!r} has no solution, whose answers could be replayed.")
         sources[exercise.id] = source
     tasks = [(exercise, forgery) for exercise in exercises for forgery in forgeries]
-    with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, exercises, jobs) as judges:
         judges.start()
 
         def judge(task: tuple[Exercise, Forgery]) -> ForgeryReport:
             exercise, forgery = task
-            options = GradingOptions(forgery=forgery)
-            result = judges.judge(course, exercise, sources[exercise.id], options).result
+            source, author = sources[exercise.id], AuthorOptions(forgery=forgery)
+            result = judges.judge(course, exercise, source, GradingOptions(), author=author).result
             done()
             passed = tuple(test for test in result.tests if test.score)
             return ForgeryReport(exercise.id, forgery, kept(result.tests), passed)
 
-        yield from threads.map(judge, tasks)
+        yield from judges.threads.map(judge, tasks)
 
 
 class ForgedAnswer(msgspec.Struct, frozen=True):
-    """What a forged submission earns: its `share` of the points, of which it earns some by `honest` work."""
+    """The result of a forged submission: its `share` of the points, including its `honest` work."""
 
     exercise: str
     name: str
@@ -90,7 +84,7 @@ class ForgedAnswer(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether it earns at most what is allowed, or a person sees it first."""
+        """Whether it earns at most the allowed share, or is held for a person."""
         return bool(self.reasons) or round(self.share - self.honest, 9) <= MOST
 
 
@@ -105,10 +99,7 @@ def judge_forged(
     tasks = [
         (exercise, path) for exercise in exercises for path in course.variants(exercise, "forged")
     ]
-    with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
-        ThreadPoolExecutor(jobs) as threads,
-    ):
+    with Judges.for_many(course, exercises, jobs) as judges:
 
         def judge(task: tuple[Exercise, Path]) -> ForgedAnswer:
             exercise, path = task
@@ -126,4 +117,4 @@ def judge_forged(
                 reasons,
             )
 
-        yield from threads.map(judge, tasks)
+        yield from judges.threads.map(judge, tasks)

@@ -1,4 +1,4 @@
-"""`grade batch` and `grade regrade`: a class at once, and again after a suite changed."""
+"""`grade batch` and `grade regrade`: grade a class, and judge it again after a suite changed."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.exports.files import written
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
+from grader.gradebook.facts import Facts
 from grader.gradebook.intake import refuse_two_ids
+from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.policy_file import (
-    NamedPolicy,
     name_policy,
     policy_of,
-    read_policy,
     refuse_strangers,
     unknown_students,
 )
@@ -53,7 +53,7 @@ from grader.text import clean, counted
 
 
 def _pool_options(command: Any) -> Any:
-    """The options of commands that have many exercises judged."""
+    """Add the options of commands that judge many exercises."""
     for option in (
         shared.anonymous_option,
         shared.scheduler_option,
@@ -81,7 +81,7 @@ def _pool_options(command: Any) -> Any:
     "--times",
     "given_times",
     metavar="TIME|CSV",
-    help="When these were handed in, where the download does not say: a time for all, or a list; "
+    help="Times that the download does not have: one for all submissions, or a list; "
     "see docs/intake.md.",
 )
 @click.option(
@@ -97,12 +97,12 @@ def _pool_options(command: Any) -> Any:
     "exercises",
     metavar="EXERCISE",
     multiple=True,
-    help="Grade this exercise and no others; give it once for each. RESULTS remembers which.",
+    help="Grade only this exercise; may be repeated. RESULTS remembers the choice.",
 )
 @click.option(
     "--all-attempts",
     is_flag=True,
-    help="Grade older attempts too, not those alone that may count.",
+    help="Also grade attempts that cannot count.",
 )
 @_pool_options
 def batch(
@@ -119,14 +119,13 @@ def batch(
 ) -> None:
     """Grade a class and keep every verdict in a gradebook.
 
-    SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
-    learning platform lets you download, as it comes; several of them are one class. Run it again whenever
-    there is more: only what is new is judged, also after it was interrupted. RESULTS
-    remembers its assignment.
+    SUBMISSIONS is a folder with a folder or an archive for each student, or the download of your learning
+    platform, unchanged. Several of them are one class. Run the command again after an interruption or with
+    more submissions: only new files are judged. RESULTS remembers its assignment.
 
-    Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
-    something open; running it again tries that again. `grade report`, `grade export` and
-    `grade similar` read RESULTS.
+    Exits with 0 when everything is judged, with any points, and with 3 if a fault of the grader left
+    something unjudged; run it again to retry. `grade report`, `grade export` and `grade similar` read
+    RESULTS.
 
     \b
     Examples:
@@ -139,19 +138,19 @@ def batch(
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
     if assignment is not None and exercises:
-        raise click.UsageError("Give --assignment or --exercise, and not both.")
+        raise click.UsageError("Give --assignment or --exercise, not both.")
     whole, memory = shared.open_course(course_path), remembered(results)
     course = assigned_course(whole, memory, exercises, assignment)
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    # The policy by which the class is going to be counted has the time zone of the times.
+    # The times of --times are in the time zone of the policy that is going to apply.
     named: NamedPolicy | None = None
     if policy_file is not None:
-        named, counted_by = name_policy(policy_file, course, whole.chapter_of)
+        named, rules = name_policy(policy_file, course, whole.chapter_of)
     else:
-        beside = policy_of(course, memory.named_policy)
-        counted_by = memory.policy if beside is None else beside
-    policy = read_policy(counted_by)
+        beside = policy_of(course, memory.facts.named_policy)
+        rules = memory.facts.policy if beside is None else beside
+    policy = Policy(rules)
     times = read_times(given_times, policy.zone) if given_times is not None else None
     files = [roster_file, policy_file, results, *([Path(given_times)] if given_times else [])]
     given = [path for path in files if path is not None]
@@ -177,71 +176,59 @@ def batch(
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
     grading = grading_options_of(memory, course, options)
     with (
-        Keeper.open(results) as keeper,
+        Gradebook.open_to_write(results) as gradebook,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises or assignment is not None:
-            keeper.assign(course)
+            gradebook.assign(course)
         if named is not None:
-            keeper.set_policy(counted_by, named)
+            gradebook.set_policy(rules, named)
         summary = grade_class(
-            download, keeper, course, pool, grading, all_attempts=all_attempts, progress=display
+            download, gradebook, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
-        if isinstance(book, AnonymousBook):
-            summary = book.summary(summary)
+        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        summary = book.shown(summary)
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
     _exit(summary)
 
 
 class Memory(NamedTuple):
-    """What the gradebook in a folder remembers of the gradings before; nothing where there is none yet."""
+    """Facts that the gradebook in a folder keeps of earlier gradings; empty if there is none yet."""
 
     results: Path
-    assignment: str = ""
-    exercises: tuple[str, ...] = ()
+    facts: Facts = Facts()
     students: tuple[StudentInfo, ...] = ()
-    policy: str = ""
-    named_policy: NamedPolicy | None = None
     seeds: tuple[int, ...] = ()
 
 
 def remembered(results: Path) -> Memory:
-    """What the gradebook in a folder remembers, if there is one."""
+    """Read the facts that the gradebook in a folder keeps, if there is one."""
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        return Memory(
-            results,
-            book.fact("assignment"),
-            book.assigned,
-            tuple(book.students()),
-            book.fact("policy"),
-            book.named_policy,
-            book.store.seeds(),
-        )
+        return Memory(results, book.facts, tuple(book.students()), book.seeds())
     return Memory(results)
 
 
 def assigned_course(
     course: Course, memory: Memory, exercises: tuple[str, ...], assignment: str | None
 ) -> Course:
-    """The course with the exercises that are graded: those named, or those that the gradebook remembers.
+    """Return the course with only the graded exercises: the named ones, or those the gradebook remembers.
 
-    Raises SubmissionError where the gradebook is that of another assignment.
+    Raises SubmissionError if the gradebook belongs to another assignment.
     """
-    before = memory.assignment
+    before = memory.facts.assignment
     if before and (exercises or assignment not in (None, before)):
         raise SubmissionError(
-            f"{memory.results} is the gradebook of the assignment {before}: name another folder for "
+            f"{memory.results} is the gradebook of the assignment {before}: use another folder for "
             "other exercises."
         )
     if assignment is not None or before:
         return shared.assigned(course, assignment or before)
     if exercises:
         return course.only(shared.known_exercises(course, exercises))
-    chosen = [exercise for exercise in course.exercises if exercise.id in memory.exercises]
+    chosen = [exercise for exercise in course.exercises if exercise.id in memory.facts.assigned]
     return course.only(chosen) if chosen else course
 
 
@@ -265,11 +252,11 @@ def regrade(
     json_file: Path | None,
     **options: Any,
 ) -> None:
-    """Judge again what a changed suite, stub or grader may judge otherwise, and show the difference.
+    """Judge again after a suite, a stub or the grader changed, and show the difference.
 
-    The files are those that the gradebook keeps; nothing needs to be handed in again. Shows who
-    gained, who lost, and by which test. With --assignment RESULTS is that of this assignment from now on, and
-    what other exercises have earned counts in it no more.
+    Judges the files that the gradebook keeps, so nothing needs to be handed in again. Shows students who
+    gained or lost, with the test responsible. With --assignment, RESULTS becomes the gradebook of this
+    assignment, and points of other exercises no longer count in it.
 
     \b
     Examples:
@@ -284,19 +271,17 @@ def regrade(
         pass
     grading = grading_options_of(memory, course, options)
     with (
-        Keeper.open(results) as keeper,
+        Gradebook.open_to_write(results) as gradebook,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if assignment is not None:
-            keeper.assign(course)
-        summary = grade_again(keeper, course, pool, grading, progress=display)
+            gradebook.assign(course)
+        summary = grade_again(gradebook, course, pool, grading, progress=display)
         display.__exit__()
-        differences = list(changes(keeper.book))
-        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
-        if isinstance(book, AnonymousBook):
-            summary = book.summary(summary)
-            differences = [book.change(change) for change in differences]
+        differences = list(changes(gradebook))
+        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        summary, differences = book.shown(summary), book.shown(differences)
         console = open_console()
         _show(book, summary)
         show_changes(console, differences, book.names())
@@ -308,13 +293,13 @@ def regrade(
 
 
 def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
-    """The options of a command that has a class judged; without --seed, with the seed of before."""
+    """Return the options for judging a class; without --seed, with the seed used before."""
     seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 
 def _remembered_seed(memory: Memory, course: Course) -> int:
-    """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
+    """Return the seed of the newest verdict in a gradebook, or the assignment's seed, which is not shown."""
     seeds, results, given = memory.seeds, memory.results, course.assignment
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
@@ -338,7 +323,7 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
 def _pool(
     course: Course, grading: GradingOptions, options: dict[str, Any]
 ) -> AbstractContextManager[Pool]:
-    """The judges of this machine, or those of a cluster."""
+    """Return a pool of judges on this machine, or on a cluster."""
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
@@ -352,16 +337,19 @@ def _pool(
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
-    """Print the class, what was done, and what its policy, requests and corrections ask for."""
+    """Print the class, a summary, and notes about its policy, requests and corrections."""
     console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())
     show_dropped(console, whole.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
-    if whole.fact("policy"):
-        file = clean(whole.fact("policy_file"), 1000)
-        named = f" of {file}, which --policy or `grade policy --file` named" if file else ""
+    facts = whole.facts
+    if facts.policy != Rules():
+        named = ""
+        if facts.named_policy is not None:
+            file = clean(facts.named_policy.file, 1000)
+            named = f" of {file}, which --policy or `grade policy --file` named"
         shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT what it did."
         click.echo(f"By its policy{named}: {shows}")
     if waiting := open_requests(whole.requests()):

@@ -1,4 +1,4 @@
-"""`grade policy`: the rules by which a class's attempts count."""
+"""`grade policy`: the rules by which the attempts of a class count."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from grader.cli.results import find_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
 from grader.course.manifest import MANIFEST, Course
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.policy import NamedPolicy, Rules
 from grader.gradebook.policy_file import (
-    NamedPolicy,
     PolicyError,
     name_policy,
     policy_from,
     policy_of,
+    policy_text,
     unknown_students,
 )
 
 _NO_POLICY = (
-    "There is no policy: of each exercise the newest attempt counts, with all of its points."
+    "There is no policy: for each exercise the newest attempt counts, with all of its points."
 )
 
 
@@ -41,15 +42,15 @@ _NO_POLICY = (
 @click.option(
     "--reset",
     is_flag=True,
-    help="Count by the policy of the course again, in the place of a file that was named.",
+    help="Count by the policy of the course again, instead of a file.",
 )
 @click.option(
     "--explain",
     "student",
     metavar="STUDENT",
-    help="Say of every exercise of this student what counts, and why.",
+    help="Explain which attempt of this student counts in each exercise, and why.",
 )
-@click.option("--toml", is_flag=True, help="Print the policy as it was written.")
+@click.option("--toml", is_flag=True, help="Print the policy as TOML.")
 @shared.assignment_of_results_option
 @shared.course_option
 def policy(
@@ -62,13 +63,12 @@ def policy(
     assignment: str | None,
     course_path: Path,
 ) -> None:
-    """Show by which policy the attempts of a class count, or set another one.
+    """Show the policy by which the attempts of a class count, or set another one.
 
-    RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read a policy.toml
-    that stands beside course.toml; with --file it is that file instead, until another one is named or --reset
-    goes back to the course's. Of an assignment both count with what assignments.toml says of it, so that these
-    two options need the course. docs/instructors.md has every key. No file is judged again: the points follow
-    at once.
+    RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read policy.toml
+    beside course.toml. --file uses another file until you name a new one or --reset the policy to the
+    course's. In the gradebook of an assignment, both are combined with assignments.toml, so these two options
+    need the course. docs/reference.md has every key. Nothing is judged again; points change at once.
 
     \b
     Examples:
@@ -95,51 +95,52 @@ def policy(
 
 
 def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
-    """Print the policy of a class in words, or as it was written."""
+    """Print the policy of a class in words, or as TOML."""
     with Gradebook.open(results, assignment) as book:
-        text, rules, students = book.fact("policy"), book.policy, book.students()
-        names, file = book.exercises, book.fact("policy_file")
+        policy, students, names = book.policy, book.students(), book.exercises
+        named = book.facts.named_policy
     if toml:
-        click.echo(text, nl=not text.endswith("\n"))
+        click.echo(policy_text(policy.rules), nl=False)
         return
-    if not text.strip():
-        click.echo(f"{_NO_POLICY} --file names one; docs/instructors.md says what it may have.")
+    if policy.rules == Rules():
+        click.echo(f"{_NO_POLICY} --file names one; docs/reference.md explains its keys.")
         return
-    show_policy(open_console(), rules, names)
-    if file:
+    show_policy(open_console(), policy, names)
+    if named is not None:
         tell(
-            f"From {file}, as --file or `grade batch --policy` named it; --reset goes back to the course's."
+            f"From {named.file}, as --file or `grade batch --policy` named it; --reset goes back to the "
+            "course's."
         )
-    for note in unknown_students(rules, students):
+    for note in unknown_students(policy, students):
         tell(note)
 
 
 def _set(results: Path, course_path: Path, file: Path | None) -> None:
-    """Count by the policy of a file from now on, or by the course's; print whose points that changes."""
+    """Apply the policy of a file, or the course's, and print whose points change."""
     with Gradebook.open(results) as book:
-        chapters, students, assignment = book.chapters, book.students(), book.fact("assignment")
+        chapters, students, assignment = book.chapters, book.students(), book.facts.assignment
         course = _course_of(book, course_path) if file is None or assignment else None
     named: NamedPolicy | None = None
     if file is None:
         assert course is not None, "it was opened above"
-        text = policy_of(course) or ""
+        rules = policy_of(course) or Rules()
     elif course is not None:
         whole = shared.open_course(course_path)
-        named, text = name_policy(file, course, whole.chapter_of)
+        named, rules = name_policy(file, course, whole.chapter_of)
     else:
-        text, rules = policy_from(file, chapters)
-        named = NamedPolicy(str(file.resolve()), text)
-        # The file beside a course may name students whom this gradebook lacks, as a grading takes it.
+        policy = policy_from(file, chapters)
+        rules = policy.rules
+        named = NamedPolicy(str(file.resolve()), rules)
+        # The policy beside a course may name students that this gradebook lacks, as in a batch.
         for complaint in (
-            () if file.with_name(MANIFEST).is_file() else unknown_students(rules, students)
+            () if file.with_name(MANIFEST).is_file() else unknown_students(policy, students)
         ):
             raise PolicyError(f"{file}: {complaint}")
     console = open_console()
-    with Keeper.open(results) as keeper:
-        book = keeper.book
+    with Gradebook.open_to_write(results) as book:
         before, names = points_of(book.entries()), book.names()
-        keeper.set_policy(text, named)
-        if text:
+        book.set_policy(rules, named)
+        if rules != Rules():
             show_policy(console, book.policy, list(chapters))
         else:
             click.echo(_NO_POLICY)
@@ -148,12 +149,12 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
         for note in unknown_students(book.policy, students):
             tell(note)
     if effect.waiting:
-        tell("What may count by this policy and was never judged, `grade regrade` judges.")
+        tell("`grade regrade` judges attempts that may now count and were never judged.")
 
 
 def _course_of(book: Gradebook, course_path: Path) -> Course:
-    """The course of a gradebook, of its assignment if it has one, whose rules count with those of a file."""
-    course = shared.open_course(course_path, book.fact("assignment") or None)
+    """Open the course of a gradebook, with its assignment, whose rules are combined with those of a file."""
+    course = shared.open_course(course_path, book.facts.assignment or None)
     refuse_other_course(book, course)
     return course
 

@@ -12,24 +12,25 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from grader.course.manifest import Course, Exercise
-from grader.gradebook import Attempt, Gradebook, Keeper
+from grader.course.manifest import Course
+from grader.gradebook import Attempt, Gradebook
 from grader.gradebook.intake import (
     Asking,
+    Kept,
     Question,
     Questions,
     ToJudge,
-    is_final,
+    Verdicts,
     refuse_other_course,
     refuse_other_ids,
 )
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.review import Attention, Reason, attention, most_pressing_first
+from grader.gradebook.review import Attention, Reason, most_pressing_first
 from grader.gradebook.standing import NOT_YET
-from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Pool, Task
-from grader.results import Environment, ExerciseResult, Outcome, Status
+from grader.grading import nothing_handed_in, unjudged
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import Pool, Task
+from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ClassDownload
 
 
@@ -37,17 +38,17 @@ class BatchProgress:
     """Events of a batch; every method does nothing unless overridden."""
 
     def begin(self, students: int) -> None:
-        """The grading of what so many students handed in begins."""
+        """The grading of this number of students begins."""
 
     def judged(self, student: str, result: ExerciseResult) -> None:
-        """A verdict is there and kept."""
+        """A verdict was kept."""
 
     def done(self, student: str) -> None:
         """All of a student's exercises have a verdict."""
 
 
 class BatchSummary(msgspec.Struct, frozen=True):
-    """The verdicts of a batch that were new and those that were there, and what to look at.
+    """The numbers of new and known verdicts of a batch, and what a person should look at.
 
     `undated` are students with several files for an exercise and an attempt without a time, so that the
     one found last counts; of the `older` ones the gradebook has a newer attempt than the download.
@@ -63,7 +64,7 @@ class BatchSummary(msgspec.Struct, frozen=True):
 
 
 class ScoreChange(msgspec.Struct, frozen=True):
-    """An exercise of a student that counts otherwise since a regrading.
+    """A difference that a regrading made in an exercise of a student.
 
     `attempt` is the one that counts now; points are by the policy and with what a person corrected. `tests` are
     the names of those that end otherwise than before, each with both outcomes; one that was not there has
@@ -80,7 +81,7 @@ class ScoreChange(msgspec.Struct, frozen=True):
 
 def batch(
     download: ClassDownload,
-    keeper: Keeper,
+    book: Gradebook,
     course: Course,
     pool: Pool,
     options: GradingOptions,
@@ -88,7 +89,7 @@ def batch(
     all_attempts: bool = False,
     progress: BatchProgress | None = None,
 ) -> BatchSummary:
-    """Grade a class's download: of each student the attempts that may count, or all of them.
+    """Grade a class's download: each student's attempts that may count, or all of them.
 
     All are kept in the gradebook in any case, with their files. Which one counts for an exercise, the policy
     and the times of the attempts decide, also those of earlier downloads.
@@ -96,12 +97,12 @@ def batch(
     Raises SubmissionError, before anything is written, where the gradebook is that of another course or
     knows most of these students under other ids.
     """
-    refuse_other_course(keeper.book, course)
-    refuse_other_ids(keeper.book, download)
-    grading = _Batch(keeper, course, pool, options, progress or BatchProgress())
-    with keeper.transaction():
+    refuse_other_course(book, course)
+    refuse_other_ids(book, download)
+    grading = _Batch(book, course, pool, options, progress or BatchProgress())
+    with book.transaction():
         for student in download.missing:
-            keeper.keep_student(student)
+            book.keep_student(student)
     students = itertools.groupby(download.attempts, key=lambda attempt: attempt.student.id)
 
     def read() -> Iterator[ToJudge]:
@@ -112,26 +113,25 @@ def batch(
 
 
 def regrade(
-    keeper: Keeper,
+    book: Gradebook,
     course: Course,
     pool: Pool,
     options: GradingOptions,
     *,
     progress: BatchProgress | None = None,
 ) -> BatchSummary:
-    """Grade again what is in the gradebook, as far as a suite or the grader changed.
+    """Grade the files of a gradebook again, if a suite or the grader changed.
 
     What has no verdict and may count by the policy is judged, too.
 
     Raises SubmissionError where the gradebook is that of another course.
     """
-    book = keeper.book
     refuse_other_course(book, course)
     # No download is read again: a file that was unreadable still is, and one misnamed too.
     unreadable = [
         entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
     ]
-    grading = _Batch(keeper, course, pool, options, progress or BatchProgress(), unreadable)
+    grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
     absent = {student.id for student in book.absent()}
     students = [student for student in book.students() if student.id not in absent]
     return grading.run(map(grading.asking.kept, students), len(students))
@@ -148,7 +148,7 @@ class _Batch:
 
     def __init__(
         self,
-        keeper: Keeper,
+        book: Gradebook,
         course: Course,
         pool: Pool,
         options: GradingOptions,
@@ -156,15 +156,15 @@ class _Batch:
         unreadable: Iterable[Attention] = (),
     ) -> None:
         self._attention: list[Attention] = list(unreadable)
-        self._keeper, self._book = keeper, keeper.book
-        self._course, self._pool = course, pool
+        self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
         self._questions = Questions(course, options)
-        self.asking = Asking(keeper, course, self._questions.exercises)
+        self.asking = Asking(book, course, self._questions.exercises)
+        self._verdicts = Verdicts(book, course, options)
         # The files that wait for the verdict with a key, and that key by the number of its task.
         self._open: dict[str, list[tuple[Attempt, Question]]] = {}
         self._tasks_of: dict[int, str] = {}
-        # How many verdicts each student waits for.
+        # The number of verdicts that each student waits for.
         self._missing: dict[str, int] = {}
         self._students: set[str] = set()
         self._attempts: set[int] = set()
@@ -177,7 +177,6 @@ class _Batch:
             exercise.id: unjudged(course, exercise, options, NOT_YET, waiting=True)
             for exercise in self._questions.exercises
         }
-        self._here, self._torch = environment_of("", ()), version_of("torch")
 
     def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
         """Judge what the students handed in, and end the grading.
@@ -185,19 +184,21 @@ class _Batch:
         Where the rules changed, the results of all other students are written, too.
         """
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
-        policy = policy_of(self._course, self._book.named_policy)
-        is_other = self._keeper.begin(self._course, blank, policy)
+        policy = policy_of(self._course, self._book.facts.named_policy)
+        is_other = self._book.begin(self._course, blank, policy)
         self._progress.begin(total)
-        for verdict in self._pool.judged(self._tasks(students)):
-            self._take(verdict)
+        for task, judged in self._pool.judged(self._tasks(students)):
+            self._take(task, judged)
         entries = most_pressing_first(self._attention)
-        # Of students who are not in this download, what the gradebook knew still holds.
-        others = [entry for entry in self._book.noted() if entry.student not in self._students]
-        self._keeper.finish(most_pressing_first([*entries, *others]))
+        # Entries about students who are not in this download still hold.
+        others = [
+            entry for entry in self._book.facts.attention if entry.student not in self._students
+        ]
+        self._book.finish(most_pressing_first([*entries, *others]))
         for student in self._book.students() if is_other else self._book.absent():
             if student.id not in self._students:
-                self._keeper.write_result(student.id)
-        self._keeper.settled()
+                self._book.write_result(student.id)
+        self._book.settled()
         return BatchSummary(
             len(self._attempts),
             self._judged,
@@ -209,10 +210,10 @@ class _Batch:
         )
 
     def _tasks(self, students: Iterator[ToJudge]) -> Iterator[Task]:
-        """The tasks for the pool, student by student, each with what needs no judge kept before."""
+        """Yield the tasks for the pool, student by student; first, results that need no judge are kept."""
         while True:
             # All verdicts that need no judge are synced to the disk together.
-            with self._keeper.transaction():
+            with self._book.transaction():
                 if (asked := next(students, None)) is None:
                     return
                 tasks = list(self._open_tasks(asked))
@@ -221,7 +222,7 @@ class _Batch:
             yield from tasks
 
     def _open_tasks(self, asked: ToJudge) -> Iterator[Task]:
-        """The files of a student that have to be judged; the others' verdicts are kept here.
+        """Yield the files of a student that have to be judged; the results of the others are kept here.
 
         A file that is being judged for another student, as one of the same team, waits for that verdict.
         """
@@ -233,12 +234,16 @@ class _Batch:
         for attempt, exercise, file in asked.files:
             self._attempts.add(attempt.id)
             question = self._questions.about(exercise, file)
-            if self._is_answered(attempt, question):
+            if (
+                kept := self._verdicts.without_judge(attempt, question, self._judged_now)
+            ) is not None:
+                self._known += kept.is_known
+                self._settled += not kept.is_known
+                self._tell(attempt, kept)
                 continue
             assert file.source is not None
             self._missing[asked.student] += 1
-            waiting, seed = self._not_yet[exercise.id], self._options.seed
-            self._keeper.keep(attempt, question.key, seed, waiting, self._here, waited_for=True)
+            self._verdicts.wait(attempt, question, self._not_yet[exercise.id])
             key = question.key.key
             if key in self._open:
                 self._known += 1
@@ -249,70 +254,32 @@ class _Batch:
             self._open[key] = [(attempt, question)]
             yield Task(self._tasked, exercise.id, file.source)
 
-    def _is_answered(self, attempt: Attempt, question: Question) -> bool:
-        """Whether the verdict is there, was made for another attempt, or needs no judge."""
-        key, store = question.key.key, self._book.store
-        verdict = store.verdict(key)
-        if verdict is not None and (key in self._judged_now or is_final(verdict)):
-            self._known += 1
-            result = verdict.result
-            # What is odd may be known only since then.
-            is_same = result == question.answered_by(result)
-            if is_same and store.has_verdict(attempt.id, question.exercise.id, key):
-                self._look_at(attempt, question, result)
-            else:
-                self._keep(attempt, question, result, verdict.environment)
-            return True
-        settled = self._questions.settled(question)
-        if settled is None:
-            return False
-        self._settled += 1
-        self._keep(attempt, question, settled, self._here)
-        return True
-
-    def _take(self, verdict: Completed) -> None:
-        """Keep a verdict for every file that waited for it; without one the files stay unjudged."""
-        key = self._tasks_of.pop(verdict.number)
+    def _take(self, task: Task, judged: Judgment | JudgeFault) -> None:
+        """Keep a verdict for every file that waited for it; without one, the files stay unjudged."""
+        key = self._tasks_of.pop(task.number)
         waiting = self._open.pop(key)
         self._judged += 1
         self._judged_now.add(key)
-        result = verdict.result or self._unjudged(waiting[0][1].exercise, verdict.fault)
-        with self._keeper.transaction():
+        with self._book.transaction():
             for attempt, question in waiting:
-                self._keep(attempt, question, result, environment_of(self._torch, verdict.walls))
+                self._tell(attempt, self._verdicts.judged(attempt, question, judged))
         for attempt, _ in waiting:
             self._missing[attempt.student] -= 1
             if not self._missing[attempt.student]:
                 self._complete(attempt.student)
 
-    def _keep(
-        self,
-        attempt: Attempt,
-        question: Question,
-        result: ExerciseResult,
-        environment: Environment,
-    ) -> None:
-        """Keep a result for one file, with what is odd in that file."""
-        result = question.answered_by(result)
-        self._keeper.keep(attempt, question.key, self._options.seed, result, environment)
-        self._look_at(attempt, question, result)
-
-    def _look_at(self, attempt: Attempt, question: Question, result: ExerciseResult) -> None:
-        self._attention += attention(attempt.student, question.exercise, question.file, result)
-        self._progress.judged(attempt.student, result)
+    def _tell(self, attempt: Attempt, kept: Kept) -> None:
+        self._attention += kept.attention
+        self._progress.judged(attempt.student, kept.result)
 
     def _complete(self, student: str) -> None:
         del self._missing[student]
-        self._keeper.write_result(student)
+        self._book.write_result(student)
         self._progress.done(student)
-
-    def _unjudged(self, exercise: Exercise, fault: str) -> ExerciseResult:
-        """No verdict: a fault of the grader, which the next batch tries to make good."""
-        return unjudged(self._course, exercise, self._options, fault)
 
 
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
-    """What counts otherwise for a student since the last grading, once for each exercise, with the tests.
+    """Yield what changed for a student since the last grading, once for each exercise, with the tests.
 
     Left out is an attempt that does not count, and what a fault of the grader left unjudged: that is no loss.
     """

@@ -1,75 +1,138 @@
-"""Reading a gradebook: students, attempts, files, and what counts for each student at this moment.
+"""A gradebook: students, attempts, files and verdicts of one RESULTS folder, and what counts for each student.
 
-The tables are read through `store.py`; what counts of them is computed by `standing.py`, and no table says it.
-A gradebook can be read while a grading writes to it.
+It is opened to read or to write. Many may read, also while one grading writes. What is written is on the disk
+(WAL, synced) before the next verdict is taken, so that a grading may be killed at any moment; a verdict that is
+replaced is set aside. The rows are read and written by `tables.py`. What counts is computed from them by
+`standing.py` each time, and no table says it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
+from grader import submissions
+from grader.course.manifest import Course
 from grader.errors import SubmissionError
+from grader.files import remove_drafts, write_whole
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import (
     CORRECTIONS_FILE,
+    change_corrections,
     corrections_text,
     read_corrections,
+    writing,
 )
-from grader.gradebook.policy import Policy
-from grader.gradebook.policy_file import NamedPolicy, read_policy
+from grader.gradebook.facts import AssignmentPart, Facts
+from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.review import Attention, Reason
-from grader.gradebook.standing import ClassRules, choices, entry_of
-from grader.gradebook.store import FILE, Store, opened
-from grader.gradebook.work import KeptRequest, Replaced, Work, work_of
-from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
-from grader.text import nearest
+from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
+from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_again
+from grader.gradebook.verdict_key import VerdictKey, source_digest
+from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of
+from grader.results import Entry, Environment, ExerciseResult, Result, Status, StudentInfo, to_json
+from grader.submissions import ExerciseFile, Submission, safe_name
+from grader.submissions.source import code_digest
+from grader.text import nearest, utc
 
-
-class AssignmentPart(msgspec.Struct, frozen=True):
-    """An assignment in the gradebook of a whole course."""
-
-    title: str
-    exercises: tuple[str, ...]
+T = TypeVar("T")
 
 
 class Gradebook:
-    """The gradebook of one RESULTS folder; open it with `Gradebook.open`.
+    """The gradebook of one RESULTS folder; open it with `Gradebook.open` or `Gradebook.open_to_write`.
 
-    What the tables have as it is, as files and verdicts, is read from its `store`.
+    With an assignment, it reads as if it had the exercises of that assignment only. `tables` are for the
+    modules of this room.
     """
 
-    def __init__(self, folder: Path, store: Store, assignment: str = "") -> None:
+    def __init__(self, folder: Path, tables: Tables, assignment: str = "") -> None:
         self.folder = folder
-        self.store = store
-        self._rules: tuple[object, ClassRules] | None = None
+        self.tables = tables
+        self._rules: tuple[Facts, str, ClassRules] | None = None
         self._part = self._part_of(assignment) if assignment else None
 
     @classmethod
     @contextlib.contextmanager
     def open(cls, folder: Path, assignment: str | None = None) -> Iterator[Gradebook]:
-        """Open the gradebook in a folder to read it, as if it had the exercises of an assignment alone.
+        """Open the gradebook in a folder to read it.
 
-        Raises SubmissionError where there is none, or not of this assignment; GraderError if it is damaged or
-        was written by a newer grader.
+        Raises SubmissionError if there is none, or not of this assignment; GraderError if it is damaged or a
+        newer grader wrote it.
         """
         file = folder / FILE
         if not file.is_file():
             raise SubmissionError(
                 f"There is no gradebook in {folder}: name the folder that `grade batch -o` wrote."
             )
-        with opened(file, create=False) as store:
-            yield cls(folder, store, assignment or "")
+        with opened(file, create=False) as tables:
+            yield cls(folder, tables, assignment or "")
+
+    @classmethod
+    @contextlib.contextmanager
+    def open_to_write(cls, folder: Path) -> Iterator[Gradebook]:
+        """Open the gradebook in a folder to read and to write it; a new one is made if there is none.
+
+        Raises GraderError if it is damaged, a newer grader wrote it, another grading writes to it, or nothing
+        can be written there.
+        """
+        with writing(folder):
+            # Only for whoever grades; a folder that is there keeps its mode.
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / "results").mkdir(mode=0o700, exist_ok=True)
+        with only_writer(folder), opened(folder / FILE, create=True) as tables:
+            remove_drafts(folder)
+            remove_drafts(folder / "results")
+            yield cls(folder, tables)
+
+    @classmethod
+    @contextlib.contextmanager
+    def open_beside_writer(cls, folder: Path) -> Iterator[Gradebook]:
+        """Open the gradebook in a folder to read it beside a writer, which checked the file."""
+        with opened_again(folder / FILE) as tables:
+            yield cls(folder, tables)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Have all that is kept within on the disk together when this ends, or nothing of it.
+
+        A transaction within another one is part of it.
+        """
+        with self.tables.transaction():
+            yield
+
+    def shown(self, value: T) -> T:
+        """Return a value as it is; `AnonymousBook.shown` hides names in it."""
+        return value
+
+    def back_up(self, target: Path) -> None:
+        """Copy the gradebook as of this moment to a new file, which only its owner can read.
+
+        Raises FileExistsError, or another OSError.
+        """
+        self.tables.back_up(target)
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Facts:
+        """The facts about the whole gradebook at this moment."""
+        return self.tables.facts
+
+    def change(self, **fields: Any) -> None:
+        """Change some of the facts."""
+        with self.transaction():
+            self.tables.put_facts(msgspec.structs.replace(self.facts, **fields))
 
     def _part_of(self, assignment: str) -> AssignmentPart | None:
-        """The part of a gradebook of the whole course that is an assignment; None where all of it is."""
-        own = self.fact("assignment")
+        """Return the part of a whole course's gradebook that is an assignment; None if all of it is."""
+        own, parts = self.facts.assignment, self.facts.assignments
         if own == assignment:
             return None
-        parts = self.store.json_fact("assignments", dict[str, AssignmentPart]) or {}
         if own:
             raise SubmissionError(
                 f"{self.folder} is the gradebook of {own}, and not of {assignment!r}."
@@ -81,77 +144,124 @@ class Gradebook:
             )
         return parts[assignment]
 
-    # --- the grading ----------------------------------------------------------------------------
-
-    def fact(self, name: str) -> str:
-        """A fact about the whole gradebook, such as `title`; empty where it is not known."""
-        return self.store.fact(name)
-
     @property
     def exercises(self) -> tuple[str, ...]:
         """The names of the exercises that count, in the order of the course."""
-        names = filter(None, self.fact("exercises").split(","))
-        return tuple(n for n in names if self._part is None or n in self._part.exercises)
+        names, part = self.facts.exercises, self._part
+        return names if part is None else tuple(n for n in names if n in part.exercises)
 
     @property
     def title(self) -> str:
         """The title of the course, and of the assignment."""
-        title = self.fact("title")
+        title = self.facts.title
         return title if self._part is None else f"{title}: {self._part.title}"
 
     @property
     def work_title(self) -> str:
-        """What students call that which is graded: the title of the assignment, else that of the course."""
-        part, own = self._part, self.fact("assignment")
-        if part is None and own:
-            part = (self.store.json_fact("assignments", dict[str, AssignmentPart]) or {}).get(own)
-        return self.fact("title") if part is None else part.title
-
-    @property
-    def assigned(self) -> tuple[str, ...]:
-        """The exercises that alone are graded; empty where it is the whole course."""
-        return tuple(filter(None, self.fact("assigned").split(",")))
-
-    @property
-    def course(self) -> CourseInfo:
-        """The course of the last grading."""
-        return self.store.json_fact("course", CourseInfo) or CourseInfo("", "", "")
-
-    @property
-    def revision(self) -> int:
-        """The number of the grading that goes on, or of the last one."""
-        return int(self.fact("revision") or 0)
+        """The title of the assignment, else of the course: the name that students know."""
+        part = self._part or self.facts.assignments.get(self.facts.assignment)
+        return self.facts.title if part is None else part.title
 
     @property
     def unfinished(self) -> str:
         """A warning while a grading goes on or after it was interrupted, else empty."""
-        if self.fact("finished") in ("", "yes"):
+        if not self.facts.is_unfinished:
             return ""
         return (
-            f"The last grading of {self.folder} is not at its end: who was not reached yet has no score "
-            "here, or is missing. Let it end, or run `grade batch` again."
+            f"The last grading of {self.folder} did not finish; students not reached yet have no score or are "
+            "missing. Let it end, or run `grade batch` again."
         )
 
-    def noted(self) -> tuple[Attention, ...]:
-        """Entries of the last grading that a person should look at, or has looked at since."""
-        return self.store.json_fact("attention", tuple[Attention, ...]) or ()
+    # --- the grading ----------------------------------------------------------------------------
+
+    def begin(
+        self, course: Course, blank: Result | None = None, policy: Rules | None = None
+    ) -> bool:
+        """Begin a grading by this course; one that was interrupted goes on, with the verdicts it set aside.
+
+        `blank` is the result of a student who handed in nothing; a `policy` replaces the one before. Returns
+        whether any student's result may have changed, including students not regraded here. Raises
+        CorrectionsError before anything is written.
+        """
+        before = self.facts
+        if blank is not None and before.blank is not None:
+            # Equal but for its time it is the one that is there.
+            now = msgspec.structs.replace(before.blank, started_at=blank.started_at)
+            blank = before.blank if blank == now else blank
+        facts = msgspec.structs.replace(
+            before,
+            course=course.info(),
+            title=course.title,
+            corrections=self._digest_of_corrections(),
+            exercises=tuple(exercise.id for exercise in course.exercises),
+            stubs={e.id: code_digest(course.stub(e).source) for e in course.exercises},
+            extra_credit=tuple(sorted(course.extra_credit)),
+            assignments={
+                part.id: AssignmentPart(part.title, part.exercises) for part in course.assignments
+            }
+            or before.assignments,
+            blank=before.blank if blank is None else blank,
+            policy=before.policy if policy is None else policy,
+        )
+        is_other = facts != before or before.is_unfinished or before.is_stale
+        if is_other:
+            # Until `settled`, also where a kill comes between the end of a grading and the last result.
+            facts = msgspec.structs.replace(facts, is_stale=True)
+        if not before.is_unfinished:
+            facts = msgspec.structs.replace(
+                facts,
+                revision=before.revision + 1,
+                totals_before=before.totals,
+                is_unfinished=True,
+            )
+        with self.transaction():
+            self.tables.put_facts(facts)
+        return is_other
+
+    def assign(self, course: Course) -> None:
+        """Grade only these exercises of the course from now on, as its assignment if it has one."""
+        given = course.assignment
+        self.change(
+            assigned=tuple(exercise.id for exercise in course.exercises),
+            assignment=given.id if given is not None else "",
+            teams=given is not None and given.teams,
+        )
+
+    def finish(self, attention: tuple[Attention, ...]) -> None:
+        """End the grading: the next one is compared with this one."""
+        rules = self.rules()
+        totals = {s.id: total_of(self.work(s), rules) for s in self.students()}
+        final = {student: points for student, points in totals.items() if points is not None}
+        self.change(totals=final, attention=attention, is_unfinished=False)
+
+    def settled(self) -> None:
+        """Know that the results on the disk are what counts."""
+        self.change(is_stale=False)
+
+    def seeds(self) -> tuple[int, ...]:
+        """Return the seeds of the verdicts, the newest verdict's first."""
+        return self.tables.seeds()
+
+    # --- what a person should look at -----------------------------------------------------------
 
     def attention(self) -> tuple[Attention, ...]:
-        """Entries of the last grading that a person should look at."""
+        """Return the entries of the last grading that a person should look at."""
         part = self._part
         return self.unanswered(
-            e for e in self.noted() if part is None or {*e.exercise.split(", ")} & {*part.exercises}
+            entry
+            for entry in self.facts.attention
+            if part is None or {*entry.exercise.split(", ")} & {*part.exercises}
         )
 
     def unanswered(self, entries: Iterable[Attention]) -> tuple[Attention, ...]:
-        """The entries without odd code that a person released, or whose points a person set.
+        """Return the entries without odd code that a person released, or whose points a person set.
 
         That is about one file: another file of the student is told again.
         """
         held: dict[str, set[str]] = {}
         answered = {
             (correction.student, correction.exercise)
-            for correction in self.rules.corrections
+            for correction in self.corrections()
             if correction.release or correction.points is not None
         }
 
@@ -171,52 +281,90 @@ class Gradebook:
             or any(is_open(entry, exercise) for exercise in entry.exercise.split(", "))
         )
 
-    def totals_before(self) -> dict[str, float]:
-        """The points of the grading before the last one, by student; without those that were not final."""
-        if self._part is not None:
-            return {}  # they are of all exercises
-        return self.store.json_fact("totals before", dict[str, float]) or {}
-
-    def dropped(self) -> dict[str, int]:
-        """The number of verdicts on each exercise that the course of the last grading has no more.
-
-        They are kept, and count in no total.
-        """
-        counts = self.store.verdict_counts()
-        return {name: count for name, count in counts.items() if name not in self.exercises}
+    def look_at(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
+        """Replace the entries on an exercise of a student by these."""
+        before = self.facts.attention
+        kept = [entry for entry in before if (entry.student, entry.exercise) != (student, exercise)]
+        order = list(Reason)
+        after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
+        if tuple(after) != before:
+            self.change(attention=tuple(after))
 
     # --- rules ----------------------------------------------------------------------------------
 
-    @property
     def rules(self) -> ClassRules:
-        """What holds for every student at this moment.
+        """Read the rules for every student at this moment; another process or a person may change them.
 
-        Raises CorrectionsError where the file of corrections is not in order.
+        Raises CorrectionsError if the file of corrections is not in order.
         """
-        version = self.store.version, corrections_text(self.folder)
-        # They change when another process, or a person, wrote to a file.
-        if self._rules is None or self._rules[0] != version:
+        facts, text = self.facts, corrections_text(self.folder)
+        if self._rules is None or self._rules[0] is not facts or self._rules[1] != text:
             rules = ClassRules(
-                course=self.course,
+                course=facts.course,
                 exercises=self.exercises,
-                stubs=self.store.json_fact("stubs", dict[str, str]) or {},
-                blank=self.blank,
+                stubs=facts.stubs,
+                blank=facts.blank,
                 policy=self.policy,
-                has_policy=bool(self.fact("policy")),
-                corrections=self._of_files(
-                    read_corrections(version[1], self.folder / CORRECTIONS_FILE)
-                ),
-                unfinished=bool(self.unfinished),
-                extra_credit=frozenset(self.fact("extra credit").split(",")),
+                has_policy=facts.policy != Rules(),
+                corrections=self._of_files(read_corrections(text, self.folder / CORRECTIONS_FILE)),
+                unfinished=facts.is_unfinished,
+                extra_credit=frozenset(facts.extra_credit),
             )
-            self._rules = version, rules
-        return self._rules[1]
+            self._rules = facts, text, rules
+        return self._rules[2]
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the class, which may have no rules."""
+        return Policy(self.facts.policy, self.chapters)
+
+    @property
+    def chapters(self) -> dict[str, str]:
+        """The chapter of each exercise that was graded."""
+        blank = self.facts.blank
+        exercises = blank.exercises if blank is not None else ()
+        return {exercise.name: exercise.chapter for exercise in exercises}
+
+    def set_policy(self, rules: Rules, named: NamedPolicy | None = None) -> None:
+        """Count by these rules from now on, and write the result of every student anew. No judge is asked.
+
+        They come of the `named` policy, which holds in the place of the course's from now on; without one, the
+        course's holds again.
+        """
+        self.change(
+            policy=rules,
+            named_policy=named,
+            corrections=self._digest_of_corrections(),
+            is_stale=True,
+        )
+        self._write_results()
+
+    def corrections(self) -> tuple[Correction, ...]:
+        """Return every correction, in the order of the file. Raises CorrectionsError."""
+        return self.rules().corrections
+
+    def correct(self, *added: Correction, replacing: Collection[int] = ()) -> None:
+        """Append corrections to their file, in the place of those at these places, and write the results.
+
+        The file changes at once. What a person changed in it since the last time is written, too. Killed in
+        between, the next grading writes the results. Raises CorrectionsError or GraderError.
+        """
+        before = self.corrections()
+        students = {c.student for c in (*added, *(before[place] for place in replacing))}
+        is_known = self._digest_of_corrections() == self.facts.corrections
+        is_settled = is_known and not self.facts.is_stale
+        self.change(is_stale=True)
+        change_corrections(self.folder, added, replacing)
+        self.change(corrections=self._digest_of_corrections())
+        # A correction without a student is for all.
+        is_for_all = "" in students or not is_settled
+        self._write_results(None if is_for_all else sorted(students))
 
     def _of_files(self, corrections: tuple[Correction, ...]) -> tuple[Correction, ...]:
-        """The corrections, of which one of an earlier grader names a file by its bytes as they came."""
+        """Return the corrections; an earlier grader's may name a file by its bytes as they came."""
         if not any(made.release or made.marked for made in corrections):
             return corrections
-        now = self.store.originals()
+        now = self.tables.originals()
         return tuple(
             msgspec.structs.replace(
                 made,
@@ -226,72 +374,66 @@ class Gradebook:
             for made in corrections
         )
 
-    @property
-    def policy(self) -> Policy:
-        """The policy of the class, which may have no rules."""
-        text = self.fact("policy")
-        return read_policy(text, self.chapters) if text else Policy()
+    def _digest_of_corrections(self) -> str:
+        """Return the digest of the file of corrections; empty if there are none. Raises CorrectionsError."""
+        if not self.corrections():
+            return ""
+        return hashlib.sha256(corrections_text(self.folder).encode()).hexdigest()
 
-    @property
-    def named_policy(self) -> NamedPolicy | None:
-        """The policy that a person named in the place of the course's, if one did."""
-        if not (file := self.fact("policy_file")):
-            return None
-        text = self.store.json_fact("named policy", str)
-        # An earlier grader kept what counts alone.
-        return NamedPolicy(file, self.fact("policy") if text is None else text)
+    # --- students -------------------------------------------------------------------------------
 
-    @property
-    def chapters(self) -> dict[str, str]:
-        """The chapter of each exercise that was graded."""
-        blank = self.blank
-        exercises = blank.exercises if blank is not None else ()
-        return {exercise.name: exercise.chapter for exercise in exercises}
-
-    @property
-    def blank(self) -> Result | None:
-        """The result of a student who handed in nothing; None before the first grading."""
-        return self.store.json_fact("blank", Result)
-
-    def corrections(self) -> tuple[Correction, ...]:
-        """Every correction, in the order of the file. Raises CorrectionsError."""
-        return self.rules.corrections
-
-    # --- students and attempts ------------------------------------------------------------------
-
-    def attempt_counts(self) -> dict[str, int]:
-        """The number of attempts of each student who handed in something."""
-        return self.store.attempt_counts()
+    def student(self, id_: str) -> StudentInfo | None:
+        """Return the student with this id, if there is one."""
+        return self.tables.student(id_)
 
     def students(self) -> list[StudentInfo]:
-        """Every student, by id, also those who handed in nothing."""
-        return self.store.students()
+        """Return every student by id, including those who handed in nothing."""
+        return self.tables.students()
 
     def names(self) -> dict[str, str]:
-        """The name of each student, by id; without those who have none, or no other."""
+        """Map ids to names, omitting students whose name is empty or equals the id."""
         return {s.id: s.name for s in self.students() if s.name not in ("", s.id)}
 
     def absent(self) -> list[StudentInfo]:
-        """The students of the roster who handed in nothing."""
+        """Return the students of the roster who handed in nothing."""
         counts = self.attempt_counts()
         return [student for student in self.students() if student.id not in counts]
 
-    def work(self, student: StudentInfo) -> Work:
-        """All that a student handed in, oldest first, with every verdict."""
-        store, id_ = self.store, student.id
-        files, verdicts = store.digests_of(id_), store.verdicts_of(id_)
-        return work_of(student, store.attempts_of(id_), files, verdicts, store.requests_of(id_))
+    def keep_student(self, student: StudentInfo) -> None:
+        """Keep a student. What a roster said before stays if nothing is said now."""
+        before = self.student(student.id)
+        if before is not None:
+            student = StudentInfo(
+                id=student.id,
+                name=student.name or before.name,
+                email=student.email or before.email,
+                ids={**before.ids, **student.ids},
+            )
+        if student != before:
+            with self.transaction():
+                self.tables.put_student(student)
 
-    def requests(self) -> list[KeptRequest]:
-        """The regrade requests on the exercises that count, oldest first."""
-        return [r for r in self.store.requests() if r.exercise in self.exercises]
+    # --- attempts and files ---------------------------------------------------------------------
+
+    def attempt_counts(self) -> dict[str, int]:
+        """Return the number of attempts of each student who handed in something."""
+        return self.tables.attempt_counts()
+
+    def work(self, student: StudentInfo) -> Work:
+        """Return all that a student handed in, oldest first, with every verdict."""
+        tables, id_ = self.tables, student.id
+        files, verdicts = tables.digests_of(id_), tables.verdicts_of(id_)
+        return work_of(student, tables.attempts_of(id_), files, verdicts, tables.requests_of(id_))
+
+    def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
+        """Return the files of an attempt, by exercise, as they came, or why there is none."""
+        return self.tables.files_of(attempt)
 
     def sources(self, entry: Entry) -> dict[str, bytes]:
-        """The files that an entry was graded from, by exercise."""
-        chosen = choices(self.work(entry.student), self.rules)
+        """Return the files that an entry was graded from, by exercise."""
+        chosen = choices(self.work(entry.student), self.rules())
         files = {
-            id_: self.store.files_of(id_)
-            for id_ in {choice.attempt.id for choice in chosen.values()}
+            id_: self.files_of(id_) for id_ in {choice.attempt.id for choice in chosen.values()}
         }
         return {
             name: source
@@ -299,22 +441,122 @@ class Gradebook:
             if choice.source and (source := files[choice.attempt.id][name].source) is not None
         }
 
+    def register(
+        self, handed_in: submissions.Attempt, submission: Submission, *, whole: bool = True
+    ) -> Attempt:
+        """Keep an attempt and its files, and return its row: the earlier one for the same files of that time.
+
+        Found again it is no other attempt, and gets no second verdict; a time that was not known is kept.
+        `whole` says that the submission has all files of its student, so that an earlier attempt that
+        has more is of a course that dropped exercises, and not another one.
+        """
+        with self.transaction():
+            return self._register(handed_in, submission, whole=whole)
+
+    def _register(
+        self, handed_in: submissions.Attempt, submission: Submission, *, whole: bool
+    ) -> Attempt:
+        student, time = handed_in.student.id, handed_in.submitted_at
+        digest = submission.info().digest
+        self.keep_student(handed_in.student)
+        if whole:
+            self._know_again(student, submission, digest)
+        attempts = self.tables.attempts_of(student)
+        same = [attempt for attempt in attempts if attempt.digest == digest]
+        by_time = {a.submitted_at: a for a in sorted(same, key=lambda a: a.submitted_at)}
+        before = by_time.get(time, by_time.get(""))
+        if before is None and not time:
+            before = next(reversed(by_time.values()), None)
+        attempt = Attempt(
+            id=before.id if before is not None else 0,
+            student=student,
+            number=before.number if before is not None else len(attempts) + 1,
+            submitted_at=time,
+            late=handed_in.late,
+            origin=handed_in.origin,
+            digest=digest,
+        )
+        if before is None:
+            attempt = self.tables.add_attempt(attempt)
+        elif time or "" in by_time:
+            self.tables.update_attempt(attempt)
+        else:
+            attempt = before
+        for exercise, file in submission.files.items():
+            self.tables.put_file(attempt.id, exercise, file, source_digest(file))
+        return attempt
+
+    def _know_again(self, student: str, submission: Submission, digest: str) -> None:
+        """Give attempts their digest of today, if they are of these files and the course dropped exercises.
+
+        A file for an exercise that is new in the course makes an attempt of its own.
+        """
+        attempts = self.tables.attempts_of(student)
+        if any(attempt.digest == digest for attempt in attempts):
+            return
+        now = {exercise: source_digest(file) for exercise, file in submission.files.items()}
+        before = self.tables.digests_of(student)
+        for attempt in reversed(attempts):
+            if all(before.get(name, {}).get(attempt.id, "") == d for name, d in now.items()):
+                for same in attempts:
+                    if same.digest == attempt.digest:
+                        self.tables.update_attempt(msgspec.structs.replace(same, digest=digest))
+                return
+
+    def requests(self) -> list[Request]:
+        """Return the regrade requests on the exercises that count, oldest first."""
+        return [r for r in self.tables.requests() if r.exercise in self.exercises]
+
     # --- verdicts -------------------------------------------------------------------------------
 
+    def keep(
+        self,
+        attempt: Attempt,
+        key: VerdictKey,
+        seed: int,
+        result: ExerciseResult,
+        environment: Environment,
+        *,
+        waited_for: bool = False,
+    ) -> None:
+        """Keep a verdict on a file of an attempt.
+
+        `waited_for`: the result says that there is no verdict yet. A reader sees until then that it is not
+        judged, and no total without it. A verdict that is there stays until the new one takes its place.
+        """
+        verdict = Verdict(
+            status=result.status,
+            score=result.score,
+            max_score=result.max_score,
+            packed=packed(result),
+            graded_at=utc(),
+            seed=seed,
+            environment=environment,
+        )
+        with self.transaction():
+            if not waited_for:
+                self.tables.set_aside(self.facts.revision, attempt.id, result.name)
+            self.tables.put_verdict(attempt.id, result.name, key, verdict, replace=not waited_for)
+
+    def reword(self, attempt: int, result: ExerciseResult) -> None:
+        """Replace the words of a verdict; its outcomes and points stay."""
+        with self.transaction():
+            self.tables.reword(attempt, result)
+
     def entries(self) -> Iterator[Entry]:
-        """What counts for each student, by id, one at a time; also for those who handed in nothing."""
+        """Yield what counts for each student, by id, including those who handed in nothing."""
         for student in self.students():
-            if (entry := entry_of(self.work(student), self.rules)) is not None:
+            if (entry := entry_of(self.work(student), self.rules())) is not None:
                 yield entry
 
     def entry_of(self, student: str) -> Entry | None:
-        """What counts for a student; None where there is none with this id."""
-        info = self.store.student(student)
-        return None if info is None else entry_of(self.work(info), self.rules)
+        """Return what counts for a student; None if there is none with this id."""
+        info = self.student(student)
+        return None if info is None else entry_of(self.work(info), self.rules())
 
     def entry_before(self, student: str, replaced: Sequence[Replaced]) -> Entry | None:
-        """What counted for a student before these verdicts were replaced, by the rules of today."""
-        info = self.store.student(student)
+        """Return what counted for a student before these verdicts were replaced, by the rules of today."""
+        info = self.student(student)
         if info is None:
             return None
         work = self.work(info)
@@ -323,12 +565,12 @@ class Gradebook:
         for verdict in replaced:
             judged, attempt = verdicts[verdict.before.name], numbered[verdict.attempt]
             judged[attempt] = judged[attempt].with_result(verdict.before)
-        return entry_of(work._replace(verdicts=verdicts), self.rules)
+        return entry_of(work._replace(verdicts=verdicts), self.rules())
 
     def history(self, student: StudentInfo, least: int) -> dict[str, list[ExerciseResult]]:
-        """The verdicts on a student's different files for an exercise, oldest first.
+        """Return the verdicts on a student's different files by exercise, oldest first.
 
-        Of those exercises alone of which there are `least` or more.
+        Exercises with fewer than `least` are left out.
         """
         work, history = self.work(student), {}
         for exercise in self.exercises:
@@ -343,5 +585,50 @@ class Gradebook:
         return history
 
     def replaced(self) -> Iterator[Replaced]:
-        """The verdicts of the present revision that differ from those before it, by student."""
-        return self.store.replaced(self.revision)
+        """Yield the verdicts of the present revision that differ from the ones before, by student."""
+        return self.tables.replaced(self.facts.revision)
+
+    def totals_before(self) -> dict[str, float]:
+        """Return the final points of the grading before the last one, by student."""
+        # They are of all exercises.
+        return {} if self._part is not None else self.facts.totals_before
+
+    def dropped(self) -> dict[str, int]:
+        """Return the number of verdicts on each exercise that the course of the last grading no longer has.
+
+        They are kept, and count in no total.
+        """
+        counts = self.tables.verdict_counts()
+        return {name: count for name, count in counts.items() if name not in self.exercises}
+
+    # --- results as files -----------------------------------------------------------------------
+
+    def write_result(self, student: str) -> None:
+        """Write the result that counts for a student as JSON, whole or not at all."""
+        if (entry := self.entry_of(student)) is None:
+            return
+        path = self.folder / "results" / f"{safe_name(student)}.json"
+        text = to_json(entry.result)
+        if path.is_file() and path.read_bytes() == text:
+            return
+        with writing(path):
+            write_whole(path, text)
+
+    @contextlib.contextmanager
+    def changing_results(self, students: Iterable[str]) -> Iterator[None]:
+        """Open a transaction, after which the results of these students are written.
+
+        Killed in between, the next grading writes them.
+        """
+        is_settled = not self.facts.is_stale
+        with self.transaction():
+            self.change(is_stale=True)
+            yield
+        self._write_results(dict.fromkeys(students) if is_settled else None)
+
+    def _write_results(self, students: Iterable[str] | None = None) -> None:
+        """Write the results of these students, by default of the class; then all results are settled."""
+        names = [s.id for s in self.students()] if students is None else students
+        for student in names:
+            self.write_result(student)
+        self.settled()

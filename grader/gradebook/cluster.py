@@ -29,8 +29,8 @@ from distributed.scheduler import KilledWorker
 from grader.course.manifest import Course, load_course
 from grader.errors import GraderError, SandboxError
 from grader.gradebook.verdict_key import grader_digest
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Task, TaskJudges
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import LocalPool, Task
 from grader.results import TestResult
 
 _CERTIFICATE = "distributed.comm.tls.client.cert"
@@ -63,7 +63,7 @@ class _JudgesPlugin(WorkerPlugin):
         self.files = whole.judged_files()
         self.exercises = tuple(exercise.id for exercise in course.exercises)
         self.options, self.grader = options, grader_digest()
-        self.judges: TaskJudges | None = None
+        self.judges: LocalPool | None = None
 
     def setup(self, worker: Worker) -> None:
         """Write the course to a folder of the worker's own and start its judges."""
@@ -77,7 +77,7 @@ class _JudgesPlugin(WorkerPlugin):
             path.write_bytes(data)
         course = load_course(folder / self.manifest)
         course = course.only(course.exercise(name) for name in self.exercises)
-        judges = TaskJudges(course, worker.state.nthreads, self.options)
+        judges = LocalPool(course, worker.state.nthreads, self.options)
         self._stack.callback(judges.close)
         judges.start()
         self.judges = judges
@@ -94,7 +94,7 @@ def _other(worker: str) -> str:
     )
 
 
-def _verdict(name: str, task: Task) -> Completed:
+def _judged(name: str, task: Task) -> Judgment | JudgeFault:
     """Judge a task on the worker that this is called on."""
     plugin = get_worker().plugins.get(name)
     if not isinstance(plugin, _JudgesPlugin):
@@ -104,8 +104,8 @@ def _verdict(name: str, task: Task) -> Completed:
     return plugin.judges.complete(task)
 
 
-def _without_verdict(number: int, error: Exception) -> Completed:
-    return Completed(number, None, fault=f"No worker could judge it: {error}")
+def _fault(error: Exception) -> JudgeFault:
+    return JudgeFault(f"No worker could judge it: {error}")
 
 
 class ClusterPool:
@@ -226,46 +226,48 @@ class ClusterPool:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
+    def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
         """As `Pool.judged`; the cluster may grow and shrink meanwhile."""
-        numbers: dict[Any, int] = {}
+        waiting: dict[Any, Task] = {}
         running: as_completed = as_completed(loop=self._client.loop)
         for task in tasks:
             # Not pure: Dask would otherwise hand out what it remembers of an equal call.
             with self._connected():
                 future = self._client.submit(
-                    _verdict, self._plugin.name, task, pure=False, retries=1
+                    _judged, self._plugin.name, task, pure=False, retries=1
                 )
-                numbers[future.key] = task.number
+                waiting[future.key] = task
                 running.add(future)
                 ahead = self._ahead()
-            while len(numbers) > ahead:
-                yield self._next(running, numbers)
-        while numbers:
-            yield self._next(running, numbers)
+            while len(waiting) > ahead:
+                yield self._next(running, waiting)
+        while waiting:
+            yield self._next(running, waiting)
 
     def _ahead(self) -> int:
         """Enough that no worker waits for the next task, few enough that memory stays flat."""
         threads: dict[str, int] = self._client.nthreads()
         return 2 * max(1, sum(threads.values())) + 2
 
-    def _next(self, running: as_completed, numbers: dict[Any, int]) -> Completed:
-        """The verdict of the task that ends next; a worker's failure is no verdict for that task alone."""
+    def _next(
+        self, running: as_completed, waiting: dict[Any, Task]
+    ) -> tuple[Task, Judgment | JudgeFault]:
+        """The task that ends next; if its worker fails, only this task has no judgment."""
         with self._connected():
-            future: Future[Completed] = next(running)
-        number = numbers.pop(future.key)
+            future: Future[Judgment | JudgeFault] = next(running)
+        task = waiting.pop(future.key)
         try:
-            return self._completed(future, number)
+            return task, self._judgment(future)
         except SandboxError as error:
             # The others go on.
-            return _without_verdict(number, error)
+            return task, _fault(error)
 
-    def _completed(self, future: Future[Completed], number: int) -> Completed:
-        """The verdict of a task that ended, with or without one; SandboxError where its worker cannot judge."""
+    def _judgment(self, future: Future[Judgment | JudgeFault]) -> Judgment | JudgeFault:
+        """The judgment of a task that ended, or its fault; raises SandboxError if its worker cannot judge."""
         try:
             with self._connected():
                 error = future.exception()
-                verdict = future.result() if error is None else None
+                judged = future.result() if error is None else None
         finally:
             future.release()
         if isinstance(error, _UnpreparedError):
@@ -273,30 +275,30 @@ class ClusterPool:
             raise self._lost() from error
         if isinstance(error, KilledWorker):
             # The workers that had it died each time: whatever it is, the others go on.
-            return _without_verdict(number, error)
-        if verdict is None:
+            return _fault(error)
+        if judged is None:
             raise error or SandboxError("A worker gave no verdict.")
-        return verdict
+        return judged
 
-    def complete(self, task: Task) -> Completed:
+    def complete(self, task: Task) -> Judgment | JudgeFault:
         """Have one task judged; any thread may ask, and several at a time.
 
         Raises GraderError where the scheduler is lost or has no worker, or the worker cannot judge at all: then
         nothing of the task is left there.
         """
         with self._connected():
-            future = self._client.submit(_verdict, self._plugin.name, task, pure=False, retries=1)
+            future = self._client.submit(_judged, self._plugin.name, task, pure=False, retries=1)
         try:
             while not self._is_ended(future):
                 if self._is_alone:
                     raise GraderError(self._no_worker)
                 if self._over.is_set():
                     raise GraderError("The judging was told to stop.")
-            return self._completed(future, task.number)
+            return self._judgment(future)
         finally:
             future.release()
 
-    def _is_ended(self, future: Future[Completed]) -> bool:
+    def _is_ended(self, future: Future[Judgment | JudgeFault]) -> bool:
         """Wait for a moment; whether the task has ended then."""
         with self._connected():
             try:
@@ -347,7 +349,11 @@ class ClusterJudges:
                     raise
             return self._pool
 
-    def complete(self, task: Task, done: Callable[[TestResult], None] | None = None) -> Completed:  # noqa: ARG002  # as TaskJudges
+    def complete(
+        self,
+        task: Task,
+        done: Callable[[TestResult], None] | None = None,  # noqa: ARG002  # as LocalPool
+    ) -> Judgment | JudgeFault:
         """Have a task judged by a worker; of its tests nothing is told before the verdict.
 
         Raises GraderError where nothing can be judged now.
@@ -356,7 +362,7 @@ class ClusterJudges:
             return self._connected().complete(task)
         except GraderError as error:
             if self._closed:
-                return Completed(task.number, None, fault=str(error))
+                return JudgeFault(str(error))
             raise
 
     def close(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -16,13 +15,14 @@ from pathlib import Path
 import msgspec
 
 from grader.errors import GraderError
+from grader.files import write_whole
 from grader.gradebook.corrections import Correction, Kind
 from grader.text import clean
-from grader.toml import Tables, TomlMistake, explained, line_of, read_toml, written_value
+from grader.toml import TomlMistake, explained, line_of, read_toml, written_value
 
 CORRECTIONS_FILE = "corrections.toml"
 _HEADER = """\
-# Points that a person changed. Every command reads this file, and you may edit it: docs/instructors.md has the
+# Points that a person changed. Every command reads this file, and you may edit it: docs/reference.md has the
 # keys. To take a correction back, remove its table, or call `grade adjust RESULTS --undo`.
 """
 _TABLE = re.compile(r"\s*\[\[\s*correction\s*\]\]")
@@ -52,9 +52,6 @@ class _Corrections(msgspec.Struct, forbid_unknown_fields=True):
     correction: tuple[Correction, ...] = ()
 
 
-_TABLES: Tables = {"": _Corrections, "correction": Correction}
-
-
 def corrections_text(folder: Path) -> str:
     """The text of the file of corrections in a folder; empty where there is none."""
     path = folder / CORRECTIONS_FILE
@@ -72,7 +69,7 @@ def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
     try:
         made = read_toml(text, _Corrections).correction
     except TomlMistake as error:
-        words = explained(error, text, _TABLES, _EXAMPLES)
+        words = explained(error, text, _Corrections, _EXAMPLES)
         raise CorrectionsError(f"{file}{error.place}: {words}") from error
     for place, correction in enumerate(made):
         for complaint in _complaints(correction):
@@ -188,18 +185,7 @@ def _write(path: Path, text: str, expected: tuple[Correction, ...]) -> None:
             "of its own, or change the file by hand."
         )
     with writing(path):
-        draft = path.with_suffix(".part")
-        with draft.open("wb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        if os.name == "posix":
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        write_whole(path, text.encode())
 
 
 @contextlib.contextmanager

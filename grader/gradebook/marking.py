@@ -1,4 +1,4 @@
-"""Points by a person beside the judge's: the rubric of an exercise, and which files were read by it.
+"""Points by a person beside the judge's: the rubric of an exercise, and the files that were read by it.
 
 A mark is a correction that adds or takes off points, with the sentences of the items that hold. It is about
 one file, so that it stands through a regrade and says nothing of a newer file.
@@ -18,17 +18,15 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import UsageError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction
-from grader.gradebook.keeper import Keeper
+from grader.gradebook.facts import Draft
 from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult
 from grader.submissions.source import code_digest
 from grader.text import clean, number
-from grader.toml import TomlMistake, line_of, read_toml
+from grader.toml import TomlMistake, explained, line_of, read_toml
 
 # Keys of the walk itself.
 RESERVED = {"n": "keep and go on", "s": "skip", "c": "comment", "q": "stop"}
-# The fact with the drafts.
-_DRAFTS = "marking"
 _NOTHING = "nothing to remark"
 _LONGEST = 1000
 
@@ -49,7 +47,7 @@ class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileToMark(msgspec.Struct, frozen=True):
-    """A file to be read, of one student, or of the members of a team who have the same."""
+    """A file to be read: one student's, or the same file of several members of a team."""
 
     students: tuple[str, ...]
     result: ExerciseResult
@@ -62,12 +60,12 @@ class FileToMark(msgspec.Struct, frozen=True):
 
 
 def rubric_of(course: Course, exercise: Exercise) -> Path:
-    """Where the rubric of an exercise stands in the course."""
+    """Return the path of the rubric of an exercise in the course."""
     return course.root / "tests" / "rubrics" / exercise.chapter / f"{exercise.id}.toml"
 
 
 def read_rubric(path: Path, worth: float) -> Rubric:
-    """A rubric of an exercise that is worth so many points; raises UsageError with the line."""
+    """Read the rubric of an exercise that is worth N points; raises UsageError with the line."""
     try:
         text = path.read_text(encoding="utf-8")
         rubric = read_toml(text, Rubric)
@@ -79,14 +77,15 @@ def read_rubric(path: Path, worth: float) -> Rubric:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from error
     except TomlMistake as error:
-        raise UsageError(f"{path}{error.place}: {error.reason} (`{error.path}`).") from error
+        words = explained(error, text, Rubric)
+        raise UsageError(f"{path}{error.place}: {words}") from error
     for place, complaint in _complaints(rubric, worth):
         raise UsageError(f"{path}, line {line_of(text, f'item[{place}].points')}: {complaint}")
     return rubric
 
 
 def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
-    """What no decoder sees, with the number of the item, from 0."""
+    """Yield mistakes that no decoder sees, each with the number of its item, from 0."""
     keys = [item.key for item in rubric.item]
     brings = 0.0
     for place, item in enumerate(rubric.item):
@@ -103,8 +102,8 @@ def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
 
 
 def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
-    """The files of an exercise that count, by student id; one that is still the stub has nothing to be read."""
-    shared = bool(book.fact("teams"))
+    """Yield the files of an exercise that count, by student id; an untouched stub is left out."""
+    shared = book.facts.teams
     teams: dict[tuple[str, str], FileToMark] = {}
     for entry in book.entries():
         result = next((e for e in entry.result.exercises if e.name == exercise), None)
@@ -125,34 +124,21 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     yield from teams.values()
 
 
-class Draft(msgspec.Struct, frozen=True):
-    """What was answered so far of a file that is being read: keys of items, and comments."""
-
-    keys: tuple[str, ...] = ()
-    comments: tuple[str, ...] = ()
-
-
-def drafts(book: Gradebook) -> dict[str, Draft]:
-    """What was answered of files that have no mark yet, by `draft_name`."""
-    return book.store.json_fact(_DRAFTS, dict[str, Draft]) or {}
-
-
 def draft_name(answer: FileToMark) -> str:
-    """The name of a file's draft."""
+    """Return the name of a file's draft."""
     return f"{answer.result.name} {answer.digest}"
 
 
-def keep_draft(keeper: Keeper, answer: FileToMark, draft: Draft | None) -> None:
-    """Keep what was answered of a file, synced to the disk when this returns; None forgets it."""
-    by_name = drafts(keeper.book)
-    by_name.pop(draft_name(answer), None)
+def keep_draft(book: Gradebook, answer: FileToMark, draft: Draft | None) -> None:
+    """Keep the answers about a file, synced to the disk when this returns; None forgets them."""
+    by_name = {k: v for k, v in book.facts.drafts.items() if k != draft_name(answer)}
     if draft is not None:
         by_name[draft_name(answer)] = draft
-    keeper.set_facts(**{_DRAFTS: by_name})
+    book.change(drafts=by_name)
 
 
 def keep_mark(
-    keeper: Keeper,
+    book: Gradebook,
     answer: FileToMark,
     items: Sequence[RubricItem],
     comments: Sequence[str],
@@ -181,8 +167,8 @@ def keep_mark(
         )
         for student in answer.students
     ]
-    keeper.correct(*made, replacing=_places(keeper.book.corrections(), answer))
-    keep_draft(keeper, answer, None)
+    book.correct(*made, replacing=_places(book.corrections(), answer))
+    keep_draft(book, answer, None)
 
 
 def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
@@ -192,7 +178,7 @@ def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
 
 
 def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
-    """The places of the corrections that are marks of this file, for one of its students."""
+    """Return the places of the corrections that are marks of this file, for one of its students."""
     return [
         place
         for place, correction in enumerate(corrections)

@@ -1,10 +1,11 @@
-"""Bring a gradebook of an earlier format up to date: a module that knows SQL, that of tables which are no more.
+"""Bring a gradebook of an earlier format up to date, with the SQL of tables that are no more.
 
 A copy of the file is on the disk before anything changes, and all changes are one transaction: whatever ends
 the process, the gradebook is the old one or the new one, and the next command goes on.
 
-Format 1 kept the files of judged attempts alone, and which attempt was found last. Format 2 had corrections in
-a table. Format 3 is today's.
+Format 1 kept only the files of judged attempts, and which attempt was found last. Format 2 had corrections in
+a table. Format 3 had a row for each fact, in notations of their own, and the text of the policy. Format 4 is
+today's.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import os
 import secrets
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from grader.errors import GraderError
+from grader.files import sync_folder
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import CORRECTIONS_FILE, put_corrections
+from grader.gradebook.facts import AssignmentPart, ClockChange, Draft, Facts, encoded
+from grader.gradebook.policy import NamedPolicy, Rules
+from grader.gradebook.policy_file import PolicyError, read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.work import DamagedValueError, unpacked
 from grader.judge.scoring import sum_of
@@ -38,29 +43,20 @@ from grader.results import (
     SubmissionInfo,
 )
 
+T = TypeVar("T")
+
 _NOTHING = "Nothing was handed in."
 _TABLES_OF_RESULTS = ("grades", "replaced")
-# The facts whose values are JSON, by what they decode to.
-_FACTS: dict[str, Any] = {
-    "course": CourseInfo,
-    "attention": tuple[Attention, ...],
-    "blank": Result,
-    "stubs": dict[str, str],
-    "totals": dict[str, float],
-    "totals before": dict[str, float],
-}
 
 
-def migrate(
-    connection: sqlite3.Connection, file: Path, tables: str, version: int, secret: str
-) -> None:
-    """Make a gradebook of format 1 or 2 one of this `version`, whose `tables` these are.
+def migrate(connection: sqlite3.Connection, file: Path, tables: str, version: int) -> None:
+    """Make a gradebook of an earlier format one of this `version`, with these `tables`.
 
     A copy stays beside it, and the person is told. The caller holds the lock of the folder and has checked the
-    file. `secret` is the name of the fact from which pseudonyms are drawn.
+    file.
 
-    Raises GraderError where no copy can be kept, and sqlite3.DatabaseError as SQLite does; then the gradebook
-    is the old one.
+    Raises GraderError if no copy can be kept, and sqlite3.DatabaseError as SQLite does; then the gradebook is
+    the old one.
     """
     (before,) = connection.execute("PRAGMA user_version").fetchone()
     kept = _keep_copy(connection, file, before)
@@ -74,12 +70,10 @@ def migrate(
             _from_format_1(connection, tables)
         lost = _unreadable_results(connection)
         connection.execute("DROP TABLE IF EXISTS corrections")
-        for name in _unreadable_facts(connection):
-            connection.execute("DELETE FROM facts WHERE name = ?", (name,))
-        connection.execute(
-            "INSERT OR IGNORE INTO facts VALUES (?, ?)", (secret, secrets.token_hex(16))
-        )
-        connection.execute("INSERT OR REPLACE INTO facts VALUES ('stale', 'yes')")
+        facts = _facts(dict(connection.execute("SELECT name, value FROM facts").fetchall()))
+        connection.execute("DROP TABLE facts")
+        connection.execute(next(each for each in _separate(tables) if "TABLE facts" in each))
+        connection.execute("INSERT INTO facts VALUES (1, ?)", (encoded(facts),))
         connection.execute(f"PRAGMA user_version = {version}")
     told = (
         f"{file} was a gradebook of format {before} and is one of format {version} now. The old one is kept as "
@@ -110,12 +104,7 @@ def _keep_copy(connection: sqlite3.Connection, file: Path, version: int) -> Path
         with draft.open("rb+") as written:
             os.fsync(written.fileno())
         kept = _placed(draft, file, version)
-        if os.name == "posix":
-            folder = os.open(file.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync_folder(file.parent)
         return kept
     except OSError as error:
         raise GraderError(
@@ -140,6 +129,63 @@ def _placed(draft: Path, file: Path, version: int) -> Path:
         if kept.read_bytes() == draft.read_bytes():
             return kept
         number += 1
+
+
+# --- format 3 -------------------------------------------------------------------------------------
+
+
+def _facts(rows: Mapping[str, str]) -> Facts:
+    """Return the facts of the rows of formats 1 to 3, without the ones that this grader cannot read.
+
+    The next grading writes those anew.
+    """
+
+    def read(name: str, kind: type[T], otherwise: T) -> T:
+        try:
+            return msgspec.json.decode(rows[name], type=kind) if rows.get(name) else otherwise
+        except msgspec.DecodeError:
+            return otherwise
+
+    def names(name: str) -> tuple[str, ...]:
+        return tuple(filter(None, rows.get(name, "").split(",")))
+
+    # Before there was a text of the named policy, what counted was kept as it was read.
+    named = read("named policy", str, rows.get("policy", ""))
+    file, blank = rows.get("policy_file", ""), rows.get("blank", "")
+    return Facts(
+        secret=rows.get("pseudonyms") or secrets.token_hex(16),
+        course=read("course", CourseInfo, Facts().course),
+        title=rows.get("title", ""),
+        exercises=names("exercises"),
+        extra_credit=names("extra credit"),
+        stubs=read("stubs", dict[str, str], {}),
+        assignments=read("assignments", dict[str, AssignmentPart], {}),
+        blank=read("blank", Result, None) if blank else None,
+        assigned=names("assigned"),
+        assignment=rows.get("assignment", ""),
+        teams=bool(rows.get("teams")),
+        policy=_rules(rows.get("policy", "")),
+        named_policy=NamedPolicy(file, _rules(named)) if file else None,
+        revision=int(rows.get("revision") or 0),
+        is_unfinished=rows.get("finished") == "no",
+        is_stale=True,
+        corrections=rows.get("corrections", ""),
+        totals=read("totals", dict[str, float], {}),
+        totals_before=read("totals before", dict[str, float], {}),
+        attention=read("attention", tuple[Attention, ...], ()),
+        drafts=read("marking", dict[str, Draft], {}),
+        is_paused=rows.get("serve paused") == "yes",
+        clock=read("serve clock", tuple[ClockChange, ...], ()),
+    )
+
+
+def _rules(text: str) -> Rules:
+    """Return the rules of a policy's text; none if this grader cannot read it."""
+    try:
+        # A named policy of an assignment may have rules for lateness, and its due time elsewhere.
+        return read_policy(text, due_elsewhere=True).rules
+    except PolicyError:
+        return Rules()
 
 
 # --- format 2 -------------------------------------------------------------------------------------
@@ -310,18 +356,6 @@ def _unreadable_results(connection: sqlite3.Connection) -> int:
         for table in _TABLES_OF_RESULTS
     }
     return lost["grades"]
-
-
-def _unreadable_facts(connection: sqlite3.Connection) -> list[str]:
-    """The facts that this grader cannot read; the next grading writes them anew."""
-    names = []
-    for name, value in connection.execute("SELECT name, value FROM facts").fetchall():
-        try:
-            if name in _FACTS and value:
-                msgspec.json.decode(value, type=_FACTS[name])
-        except msgspec.DecodeError:
-            names.append(name)
-    return names
 
 
 def _read(cell: bytes) -> ExerciseResult | None:

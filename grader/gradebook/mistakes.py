@@ -19,7 +19,7 @@ from grader.course.caught import read_caught, write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.syntax import syntax_tree
 from grader.errors import CourseError, SubmissionError
-from grader.gradebook.keeper import Keeper
+from grader.gradebook.book import Gradebook
 from grader.gradebook.standing import choices
 from grader.judge.recognition import Key, alike, is_unnamed, observation, with_sentence
 from grader.results import Entry, ExerciseResult, Finding, Outcome, TestResult
@@ -170,7 +170,7 @@ def _text(tree: ast.Module, function: str) -> str:
     return ast.unparse(found) if found is not None else ""
 
 
-def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: str) -> Path:
+def name_group(book: Gradebook, course: Course, group: UnnamedGroup, sentence: str) -> Path:
     """Keep the group's file as a wrong answer of the course with this sentence, and tell its students.
 
     Their verdicts get the sentence without being judged again; points do not change. Comments and
@@ -197,23 +197,23 @@ def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: st
     path.write_text(f"# wrong: {sentence}\n{ast.unparse(tree)}\n", encoding="utf-8")
     caught_by = tuple(test.name for test in group.tests)
     write_caught(course, exercise, caught | {path.stem: caught_by})
-    names, book = {(test.visibility, test.name) for test in group.tests}, keeper.book
-    with keeper.transaction():
+    names = {(test.visibility, test.name) for test in group.tests}
+    with book.transaction():
         for student in book.students():
             if student.id not in group.students:
                 continue
             work = book.work(student)
             # The verdict that counts.
-            attempt = choices(work, book.rules)[group.exercise].judged_as
+            attempt = choices(work, book.rules())[group.exercise].judged_as
             if attempt is not None:
                 result = work.verdicts[group.exercise][attempt].result
                 tests = (
                     with_sentence(t, sentence) if (t.visibility, t.name) in names else t
                     for t in result.tests
                 )
-                book.store.reword(attempt, msgspec.structs.replace(result, tests=tuple(tests)))
+                book.reword(attempt, msgspec.structs.replace(result, tests=tuple(tests)))
     for name in group.students:
-        keeper.write_result(name)
+        book.write_result(name)
     return path
 
 

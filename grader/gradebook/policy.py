@@ -1,10 +1,10 @@
-"""The policy of a class: which attempt counts, and what of its points; no judge is asked again.
+"""The policy of a class: which attempt counts, and how many of its points. No judge is asked again.
 
 First the rules, as `policy.toml` has them, with an example of each key; then `Policy`, which decides by them.
 How the file is read, and what is wrong in one, is in `policy_file.py`.
 
 A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was; a
-stub before the first work is none at all. All lengths of time elapse: a day late is 24 hours after the due
+stub before the first work is none at all. All durations elapse: a day late is 24 hours after the due
 time, also where the clocks change between.
 """
 
@@ -44,7 +44,7 @@ _DAY = datetime.timedelta(days=1)
 
 
 class CountedAttempt(enum.Enum):
-    """Which attempt counts, of those in time and within the number that is allowed."""
+    """Which attempt counts among the attempts in time and within the limit."""
 
     NEWEST = "newest"
     BEST = "best"
@@ -52,14 +52,14 @@ class CountedAttempt(enum.Enum):
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is lost from so much lateness on, until the next step."""
+    """A loss from this lateness on, until the next step."""
 
     after: Span
     lose: _Percent
 
 
 class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What lateness costs, in per cent of the points earned; nothing, without a rule."""
+    """The cost of lateness, in per cent of the points earned; nothing without a rule."""
 
     grace: Span = Span()
     per_day: _Percent | None = None
@@ -68,7 +68,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     closes: Span | None = None
 
     def lost(self, late: datetime.timedelta) -> float:
-        """The per cent that are lost: for each day begun, or by the last step that was passed."""
+        """Return the per cent that are lost: for each day begun, or by the last step that was passed."""
         if late <= self.grace or late <= _NONE:
             return 0.0
         if self.per_day is not None:
@@ -77,7 +77,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return passed[-1] if passed else 0.0
 
     def is_closed(self, late: datetime.timedelta) -> bool:
-        """Whether a file that late counts for nothing."""
+        """Whether a file this late counts for nothing."""
         return self.closes is not None and late > max(self.closes, self.grace)
 
 
@@ -91,7 +91,7 @@ class Due(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More time, for a student, some, a section or a team; for all exercises where none is named."""
+    """More time for a student, several, a section or a team; for all exercises if none is named."""
 
     student: str = ""
     students: tuple[Text, ...] = ()
@@ -122,6 +122,13 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     late: Late = Late()
     due: tuple[Due, ...] = ()
     extension: tuple[Extension, ...] = ()
+
+
+class NamedPolicy(msgspec.Struct, frozen=True):
+    """A policy that a person named in the place of the course's: its file, and its rules when it was read."""
+
+    file: str
+    rules: Rules
 
 
 def is_about(table: Due | Extension, exercise: str, chapter: str) -> bool:
@@ -164,7 +171,7 @@ EXAMPLES = {
 
 
 class HandedIn(msgspec.Struct, frozen=True):
-    """The file for one exercise in one attempt: since when it is there, and what the judge gave for it.
+    """The file for one exercise in one attempt: the time since when it is there, and the judge's points.
 
     `submitted_at` is ISO 8601 in UTC, empty where it is not known; `late` is what the platform said;
     `judged` is None where there is no verdict. Files of one `source` are the same one. One that is
@@ -180,7 +187,7 @@ class HandedIn(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What counts for an exercise: the attempt to show, its points, and a sentence for each reason.
+    """The points that count for an exercise: the attempt to show, and a sentence for each reason.
 
     `late` says whether the attempt came after its due time, its extension and the grace; None where one of
     the times is not known. So many points are `lost` by that.
@@ -194,7 +201,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Deadline(NamedTuple):
-    """When an exercise is due for a student, in UTC; `until` is later than `due` by an extension."""
+    """The due time of an exercise for a student, in UTC; `until` is later than `due` by an extension."""
 
     due: datetime.datetime
     until: datetime.datetime
@@ -203,11 +210,11 @@ class Deadline(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """One file by the rules: how late it is, the per cent that it loses by that, and the points that are left.
+    """One file by the rules: its lateness, the per cent that it loses by that, and the points that are left.
 
     These `points` are exact: what counts of them is rounded once, in `Counted`. `late` is None where the time
-    or the due time is not known, `points` without a verdict. One that `is_closed` came too late to count, and
-    before one that `is_beyond` all attempts were used up.
+    or the due time is not known, `points` without a verdict. `is_closed`: handed in too late.
+    `is_beyond`: over the attempt limit.
     """
 
     file: HandedIn
@@ -243,7 +250,7 @@ class Policy(msgspec.Struct, frozen=True):
     def counted(
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
     ) -> Counted:
-        """What counts of these files, at least one, in the order in which they were handed in.
+        """Return what counts of these files, at least one, in the order in which they were handed in.
 
         `worth` are the points that there are for the exercise. Where the points hang on a file without a
         verdict, it is the attempt of that file, and there are none yet.
@@ -276,7 +283,7 @@ class Policy(msgspec.Struct, frozen=True):
     def needed(
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
     ) -> set[int]:
-        """The attempts of these that have to be judged for `counted` to tell."""
+        """Return the attempts that have to be judged before `counted` can tell."""
         if self.rules.attempts is CountedAttempt.NEWEST:
             return {self.counted(student, exercise, worth, files).attempt}
         weighed = self.weighed(student, exercise, files)
@@ -286,7 +293,7 @@ class Policy(msgspec.Struct, frozen=True):
     def weighed(
         self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]
     ) -> list[Weighed]:
-        """Each different file by the rules, in the order in which they were last handed in."""
+        """Weigh each different file by the rules, in the order in which they were last handed in."""
         turns: dict[str, int] = {}
         last: dict[str, HandedIn] = {}
         for file in attempts_at(files) or files[-1:]:
@@ -300,7 +307,7 @@ class Policy(msgspec.Struct, frozen=True):
         return [_weighed(file, deadline, turns[source] > most) for source, file in last.items()]
 
     def deadline(self, student: StudentInfo, exercise: str) -> Deadline | None:
-        """When an exercise is due for a student; None if it never is. The latest extension holds."""
+        """Return when an exercise is due for a student; None if it never is. The latest extension holds."""
         if (set_ := self.due(exercise)) is None:
             return None
         due = instant(set_.at, self.zone)
@@ -334,7 +341,7 @@ class Policy(msgspec.Struct, frozen=True):
         return _zone(self.rules.timezone) if self.rules.timezone else None
 
     def _missing(self, open_ones: Sequence[Weighed], worth: float) -> Weighed | None:
-        """A file without a verdict on which the points hang."""
+        """Return a file without a verdict on which the points depend."""
         unjudged = [attempt for attempt in open_ones if attempt.points is None]
         if self.rules.attempts is CountedAttempt.NEWEST:
             unjudged = [attempt for attempt in unjudged if attempt is open_ones[-1]]
@@ -351,7 +358,7 @@ class Policy(msgspec.Struct, frozen=True):
         return unjudged[-1] if unjudged else None
 
     def _passed_over(self, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
-        """Sentences about later files that cannot count."""
+        """Return sentences about later files that cannot count."""
         later = weighed[weighed.index(chosen) + 1 :]
         reasons = []
         if beyond := sum(attempt.is_beyond for attempt in later):
@@ -363,7 +370,7 @@ class Policy(msgspec.Struct, frozen=True):
         return reasons
 
     def _why_none(self, newest: Weighed) -> str:
-        """A sentence on why none of a student's files counts."""
+        """Return a sentence on why none of a student's files counts."""
         if newest.deadline is None or newest.late is None or not newest.is_closed:
             # The first attempts are never beyond their number: they came too late.
             return "Nothing was handed in on time."

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import datetime
-import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
 from grader.errors import GraderError
-from grader.gradebook.policy import EXAMPLES, Due, Extension, Late, Policy, Rules, Step
-from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
+from grader.gradebook.policy import EXAMPLES, Due, Extension, Late, NamedPolicy, Policy, Rules
+from grader.gradebook.times import Span, instant, oddity, read_span, read_zone, span_text
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
 from grader.text import listed, nearest
-from grader.toml import Tables, TomlMistake, converted, explained, read_toml, written
+from grader.toml import TomlMistake, converted, explained, read_toml, written
+
+T = TypeVar("T", Due, Extension)
 
 POLICY_FILE = "policy.toml"
-_TABLES: Tables = {
-    "": Rules,
-    "late": Late,
-    "steps": Step,
-    "due": Due,
-    "extension": Extension,
-}
 
 
 class PolicyError(GraderError):
@@ -51,106 +46,117 @@ def read_policy(
     try:
         rules = read_toml(text, Rules, dec_hook=_decoded)
     except TomlMistake as error:
-        words = explained(error, text, _TABLES, EXAMPLES)
+        words = explained(error, text, Rules, EXAMPLES)
         raise PolicyError(f"{file}{error.place}: {words}") from error
     for complaint in _complaints(rules, due_elsewhere=due_elsewhere):
         raise PolicyError(f"{file}: {complaint}")
     return Policy(rules, dict(chapters or {}))
 
 
-class NamedPolicy(msgspec.Struct, frozen=True):
-    """A policy that a person named in the place of the course's: its file, and the text of that."""
+def policy_of(course: Course, named: NamedPolicy | None = None) -> Rules | None:
+    """Return the rules of a course, or of its assignment; None if no policy lies beside the manifest.
 
-    file: str
-    text: str
-
-
-def policy_of(course: Course, named: NamedPolicy | None = None) -> str | None:
-    """The text of the policy of a course, or of its assignment; None where there is none beside the manifest.
-
-    A `named` policy takes the place of the file beside the manifest, unless it is that file. For an assignment
-    it is either one with what the assignment says: see `policy_of_assignment`. Raises PolicyError if it is not
-    in order.
+    A `named` policy replaces the file beside the manifest, unless it is that file. With an assignment, they are
+    merged: see `policy_of_assignment`. Raises PolicyError if the policy is not in order.
     """
     path, assignment = course.folder / POLICY_FILE, course.assignment
-    chapters, text = course.chapter_of, None
+    rules: Rules | None = None
     if named is not None and Path(named.file) != path.resolve():
-        text = named.text
+        rules = named.rules
     elif path.is_file():
-        text, _ = policy_from(path, chapters, due_elsewhere=assignment is not None)
+        rules = policy_from(path, course.chapter_of, due_elsewhere=assignment is not None).rules
     if assignment is None:
-        return text
-    return policy_of_assignment(assignment, chapters, text or "")
+        return rules
+    return policy_of_assignment(assignment, course.chapter_of, rules or Rules())
 
 
-def name_policy(path: Path, course: Course, chapters: Mapping[str, str]) -> tuple[NamedPolicy, str]:
-    """Take the policy of a file for a course or its assignment, and the text by which that counts then.
+def name_policy(
+    path: Path, course: Course, chapters: Mapping[str, str]
+) -> tuple[NamedPolicy, Rules]:
+    """Name a file as the policy of a course or its assignment; returns it and the rules that hold then.
 
-    The file may name the exercises of these chapters, and those of a course beside it. Raises PolicyError.
+    The file may name the exercises of these chapters, and exercises of a course beside it. Raises PolicyError.
     """
-    text, _ = policy_from(path, chapters, due_elsewhere=course.assignment is not None)
-    named = NamedPolicy(str(path.resolve()), text)
-    return named, policy_of(course, named) or ""
+    policy = policy_from(path, chapters, due_elsewhere=course.assignment is not None)
+    named = NamedPolicy(str(path.resolve()), policy.rules)
+    return named, policy_of(course, named) or Rules()
 
 
 def policy_of_assignment(
-    assignment: CourseAssignment, chapters: Mapping[str, str], text: str
-) -> str:
-    """The policy of an assignment: the TOML text of the course's, without rules for other exercises.
+    assignment: CourseAssignment, chapters: Mapping[str, str], rules: Rules
+) -> Rules:
+    """Merge the rules of a course with an assignment's; rules about other exercises are left out.
 
-    The `due` of the assignment is that of all its exercises. The keys of its `policy` take the place of the
-    course's, but for extensions, which come to those of the course. Raises PolicyError.
+    The `due` of the assignment is the due time of all its exercises. The keys of its `policy` replace the
+    course's, but extensions are added to the course's. Raises PolicyError.
     """
     where = f"the policy of the assignment {assignment.id}"
     try:
-        converted(assignment.policy, Rules, dec_hook=_decoded)
+        own = converted(assignment.policy, Rules, dec_hook=_decoded)
     except TomlMistake as error:
-        raise PolicyError(f"{where}: {explained(error, '', _TABLES, EXAMPLES)}") from error
-    rules = tomllib.loads(text)
-    zone = rules.get("timezone", assignment.timezone)
+        raise PolicyError(f"{where}: {explained(error, '', Rules, EXAMPLES)}") from error
+    zone = rules.timezone or assignment.timezone
     if assignment.timezone and zone != assignment.timezone:
         raise PolicyError(
             f"{where}: policy.toml has the time zone {zone!r}, and assignments.toml {assignment.timezone!r}; "
             "write the same into both."
         )
-    if assignment.due is not None:
-        rules["due"] = [{"at": assignment.due}]
-    else:
-        rules["due"] = _about(rules.get("due", []), chapters)
-    extensions = _about(rules.get("extension", []), chapters)
-    rules |= assignment.policy
-    rules["extension"] = [*extensions, *assignment.policy.get("extension", [])]
-    if not rules["due"]:
+    merged = msgspec.structs.replace(
+        rules,
+        timezone=zone,
+        due=_about(rules.due, chapters) if assignment.due is None else (Due(assignment.due),),
+    )
+    merged = msgspec.structs.replace(
+        merged, **{key: getattr(own, key) for key in assignment.policy}
+    )
+    extension = (*_about(rules.extension, chapters), *own.extension)
+    merged = msgspec.structs.replace(merged, extension=extension)
+    if not merged.due:
         # Nothing is late or extended that is never due.
-        rules |= {"late": {}, "extension": []}
-    table = {"timezone": zone} if zone else {}
-    table |= {key: value for key, value in rules.items() if value not in ({}, [], "")}
-    if set(table) <= {"timezone"}:
-        return ""
-    composed = written(table)
-    policy = read_policy(composed, chapters, file=where)
-    check_names(policy, where, chapters.keys(), chapters.values())
-    return composed
+        merged = msgspec.structs.replace(merged, late=Late(), extension=())
+    if merged == Rules(timezone=merged.timezone):
+        return Rules()
+    for complaint in _complaints(merged, due_elsewhere=False):
+        raise PolicyError(f"{where}: {complaint}")
+    check_names(Policy(merged, chapters), where, chapters.keys(), chapters.values())
+    return merged
 
 
-def _about(tables: Sequence[dict[str, Any]], chapters: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The tables that are about one of these exercises, or about all, and name no others."""
+def _about(tables: Iterable[T], chapters: Mapping[str, str]) -> tuple[T, ...]:
+    """Return the tables about these exercises or about all; they name no others then."""
     chosen = []
     for table in tables:
-        names = {
-            key: [name for name in table[key] if name in here]
-            for key, here in (("exercises", chapters.keys()), ("chapters", chapters.values()))
-            if table.get(key)
-        }
-        if not names or any(names.values()):
-            chosen.append({**table, **names})
-    return chosen
+        exercises = tuple(name for name in table.exercises if name in chapters)
+        in_chapters = tuple(name for name in table.chapters if name in chapters.values())
+        if exercises or in_chapters or not (table.exercises or table.chapters):
+            chosen.append(msgspec.structs.replace(table, exercises=exercises, chapters=in_chapters))
+    return tuple(chosen)
 
 
-def policy_from(
-    path: Path, chapters: Mapping[str, str], *, due_elsewhere: bool = False
-) -> tuple[str, Policy]:
-    """The text and the policy of a file, which may name these exercises and those of a course beside it.
+def policy_text(rules: Rules) -> str:
+    """Return rules as the TOML text of a policy, without keys that have their default values."""
+    return written(_table(rules)) if rules != Rules() else ""
+
+
+def _table(value: Any) -> Any:
+    match value:
+        case msgspec.Struct():
+            return {
+                field.name: _table(item)
+                for field in msgspec.structs.fields(value)
+                if (item := getattr(value, field.name)) != field.default
+            }
+        case tuple():
+            return [_table(item) for item in value]
+        case enum.Enum():
+            return value.value
+        case Span():
+            return span_text(value)
+    return value
+
+
+def policy_from(path: Path, chapters: Mapping[str, str], *, due_elsewhere: bool = False) -> Policy:
+    """Read the policy of a file, which may name these exercises and exercises of a course beside it.
 
     Raises PolicyError.
     """
@@ -165,7 +171,7 @@ def policy_from(
         chapter_of |= load_course(manifest).chapter_of
     policy = read_policy(text, chapter_of, file=str(path), due_elsewhere=due_elsewhere)
     check_names(policy, str(path), chapter_of.keys(), chapter_of.values())
-    return text, policy
+    return policy
 
 
 def check_names(
@@ -259,7 +265,7 @@ def _decoded(kind: type, value: Any) -> Any:
     if kind is not Span:
         raise NotImplementedError(f"{kind} in a policy")
     if not isinstance(value, str):
-        raise ValueError(f"Expected a length of time, got {value!r}")
+        raise ValueError(f"Expected a duration, got {value!r}")
     return read_span(value)
 
 

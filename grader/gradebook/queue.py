@@ -1,8 +1,8 @@
 """What `grade serve` keeps in the gradebook beside verdicts: submissions, the queue, turns, and tokens.
 
 A submission is what one student handed in at once, an attempt of the gradebook; a job is one exercise of it,
-which needs a verdict. This module alone has the SQL of these tables. A function that writes is called
-within `Keeper.transaction`, together with what must be on the disk at the same moment.
+which needs a verdict. Only this module has the SQL of these tables. A function that writes is called within
+`Gradebook.transaction`, together with what must be on the disk at the same moment.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import contextlib
 import enum
 import hashlib
 import hmac
-import os
 import secrets
-import sqlite3
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from grader.gradebook.book import Gradebook
-from grader.gradebook.store import FILE, Store, opened
+from grader.gradebook.tables import FILE, opened
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS submissions (
@@ -59,10 +57,7 @@ CREATE TABLE IF NOT EXISTS tokens (
     revoked_at REAL NOT NULL                   -- 0 while it holds
 ) WITHOUT ROWID;
 """
-_PAUSED = "serve paused"
-_CLOCK = "serve clock"
-_MOST_CHANGES = 10
-# One's own jobs in order, and of all students' first ones that of whom had no turn for the longest time.
+# A student's jobs stay in order. Among students, the one served longest ago is next.
 _IN_ORDER = """
 SELECT attempt, exercise, student, priority, faults FROM (
     SELECT jobs.attempt, exercise, attempts.student, priority, faults, coalesce(turn, 0) AS turn,
@@ -84,7 +79,7 @@ _BY_TURN = "ORDER BY priority, round, turn, attempt, exercise"
 
 
 class JobState(enum.Enum):
-    """Where an exercise of a submission stands; one that is `replaced` by a newer file is not judged."""
+    """The state of an exercise of a submission; one that is `replaced` by a newer file is not judged."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -93,13 +88,13 @@ class JobState(enum.Enum):
 
 
 class Role(enum.Enum):
-    """What the holder of a token may do."""
+    """The rights of the holder of a token."""
 
     STUDENT = "student"
     STAFF = "staff"
 
 
-class Handed(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True):
     """A submission; `accepted_at` is in seconds since 1970."""
 
     number: int
@@ -120,7 +115,7 @@ class Job(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many jobs wait, how many of them are a regrade, and how many are judged now."""
+    """The number of jobs that wait, of regrades among them, and of jobs that are judged now."""
 
     waiting: int
     regrades: int
@@ -128,24 +123,24 @@ class Counts(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """When a job was queued, when its judging began and when it ended, in seconds since 1970."""
+    """The times at which a job was queued, began and ended, in seconds since 1970."""
 
     queued_at: float
     started_at: float
     ended_at: float
 
 
-def prepare(store: Store, exercises: Collection[str]) -> int:
-    """Make the tables where there are none; what was running when a server ended waits again: how many.
+def prepare(book: Gradebook, exercises: Collection[str]) -> int:
+    """Make the tables if there are none; returns how many jobs wait again that ran when a server ended.
 
-    What waits for a verdict on none of these exercises, which the course has no more, is not judged.
+    Jobs for an exercise that the course no longer has are not judged.
     """
-    store.connection.executescript(_TABLES)
-    with store.transaction():
-        again = store.connection.execute(
+    book.tables.connection.executescript(_TABLES)
+    with book.transaction():
+        again = book.tables.connection.execute(
             "UPDATE jobs SET state = 'waiting', started_at = 0 WHERE state = 'running'"
         ).rowcount
-        store.connection.execute(
+        book.tables.connection.execute(
             "UPDATE jobs SET state = 'replaced' WHERE state = 'waiting'"
             " AND exercise NOT IN (SELECT value FROM json_each(?))",
             (msgspec.json.encode(list(exercises)).decode(),),
@@ -153,79 +148,59 @@ def prepare(store: Store, exercises: Collection[str]) -> int:
     return again
 
 
-@contextlib.contextmanager
-def reading(folder: Path) -> Iterator[Gradebook]:
-    """A further reader beside the writer, which looked the file over when it opened it."""
-    with contextlib.closing(sqlite3.connect(folder / FILE)) as connection:
-        connection.execute("PRAGMA busy_timeout = 10000")
-        connection.execute("PRAGMA query_only = ON")
-        yield Gradebook(folder, Store(connection))
-
-
-def back_up(folder: Path, target: Path) -> None:
-    """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup).
-
-    Only its owner can read the copy. Raises FileExistsError, or another OSError.
-    """
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-    with (
-        contextlib.closing(sqlite3.connect(folder / FILE)) as source,
-        contextlib.closing(sqlite3.connect(target)) as copy,
-    ):
-        source.backup(copy)
-
-
 # --- submissions ----------------------------------------------------------------------------------
 
 
 def add_submission(
-    store: Store, student: str, attempt: int, retry_key: str, accepted_at: float
-) -> Handed:
-    """Keep that a student handed in an attempt."""
+    book: Gradebook, student: str, attempt: int, retry_key: str, accepted_at: float
+) -> Submission:
+    """Keep an attempt as a submission."""
     id_ = secrets.token_hex(16)
-    cursor = store.connection.execute(
+    cursor = book.tables.connection.execute(
         "INSERT INTO submissions (id, student, attempt, retry_key, accepted_at)"
         " VALUES (?, ?, ?, ?, ?)",
         (id_, student, attempt, retry_key, accepted_at),
     )
-    return Handed(int(cursor.lastrowid or 0), id_, student, attempt, accepted_at)
+    return Submission(int(cursor.lastrowid or 0), id_, student, attempt, accepted_at)
 
 
-def submission(store: Store, id_: str) -> Handed | None:
-    """The submission of this id."""
-    return next(iter(_handed(store, "WHERE id = ?", id_)), None)
+def submission(book: Gradebook, id_: str) -> Submission | None:
+    """Return the submission with this id, if there is one."""
+    return next(iter(_handed(book, "WHERE id = ?", id_)), None)
 
 
-def tried_before(store: Store, student: str, retry_key: str) -> Handed | None:
-    """The submission that a client sent before with this key, and whose answer it did not get."""
-    known = _handed(store, "WHERE student = ? AND retry_key = ?", student, retry_key)
+def tried_before(book: Gradebook, student: str, retry_key: str) -> Submission | None:
+    """Return the submission that a client sent before with this key, without getting the answer."""
+    known = _handed(book, "WHERE student = ? AND retry_key = ?", student, retry_key)
     return next(iter(known), None)
 
 
-def submissions_of(store: Store, student: str, most: int) -> list[Handed]:
-    """The newest submissions of a student, the last one first."""
-    return _handed(store, "WHERE student = ? ORDER BY number DESC LIMIT ?", student, most)
+def submissions_of(book: Gradebook, student: str, most: int) -> list[Submission]:
+    """Return the newest submissions of a student, the last one first."""
+    return _handed(book, "WHERE student = ? ORDER BY number DESC LIMIT ?", student, most)
 
 
-def newest(store: Store, most: int) -> list[Handed]:
-    """The newest submissions of the class, the last one first."""
-    return _handed(store, "ORDER BY number DESC LIMIT ?", most)
+def newest(book: Gradebook, most: int) -> list[Submission]:
+    """Return the newest submissions of the class, the last one first."""
+    return _handed(book, "ORDER BY number DESC LIMIT ?", most)
 
 
-def _handed(store: Store, which: str, *values: Any) -> list[Handed]:
+def _handed(book: Gradebook, which: str, *values: Any) -> list[Submission]:
     query = "SELECT number, id, student, attempt, accepted_at FROM submissions"
-    return [Handed(*row) for row in store.connection.execute(f"{query} {which}", values)]
+    return [Submission(*row) for row in book.tables.connection.execute(f"{query} {which}", values)]
 
 
-def last_time(store: Store) -> float:
-    """When the last submission was accepted; 0 before the first one."""
-    return next((handed.accepted_at for handed in newest(store, 1)), 0.0)
+def last_time(book: Gradebook) -> float:
+    """Return the time of the last submission; 0 before the first one."""
+    return next((handed.accepted_at for handed in newest(book, 1)), 0.0)
 
 
-def times_of(store: Store, student: str, exercise: str, since: float, until: float) -> list[float]:
-    """When a student handed in an exercise between two moments, oldest first."""
+def times_of(
+    book: Gradebook, student: str, exercise: str, since: float, until: float
+) -> list[float]:
+    """Return the times between two moments at which a student handed in an exercise, oldest first."""
     return _column(
-        store,
+        book,
         "SELECT accepted_at FROM submissions JOIN jobs USING (attempt)"
         " WHERE student = ? AND exercise = ? AND accepted_at > ? AND accepted_at <= ?"
         " ORDER BY accepted_at",
@@ -233,29 +208,29 @@ def times_of(store: Store, student: str, exercise: str, since: float, until: flo
     )
 
 
-def accepted_between(store: Store, since: float, until: float) -> list[float]:
-    """When submissions of the class were accepted between two moments, oldest first."""
+def accepted_between(book: Gradebook, since: float, until: float) -> list[float]:
+    """Return the times of the class's submissions between two moments, oldest first."""
     query = (
         "SELECT accepted_at FROM submissions WHERE accepted_at > ? AND accepted_at <= ?"
         " ORDER BY accepted_at"
     )
-    return _column(store, query, since, until)
+    return _column(book, query, since, until)
 
 
-def _column(store: Store, query: str, *values: Any) -> list[Any]:
-    """The first column of the rows of a query."""
-    return [row[0] for row in store.connection.execute(query, values)]
+def _column(book: Gradebook, query: str, *values: Any) -> list[Any]:
+    """Return the first column of the rows of a query."""
+    return [row[0] for row in book.tables.connection.execute(query, values)]
 
 
 # --- the queue ------------------------------------------------------------------------------------
 
 
 def queue_job(
-    store: Store, attempt: int, exercise: str, state: JobState, now: float, *, priority: int = 0
+    book: Gradebook, attempt: int, exercise: str, state: JobState, now: float, *, priority: int = 0
 ) -> None:
-    """Queue an exercise of an attempt; one that is being judged stays as it is, another waits anew."""
+    """Queue an exercise of an attempt, unless it waits or is judged already."""
     ended = now if state is JobState.DONE else 0.0
-    store.connection.execute(
+    book.tables.connection.execute(
         "INSERT INTO jobs VALUES (?, ?, ?, ?, 0, ?, ?, ?) ON CONFLICT (attempt, exercise) DO UPDATE"
         " SET state = excluded.state, priority = min(priority, excluded.priority), faults = 0,"
         " queued_at = excluded.queued_at, started_at = 0, ended_at = excluded.ended_at"
@@ -264,31 +239,31 @@ def queue_job(
     )
 
 
-def replace_job(store: Store, attempt: int, exercise: str, now: float) -> None:
-    """A newer file takes the place of one that still waits."""
-    store.connection.execute(
+def replace_job(book: Gradebook, attempt: int, exercise: str, now: float) -> None:
+    """Replace a job that still waits, because there is a newer file."""
+    book.tables.connection.execute(
         "UPDATE jobs SET state = 'replaced', ended_at = ?"
         " WHERE attempt = ? AND exercise = ? AND state = 'waiting'",
         (now, attempt, exercise),
     )
 
 
-def waiting_of(store: Store, student: str, exercise: str) -> list[int]:
-    """The attempts of a student whose file for an exercise waits."""
+def waiting_of(book: Gradebook, student: str, exercise: str) -> list[int]:
+    """Return the attempts of a student whose file for an exercise waits."""
     return _column(
-        store,
+        book,
         "SELECT attempt FROM jobs JOIN attempts ON id = attempt"
         " WHERE state = 'waiting' AND student = ? AND exercise = ?",
         *(student, exercise),
     )
 
 
-def take_job(store: Store, now: float) -> Job | None:
-    """The next job, which runs from now on; None where none can.
+def take_job(book: Gradebook, now: float) -> Job | None:
+    """Take the next job, which runs from now on; None if there is none.
 
-    A student whose turn was longest ago is next, and has at most one job of an exercise running.
+    The student served longest ago is next, and has at most one job of an exercise running.
     """
-    connection = store.connection
+    connection = book.tables.connection
     row = connection.execute(f"{_IN_ORDER} {_FREE} {_BY_TURN} LIMIT 1").fetchone()
     if row is None:
         return None
@@ -304,40 +279,40 @@ def take_job(store: Store, now: float) -> Job | None:
     return job
 
 
-def end_job(store: Store, job: Job, now: float) -> None:
-    """The job has its verdict."""
-    store.connection.execute(
+def end_job(book: Gradebook, job: Job, now: float) -> None:
+    """End a job that has its verdict."""
+    book.tables.connection.execute(
         "UPDATE jobs SET state = 'done', ended_at = ? WHERE attempt = ? AND exercise = ?",
         (now, job.attempt, job.exercise),
     )
 
 
-def give_back(store: Store, job: Job, *, fault: bool) -> None:
-    """The job waits again, for no judge came to a verdict; with `fault` that counts as one."""
-    store.connection.execute(
+def give_back(book: Gradebook, job: Job, *, fault: bool) -> None:
+    """Let a job wait again because it got no verdict; with `fault` that counts as a fault."""
+    book.tables.connection.execute(
         "UPDATE jobs SET state = 'waiting', started_at = 0, faults = faults + ?"
         " WHERE attempt = ? AND exercise = ? AND state = 'running'",
         (fault, job.attempt, job.exercise),
     )
 
 
-def in_order(store: Store) -> list[Job]:
-    """The jobs that wait, in the order in which they are going to be taken."""
-    return [Job(*row) for row in store.connection.execute(f"{_IN_ORDER} {_BY_TURN}")]
+def in_order(book: Gradebook) -> list[Job]:
+    """Return the jobs that wait, the next one first."""
+    return [Job(*row) for row in book.tables.connection.execute(f"{_IN_ORDER} {_BY_TURN}")]
 
 
-def running(store: Store) -> list[tuple[Job, float]]:
-    """The jobs that are judged now, and since when."""
-    rows = store.connection.execute(
+def running(book: Gradebook) -> list[tuple[Job, float]]:
+    """Return the jobs that are judged now, each with the time at which it began."""
+    rows = book.tables.connection.execute(
         "SELECT attempt, exercise, student, priority, faults, started_at"
         " FROM jobs JOIN attempts ON attempts.id = attempt WHERE state = 'running'"
     )
     return [(Job(*row[:5]), row[5]) for row in rows]
 
 
-def counts(store: Store) -> Counts:
-    """How much is in the queue."""
-    row = store.connection.execute(
+def counts(book: Gradebook) -> Counts:
+    """Count the jobs in the queue."""
+    row = book.tables.connection.execute(
         "SELECT count(*) FILTER (WHERE state = 'waiting'),"
         " count(*) FILTER (WHERE state = 'waiting' AND priority > 0),"
         " count(*) FILTER (WHERE state = 'running')"
@@ -346,24 +321,26 @@ def counts(store: Store) -> Counts:
     return Counts(*row.fetchone())
 
 
-def states_of(store: Store, attempt: int) -> dict[str, JobState]:
-    """The states of the exercises of an attempt."""
+def states_of(book: Gradebook, attempt: int) -> dict[str, JobState]:
+    """Return the states of the exercises of an attempt."""
     query = "SELECT exercise, state FROM jobs WHERE attempt = ? ORDER BY exercise"
-    return {exercise: JobState(s) for exercise, s in store.connection.execute(query, (attempt,))}
+    return {
+        exercise: JobState(s) for exercise, s in book.tables.connection.execute(query, (attempt,))
+    }
 
 
-def open_exercises(store: Store, student: str) -> set[str]:
-    """The exercises of a student that wait or are judged now, and that the student waits for."""
+def open_exercises(book: Gradebook, student: str) -> set[str]:
+    """Return the exercises that a student waits for: their jobs wait or are judged now."""
     query = (
         "SELECT exercise FROM jobs JOIN attempts ON attempts.id = attempt"
         " WHERE state IN ('waiting', 'running') AND priority = 0 AND student = ?"
     )
-    return set(_column(store, query, student))
+    return set(_column(book, query, student))
 
 
-def waits_since(store: Store, since: float) -> list[Wait]:
-    """The times of the jobs that ended since then and that a student waited for."""
-    rows = store.connection.execute(
+def waits_since(book: Gradebook, since: float) -> list[Wait]:
+    """Return the times of the jobs that ended since then; regrades are left out."""
+    rows = book.tables.connection.execute(
         "SELECT queued_at, started_at, ended_at FROM jobs"
         " WHERE ended_at > ? AND state = 'done' AND priority = 0",
         (since,),
@@ -371,87 +348,61 @@ def waits_since(store: Store, since: float) -> list[Wait]:
     return [Wait(*row) for row in rows]
 
 
-def is_paused(store: Store) -> bool:
-    """Whether a member of staff paused the judging."""
-    return store.fact(_PAUSED) == "yes"
-
-
-def pause(store: Store, *, paused: bool) -> None:
-    """Pause the judging, or go on; a server that starts again remembers it."""
-    store.set_facts({_PAUSED: "yes" if paused else ""})
-
-
-class ClockChange(msgspec.Struct, frozen=True):
-    """The clock was set `seconds` ahead, or back where they are negative; noticed at this time of its own."""
-
-    noticed_at: str
-    seconds: float
-
-
-def clock_changes(store: Store) -> tuple[ClockChange, ...]:
-    """The last changes of the clock that a server noticed, oldest first."""
-    return store.json_fact(_CLOCK, tuple[ClockChange, ...]) or ()
-
-
-def keep_clock_change(store: Store, change: ClockChange) -> None:
-    """Keep that the clock was set, for staff to see."""
-    store.set_facts({_CLOCK: (*clock_changes(store), change)[-_MOST_CHANGES:]})
-
-
 # --- tokens ---------------------------------------------------------------------------------------
 
 
 class Holder(NamedTuple):
-    """Who has a token."""
+    """The holder of a token."""
 
     role: Role
     name: str
 
 
 @contextlib.contextmanager
-def token_table(folder: Path) -> Iterator[Store]:
-    """The gradebook to change tokens in, also while a server writes to it; made where there is none.
+def changing_tokens(folder: Path) -> Iterator[Gradebook]:
+    """Open the gradebook in a folder to change tokens, also while a server writes to it.
 
-    What is changed within is on the disk together when this ends, or nothing of it.
+    A new one is made if there is none. All changes are on the disk together when this ends, or none of them.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with opened(folder / FILE, create=True) as store:
-        store.connection.executescript(_TABLES)
-        with store.transaction():
-            yield store
+    with opened(folder / FILE, create=True) as tables:
+        tables.connection.executescript(_TABLES)
+        book = Gradebook(folder, tables)
+        with book.transaction():
+            yield book
 
 
-def make_token(store: Store, role: Role, name: str, now: float) -> str:
-    """A new token of 128 random bits, in the place of those that the holder had; it is kept as a hash."""
-    revoke_tokens(store, role, name, now)
+def make_token(book: Gradebook, role: Role, name: str, now: float) -> str:
+    """Make a token of 128 random bits, which replaces the holder's earlier ones; it is kept as a hash."""
+    revoke_tokens(book, role, name, now)
     token = secrets.token_hex(16)
-    store.connection.execute(
+    book.tables.connection.execute(
         "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (_digest(token), role.value, name, now)
     )
     return token
 
 
-def revoke_tokens(store: Store, role: Role, name: str, now: float) -> int:
-    """The tokens of a holder hold no more; returns how many did."""
-    return store.connection.execute(
+def revoke_tokens(book: Gradebook, role: Role, name: str, now: float) -> int:
+    """Revoke the tokens of a holder; returns how many were valid."""
+    return book.tables.connection.execute(
         "UPDATE tokens SET revoked_at = ? WHERE role = ? AND holder = ? AND revoked_at = 0",
         (now, role.value, name),
     ).rowcount
 
 
-def holders(store: Store, role: Role) -> set[str]:
-    """Those who have a token that holds."""
+def holders(book: Gradebook, role: Role) -> set[str]:
+    """Return the holders of valid tokens."""
     query = "SELECT holder FROM tokens WHERE role = ? AND revoked_at = 0"
-    return set(_column(store, query, role.value))
+    return set(_column(book, query, role.value))
 
 
-def holder_of(store: Store, token: str) -> Holder | None:
-    """Who has this token, if it holds.
+def holder_of(book: Gradebook, token: str) -> Holder | None:
+    """Return the holder of a token if it is valid.
 
-    The index is asked for the beginning of the hash alone; the rest is compared in constant time.
+    The index is asked only for the beginning of the hash; the rest is compared in constant time.
     """
     digest = _digest(token)
-    rows = store.connection.execute(
+    rows = book.tables.connection.execute(
         "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
         (digest[:8], digest[:8] + "g"),
     )

@@ -1,4 +1,4 @@
-"""Regrade requests: what a student asks about an exercise, and what staff answers.
+"""Regrade requests: a student's question about an exercise, and the answers of staff.
 
 A request and its answers are rows of the gradebook, which are never changed or removed. What a member of a team
 asked in a file is a request of every member, and one answer answers all of them.
@@ -10,19 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.keeper import Keeper
-from grader.gradebook.store import Store
-from grader.gradebook.times import now
-from grader.gradebook.work import KeptRequest, RequestAnswer
+from grader.gradebook.work import Answer, Request
 from grader.submissions.submission import message_of
-from grader.text import counted, listed
+from grader.text import counted, listed, utc
 
-# Of one student about one exercise. More are not kept: the text of a stranger stays bounded.
+# Of one student about one exercise. More are not kept, so that text from outside stays bounded.
 MOST_REQUESTS = 20
 
 
 def keep_requests(
-    store: Store, student: str, messages: Mapping[str, str], asked_at: str, origin: str
+    book: Gradebook, student: str, messages: Mapping[str, str], asked_at: str, origin: str
 ) -> int:
     """Keep a student's requests, by exercise, within a transaction; returns how many are new.
 
@@ -30,16 +27,16 @@ def keep_requests(
     """
     if not messages:
         return 0
-    before = [request.exercise for request in store.requests_of(student)]
+    before = [request.exercise for request in book.tables.requests_of(student)]
     return sum(
-        store.add_request(student, exercise, message, asked_at or now(), origin)
+        book.tables.add_request(student, exercise, message, asked_at or utc(), origin)
         for exercise, message in messages.items()
         if before.count(exercise) < MOST_REQUESTS
     )
 
 
-def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
-    """The request of this number; raises SubmissionError where there is none."""
+def numbered(requests: Sequence[Request], number: int) -> Request:
+    """Return the request with this number; raises SubmissionError if there is none."""
     found = next((request for request in requests if request.number == number), None)
     if found is None:
         there = listed([str(request.number) for request in requests]) if requests else "none yet"
@@ -47,9 +44,9 @@ def numbered(requests: Sequence[KeptRequest], number: int) -> KeptRequest:
     return found
 
 
-def shared(book: Gradebook, request: KeptRequest) -> list[KeptRequest]:
-    """The request, and the same one of other members of its student's team."""
-    if not book.fact("teams"):
+def shared(book: Gradebook, request: Request) -> list[Request]:
+    """Return the request, and the same request of other members of its student's team."""
+    if not book.facts.teams:
         return [request]
     teams = {student.id: student.ids.get("team", "") for student in book.students()}
     team = teams[request.student]
@@ -61,38 +58,39 @@ def shared(book: Gradebook, request: KeptRequest) -> list[KeptRequest]:
     ]
 
 
-def answer(keeper: Keeper, request: KeptRequest, text: str, author: str) -> list[KeptRequest]:
+def answer(book: Gradebook, request: Request, text: str, author: str) -> list[Request]:
     """Keep an answer, and write the results that show it; returns the requests that it answers.
 
     Raises SubmissionError for an empty answer.
     """
     if not (text := message_of(text)):
         raise SubmissionError("The answer is empty: write what the student is to read.")
-    answered = shared(keeper.book, request)
-    made = RequestAnswer(text, message_of(author), now())
-    with keeper.changing_results(same.student for same in answered) as store:
+    answered = shared(book, request)
+    made = Answer(text, message_of(author), utc())
+    with book.changing_results(same.student for same in answered):
         for same in answered:
-            store.add_answer(same.number, made)
+            book.tables.add_answer(same.number, made)
     return answered
 
 
-def ask(keeper: Keeper, student: str, exercise: str, message: str, origin: str) -> None:
+def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str) -> Request:
     """Keep a request that came in another way than as a file, and write the result that shows it.
 
-    Raises SubmissionError for an empty one, one that is there, and one too many.
+    Returns the request. Raises SubmissionError for an empty one, one that is there, and one too many.
     """
     if not (message := message_of(message)):
         raise SubmissionError("The request is empty: write what is to be looked at.")
-    of_student = keeper.book.store.requests_of(student)
+    of_student = book.tables.requests_of(student)
     before = [other for other in of_student if other.exercise == exercise]
     if same := [other for other in before if other.message == message]:
         raise SubmissionError(f"This is there already, as request {same[0].number}.")
     if len(before) >= MOST_REQUESTS:
         raise SubmissionError(f"{counted(len(before), 'request')} about {exercise} are the most.")
-    with keeper.changing_results([student]) as store:
-        keep_requests(store, student, {exercise: message}, "", origin)
+    with book.changing_results([student]):
+        keep_requests(book, student, {exercise: message}, "", origin)
+    return book.tables.requests_of(student)[-1]
 
 
-def open_requests(requests: Iterable[KeptRequest]) -> list[KeptRequest]:
-    """The requests that have no answer."""
+def open_requests(requests: Iterable[Request]) -> list[Request]:
+    """Return the requests that have no answer."""
     return [request for request in requests if request.is_open]

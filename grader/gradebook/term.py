@@ -119,7 +119,7 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
     """The scores of one gradebook; raises SubmissionError where it is that of no assignment of the course."""
     with Gradebook.open(folder) as book:
         refuse_other_course(book, course)
-        name = book.fact("assignment")
+        name = book.facts.assignment
         assignment = next((a for a in course.assignments if a.id == name), None)
         if assignment is None:
             which = (

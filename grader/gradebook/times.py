@@ -16,19 +16,19 @@ _LONGEST = datetime.timedelta(days=3660)
 
 
 class Span(datetime.timedelta):
-    """A length of time that somebody wrote: `15 minutes`, `2 days 12 hours`."""
+    """A duration that somebody wrote: `15 minutes`, `2 days 12 hours`."""
 
 
 def read_span(text: str) -> Span:
-    """The span that was written; raises ValueError with what is wrong with it."""
+    """Read a duration; raises ValueError with the reason if it cannot be read."""
     rest = text.strip().lower().replace(",", " ")
     parts = _PART.findall(rest)
     if not parts or _PART.sub("", rest).replace("and", "").strip():
-        raise ValueError(f"{text!r} is no length of time")
+        raise ValueError(f"{text!r} is not a duration")
     seconds = 0.0
     for amount, unit in parts:
         if unit.removesuffix("s") not in _UNITS:
-            raise ValueError(f"{text!r} is no length of time: {unit!r} is none of {units()}")
+            raise ValueError(f"{text!r} is not a duration: {unit!r} is none of {units()}")
         seconds += float(amount) * _UNITS[unit.removesuffix("s")]
     if seconds > _LONGEST.total_seconds():
         raise ValueError(f"{text!r} is more than ten years")
@@ -50,6 +50,18 @@ def span_words(span: datetime.timedelta) -> str:
             words.append(f"{count} {unit}{'s' * (count != 1)}")
             rest = left
     return " ".join(words[:2]) or "less than a second"
+
+
+def span_text(span: datetime.timedelta) -> str:
+    """Return a span as `read_span` reads it, exactly: 1 day 3 hours 5 seconds."""
+    rest, words = round(span.total_seconds(), 6), []
+    for unit, seconds in _UNITS.items():
+        count = rest if unit == "second" else rest // seconds
+        if count:
+            amount = f"{count:.6f}".rstrip("0").rstrip(".")
+            words.append(f"{amount} {unit}{'s' * (count != 1)}")
+            rest = round(rest - count * seconds, 6)
+    return " ".join(words) or "0 seconds"
 
 
 def read_zone(name: str) -> zoneinfo.ZoneInfo:
@@ -108,11 +120,6 @@ def extended(
         return due + by
     wall = due.astimezone(zone).replace(tzinfo=None) + days
     return instant(wall, zone) + rest
-
-
-def now() -> str:
-    """This moment in ISO 8601, in UTC."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def submitted(text: str) -> datetime.datetime | None:

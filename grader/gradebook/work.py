@@ -1,4 +1,4 @@
-"""All that one student handed in, as the gradebook has it: attempts in their order, files, and verdicts."""
+"""The rows of a gradebook as structs, and all that one student handed in: attempts, files and verdicts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SERVER = "grade serve"
 
 
 class DamagedValueError(ValueError):
-    """A value of a gradebook cannot be read; `store.opened` says so with the name of the file."""
+    """A value of a gradebook cannot be read; `tables.opened` says so with the name of the file."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A submission as the gradebook knows it; the number counts from 1, in the order of being found.
+    """One of a student's submissions; numbers count from 1, in the order in which they were found.
 
-    `submitted_at` is in UTC and empty where it is not known; `late` is what the platform said.
+    `submitted_at` is in UTC and empty if it is not known; `late` is the platform's word.
     """
 
     id: int
@@ -37,7 +37,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict on one exercise of an attempt: what is often asked of it, and the whole result, packed."""
+    """A verdict on one exercise of an attempt: its points and circumstances, and the whole result, packed."""
 
     status: Status
     score: float
@@ -49,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> float | None:
-        """The points; None where a fault of the grader, or an interruption, left it unjudged."""
+        """The points; None if a fault of the grader, or an interruption, left it unjudged."""
         return None if self.status is Status.UNJUDGED else self.score
 
     @property
@@ -58,7 +58,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return unpacked(self.packed)
 
     def with_result(self, result: ExerciseResult) -> Verdict:
-        """The same verdict with another result."""
+        """Return the same verdict with another result."""
         return msgspec.structs.replace(
             self,
             status=result.status,
@@ -68,16 +68,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RequestAnswer(msgspec.Struct, frozen=True):
-    """What staff answered to a request; `answered_at` is in UTC."""
+class Answer(msgspec.Struct, frozen=True):
+    """An answer of staff to a request; `answered_at` is in UTC."""
 
     text: str
     author: str
     answered_at: str
 
 
-class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A student's request to look at an exercise again; of several answers the last one holds.
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's request to look at an exercise again; the last answer holds.
 
     The number counts from 1 in the gradebook, `asked_at` is in UTC, and `origin` says how it came.
     """
@@ -88,7 +88,7 @@ class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     asked_at: str
     origin: str
-    answers: tuple[RequestAnswer, ...] = ()
+    answers: tuple[Answer, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +97,7 @@ class KeptRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replaced(msgspec.Struct, frozen=True):
-    """A verdict that took the place of an earlier one."""
+    """A verdict that replaced an earlier one."""
 
     student: str
     attempt: int
@@ -106,12 +106,12 @@ class Replaced(msgspec.Struct, frozen=True):
 
 
 def packed(result: ExerciseResult) -> bytes:
-    """A result as JSON, deflated, as the tables hold it."""
+    """Return a result as JSON, deflated, as the tables hold it."""
     return zlib.compress(msgspec.json.encode(result))
 
 
 def unpacked(data: bytes) -> ExerciseResult:
-    """The result that was packed; raises DamagedValueError."""
+    """Return the result that was packed; raises DamagedValueError."""
     try:
         return _result_of(in_version_2(zlib.decompress(data)))
     except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
@@ -123,12 +123,12 @@ def work_of(
     attempts: Iterable[Attempt],
     files: Mapping[str, Mapping[int, str]],
     verdicts: Mapping[str, Mapping[int, Verdict]],
-    requests: Iterable[KeptRequest] = (),
+    requests: Iterable[Request] = (),
 ) -> Work:
-    """The work of a student from rows in any order.
+    """Return the work of a student from rows in any order.
 
-    Attempts are in the order of their times, or of their numbers where one has no time. An empty digest
-    stands for no file.
+    Attempts are in the order of their times, or of their numbers if one has no time. An empty digest means that
+    there is no file.
     """
     numbered = sorted(attempts, key=lambda attempt: attempt.number)
     ordered = numbered
@@ -145,7 +145,7 @@ def work_of(
 def _times(numbered: Iterable[Attempt]) -> dict[int, str]:
     """Return the time by which each attempt is put in order.
 
-    Of two that a server took in, the later one is the newer one, also where its clock was set back.
+    Of two attempts that a server took in, the later one is newer, even if its clock was set back.
     """
     times, latest = {}, ""
     for attempt in numbered:
@@ -162,7 +162,7 @@ class Work(NamedTuple):
     attempts: tuple[Attempt, ...]
     files: Mapping[str, Mapping[int, str]]
     verdicts: Mapping[str, Mapping[int, Verdict]]
-    requests: tuple[KeptRequest, ...] = ()
+    requests: tuple[Request, ...] = ()
 
     @property
     def is_dated(self) -> bool:
@@ -171,24 +171,24 @@ class Work(NamedTuple):
 
     @property
     def has_versions(self) -> bool:
-        """Whether there are several files for one exercise, and a rule says which of them counts."""
+        """Whether there are several files for one exercise, so that a rule says which of them counts."""
         return any(len(set(files.values())) > 1 for files in self.files.values())
 
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
-        """The attempts with a file for an exercise, oldest first, and its digest."""
+        """Return the attempts with a file for an exercise, oldest first, and its digest."""
         files = self.files.get(exercise, {})
         return [(attempt, files[attempt.id]) for attempt in self.attempts if attempt.id in files]
 
     def is_untouched(self, exercise: str, attempt: int) -> bool:
         """Whether an attempt's file was found to be no attempt at the exercise: the stub, or empty."""
         verdict = self.verdicts.get(exercise, {}).get(attempt)
-        # Only where it has to be, the whole result is unpacked.
+        # The whole result is unpacked only if it has to be.
         if verdict is None or verdict.status is not Status.ERROR:
             return verdict is not None and verdict.status is Status.NOT_ATTEMPTED
         return not verdict.result.attempted
 
     def judged_as(self, exercise: str, attempt: int) -> int | None:
-        """The attempt in which this attempt's file was judged: itself, or one with the very same file."""
+        """Return the attempt in which this attempt's file was judged: itself, or one with the same file."""
         files, verdicts = self.files.get(exercise, {}), self.verdicts.get(exercise, {})
         if attempt in verdicts:
             return attempt

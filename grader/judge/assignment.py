@@ -13,8 +13,8 @@ from grader.results import ExerciseResult, TestResult, Visibility
 class Forgery(enum.Enum):
     """A source of replies that replaces a sandbox and computes nothing.
 
-    A replay has what the source's own sandboxes answer to the same tests, or to the public ones alone, under
-    another seed. The others have one answer for all: an error that names every argument, the first
+    A replay has the answers of the source's own sandboxes to the same tests, or only to the public ones, under
+    another seed. The others have one answer for everything: an error that names every argument, the first
     tensor that they got, or a constant.
     """
 
@@ -31,44 +31,54 @@ class Forgery(enum.Enum):
 
 
 class GradingOptions(msgspec.Struct, frozen=True):
-    """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run.
+    """The seed of the tests' inputs, the suites to run, and the walls without which no code is run.
 
-    For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
-    is run after the first one that fails. To `recognize` known mistakes, wrong answers of the course are run
-    where the submission fails. With a `forgery` the sandbox of the source is not asked at all, and the forgery
-    answers (`grader.judge.forgery`).
+    To `recognize` known mistakes, the judge runs wrong answers of the course in tests that a submission fails.
     """
 
     seed: int = 0
     suites: tuple[Visibility, ...] = tuple(Visibility)
     required_walls: tuple[str, ...] = ()
+    recognize: bool = False
+
+
+class AuthorOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Options for sources that nobody handed in: mutants, and answers that are forged.
+
+    `seconds` replaces the exercise's own. A `forgery` answers instead of the source's sandbox, which is not
+    asked at all (`grader.judge.forgery`).
+    """
+
     seconds: float | None = None
     stop_at_first_failure: bool = False
-    recognize: bool = False
     forgery: Forgery | None = None
 
 
-class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
+AS_HANDED_IN = AuthorOptions()
+
+
+class Assignment(msgspec.Struct, frozen=True, tag="assignment", omit_defaults=True):
     """Judge the source of one exercise file; `course` is the path of the manifest.
 
-    With `report_tests` the judge reports every test as it ends, for a student who waits. Where many are to be
-    judged it is to `learn` first what the course's solution imports late, unless that is known.
+    With `report_tests`, the judge reports every test as it ends, for a student who waits. With `learn`, which
+    pays off for many sources, it first runs the course's solution to find out what is imported late.
     """
 
     course: str
     exercise: str
     source: bytes
     options: GradingOptions
+    author: AuthorOptions = AS_HANDED_IN
     report_tests: bool = False
     learn: bool = False
 
 
 class CallOff(msgspec.Struct, frozen=True, tag="call_off"):
-    """The caller no longer waits: end what is being judged, with a fault. Ignored where nothing is."""
+    """The caller no longer waits: end the judgment with a fault. An idle judge ignores it."""
 
 
 class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
-    """One test is over; more may follow."""
+    """A test ended; more may follow."""
 
     __test__ = False
 
@@ -76,9 +86,9 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
 
 
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
-    """The exercise is judged; `walls` held around the code.
+    """The exercise is judged; `walls` are those that were active around the code.
 
-    `provoked` are tests in which the answer led to a fault of the suite, each with the fault.
+    `provoked` are tests in which the source led to a fault of the suite, each with the fault.
     """
 
     result: ExerciseResult
@@ -89,7 +99,7 @@ class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):
     """A fault of the grader; the judge is ready for the next assignment.
 
-    `kind` names the class of the error: the caller treats each in its own way.
+    `kind` names the class of the error, since the caller treats each differently.
     """
 
     message: str

@@ -1,9 +1,9 @@
-"""Global modes that a student's file leaves on, as the cause of the tests that fail by them.
+"""Global modes that a student's file leaves on, as the cause of tests that fail because of them.
 
-Theory of operation. A sandbox says which modes the import of the file changed. Where tests fail then, they are
-run once more in a sandbox that puts these modes back: a test that passes there fails by the mode, and says so,
-in the same words and at the same line in every test. The points stay as they are. Of the sandbox's word only
-names in the table here are taken, and the line is found in the syntax tree.
+Theory of operation. A sandbox reports the modes that importing the file changed. If tests fail, they are run
+once more in a sandbox that restores these modes. A test that passes there fails because of the mode, and says
+so, in the same words and at the same line for every test. The points stay as they are. Of the sandbox's report,
+only names in the table here are used, and the line is found in the syntax tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from grader.judge.text import finding
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 
-# For each mode that a sandbox reports: what it does, and what sets it.
+# For each mode that a sandbox reports: its effect, and the functions that set it.
 _MODES = {
     "grad": ("gradients are switched off", ("set_grad_enabled", "no_grad", "inference_mode")),
     "device": ("tensors are made on another device", ("set_default_device",)),
@@ -49,9 +49,9 @@ def told_by_modes(
     results: Sequence[TestResult],
     passes: Callable[[Sequence[TestResult]], set[tuple[Visibility, str]]],
 ) -> list[TestResult]:
-    """The results, with the modes as the cause of the tests that pass without them.
+    """Return the results, with the modes as the cause of tests that pass without them.
 
-    `passes` runs tests with the modes put back, and returns those that pass.
+    `passes` runs tests with the modes restored, and returns those that pass.
     """
     known = [mode for mode in _MODES if mode in modes]
     tried = [result for result in results if result.outcome in _TRIED and not result.refused]
@@ -63,7 +63,7 @@ def told_by_modes(
     return [
         msgspec.structs.replace(
             result,
-            # As one that the code itself ended: the hint is for another mistake.
+            # As if the code itself had ended the test: the hint is for another mistake.
             outcome=Outcome.ERROR,
             message=text,
             finding=finding([text], Cause.OTHER, text),
@@ -76,7 +76,7 @@ def told_by_modes(
 
 
 def _sentence(modes: Sequence[str], tree: ast.Module) -> tuple[int | None, str]:
-    """The line that sets the first of these modes, and the sentence about all of them."""
+    """Return the line that sets the first of these modes, and the sentence about all of them."""
     found = [(_setter(tree, _MODES[mode][1]), _MODES[mode][0]) for mode in modes]
     parts = [f"{what} ({name}, line {line})" if line else what for (line, name), what in found]
     text = (
@@ -87,7 +87,7 @@ def _sentence(modes: Sequence[str], tree: ast.Module) -> tuple[int | None, str]:
 
 
 def _setter(tree: ast.Module, names: Sequence[str]) -> tuple[int | None, str]:
-    """The line and the name of what sets a mode, if possible one that runs on import, for good."""
+    """Return the line and the name of the code that sets a mode, preferably permanently and at import."""
     later = {
         child
         for node in ast.walk(tree)
@@ -105,7 +105,7 @@ def _setter(tree: ast.Module, names: Sequence[str]) -> tuple[int | None, str]:
 
 
 def _named(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """The last part of a name, with its line; of an import, what is imported."""
+    """Yield the last part of a name, with its line; for an import, the imported name."""
     match node:
         case ast.Attribute(attr=name) | ast.Name(id=name) | ast.alias(name=name):
             yield name, node.lineno

@@ -1,38 +1,46 @@
-"""The owner of judges, and pools of them: tasks go in, verdicts come out in whatever order they are ready.
+"""Owners of judges, and pools of them: tasks go in, and come out judged in the order in which they end.
 
-What no judge can judge is a fault of the grader, told in its verdict, and the others go on.
+A task that cannot be judged comes out with the fault of the grader, and the others go on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, Self
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.assignment import (
+    AS_HANDED_IN,
+    AuthorOptions,
+    GradingOptions,
+    JudgeFault,
+    Judgment,
+)
 from grader.judge.preloading import modules_of
 from grader.judge.process import Judge, judge_source, judges
-from grader.results import ExerciseResult, TestResult
+from grader.results import TestResult
 
-# So many files in a row without a sandbox, each tried twice.
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+# How many tasks in a row may find no sandbox, each tried twice, before the pool gives up.
 _HOPELESS = 5
 
 
 class Judges:
     """Several judges behind one fork server, for as many threads; a context manager.
 
-    They are started for the first judgment, or by `start`. A judge that ended is replaced, by one with a fork
-    server of its own, since the shared one may be what is gone; and the exercise that it was at is tried once
-    more. Where they have many to judge, `learn` has them learn first what each exercise imports late
-    (`preloading`). All of this is done by threads that outlive it: bubblewrap ends with the
-    thread that started it.
+    The judges start with the first judgment, or by `start`. A judge that ended is replaced, and its exercise is
+    tried once more. The new judge has a fork server of its own, since the shared one may be gone. With `learn`,
+    the judges first find out what each exercise imports late (`preloading`). Call all of this from threads that
+    outlive the judges, as `threads` do: bubblewrap ends with the thread that started it.
     """
 
     def __init__(
@@ -48,7 +56,7 @@ class Judges:
         self._lock = threading.Lock()
         self._judges: list[Judge] = []
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # What holds the judges: all that were started together, and each replacement by its place.
+        # These hold the judges: the ones that were started together, and each replacement by its place.
         self._shared = contextlib.ExitStack()
         self._replacements: dict[int, contextlib.ExitStack] = {}
         self._closed = False
@@ -57,16 +65,24 @@ class Judges:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
+    @staticmethod
+    def for_many(course: Course, exercises: Iterable[Exercise], count: int) -> Judges:
+        """Judges for many sources of these exercises, which find out first what each imports late."""
+        return Judges(count, preload=modules_of(course, exercises), learn=True)
+
+    @functools.cached_property
+    def threads(self) -> ThreadPoolExecutor:
+        """A thread for each judge, until the judges are closed."""
+        # 10 ms, in which one submission of a caller with a thread of its own is nearly judged.
+        from concurrent.futures import ThreadPoolExecutor
+
+        return ThreadPoolExecutor(self._count, thread_name_prefix="judge")
+
     def start(self, preload: Sequence[str] = ()) -> None:
-        """Start the judges, unless they are; `preload` is what their sandboxes import beforehand."""
+        """Start the judges, unless they are started; their sandboxes import `preload` beforehand."""
         with self._lock:
             if self._closed:
                 raise JudgeError("The judges were told to stop.")
@@ -83,11 +99,14 @@ class Judges:
         source: bytes,
         options: GradingOptions,
         done: Callable[[TestResult], None] | None = None,
+        author: AuthorOptions = AS_HANDED_IN,
     ) -> Judgment:
-        """Have a source judged, as soon as a judge is free; raises GraderError for a fault of the grader."""
+        """Judge a source as soon as a judge is free; raises GraderError for a fault of the grader."""
 
         def ask(judge: Judge) -> Judgment:
-            return judge_source(judge, course, exercise, source, options, done, learn=self._learn)
+            return judge_source(
+                judge, course, exercise, source, options, done, author=author, learn=self._learn
+            )
 
         stops = self._stops
         self.start(modules_of(course, [exercise]) if not self._judges else ())
@@ -107,31 +126,33 @@ class Judges:
             self._free.put(place)
 
     def stop(self) -> None:
-        """End what is being judged, with a JudgeError for it; the next judgment finds new judges."""
+        """End every judgment with a JudgeError; the next one finds new judges."""
         with self._lock:
             self._stops += 1
             for judge in self._judges:
                 judge.end()
 
     def call_off(self) -> None:
-        """End what is being judged, with a JudgeError for it, where a judge waits for the student's code."""
+        """End, with a JudgeError, every judgment in which a judge waits for the student's code."""
         with self._lock:
             for judge in self._judges:
                 judge.call_off()
 
     def close(self) -> None:
-        """End the judges, also in the middle of something."""
+        """End the judges, also in the middle of a judgment, and then the threads."""
         with self._lock:
             self._closed = True
             for own in self._replacements.values():
                 own.close()
             self._shared.close()
+        if "threads" in vars(self):
+            self.threads.shutdown(cancel_futures=True)
 
     def _started(self, count: int) -> contextlib.AbstractContextManager[list[Judge]]:
         return judges(count, preload=self._preload, walls=self._walls)
 
     def _replaced(self, place: int, stops: int) -> Judge:
-        """A new judge; none where the judgment was called off since there were so many stops."""
+        """Start a new judge, unless there were more than `stops` stops; then raise JudgeError."""
         with self._lock:
             if self._closed or self._stops != stops:
                 raise JudgeError("The judges were told to stop.")
@@ -142,35 +163,28 @@ class Judges:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Judge the source of one exercise; the caller knows it again by its number."""
+    """Judge the source of one exercise; the number is the caller's."""
 
     number: int
     exercise: str
     source: bytes
 
 
-class Completed(msgspec.Struct, frozen=True):
-    """The result of a task and the walls that held; or no result, and the fault that is in the way."""
-
-    number: int
-    result: ExerciseResult | None
-    walls: tuple[str, ...] = ()
-    fault: str = ""
-
-
 class Pool(Protocol):
-    """Somewhere to have tasks judged: this machine, or many."""
+    """Judges on this machine or on many."""
 
-    def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
-        """A verdict for each task; tasks are taken from the iterator as there is room for them."""
+    def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
+        """Yield each task with its judgment, or with the fault of the grader that prevented one.
+
+        Tasks are taken from the iterator as judges become free.
+        """
         ...
 
 
-class TaskJudges(Judges):
-    """The judges of a pool: all of their tasks are of one course, and judged with the same options.
+class LocalPool(Judges):
+    """Judges on this machine for tasks of one course, which are judged with the same options.
 
-    Where one task after the other finds no sandbox, it is the machine that is at fault, and there is no use in
-    going on.
+    If no task finds a sandbox, several times in a row, the machine is at fault, and the pool gives up.
     """
 
     def __init__(self, course: Course, count: int, options: GradingOptions) -> None:
@@ -178,11 +192,12 @@ class TaskJudges(Judges):
         self._course, self._options = course, options
         self._without_sandbox = 0
 
-    def complete(self, task: Task, done: Callable[[TestResult], None] | None = None) -> Completed:
-        """Have a task judged as soon as a judge is free; `done` is called with every test as it ends.
+    def complete(
+        self, task: Task, done: Callable[[TestResult], None] | None = None
+    ) -> Judgment | JudgeFault:
+        """Judge a task as soon as a judge is free; `done` is called with every test as it ends.
 
-        Raises IsolationError where the walls that were asked for do not stand, SandboxError where
-        nothing can be judged any more.
+        Raises IsolationError if a required wall is missing, and SandboxError if nothing can be judged any more.
         """
         exercise = self._course.exercise(task.exercise)
         try:
@@ -193,67 +208,26 @@ class TaskJudges(Judges):
             self._without_sandbox += isinstance(error, SandboxError)
             if self._without_sandbox > _HOPELESS:
                 raise
-            return Completed(task.number, None, fault=str(error))
+            return JudgeFault(str(error))
         self._without_sandbox = 0
-        return Completed(task.number, judgment.result, judgment.walls)
+        return judgment
 
-
-class LocalPool:
-    """A pool of `jobs` judges on this machine, started for the first task; a context manager."""
-
-    def __init__(self, course: Course, jobs: int, options: GradingOptions) -> None:
-        self._jobs = jobs
-        self._judges = TaskJudges(course, jobs, options)
-        self._threads: list[threading.Thread] = []
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._verdicts: queue.SimpleQueue[Completed | GraderError] = queue.SimpleQueue()
-
-    def __enter__(self) -> LocalPool:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._judges.close()
-        for _ in self._threads:
-            self._tasks.put(None)
-        for thread in self._threads:
-            thread.join()
-
-    def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
+    def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
         """As `Pool.judged`."""
-        waiting = 0
+        from concurrent.futures import FIRST_COMPLETED, wait
+
+        running: dict[Future[Judgment | JudgeFault], Task] = {}
+
+        def next_one() -> tuple[Task, Judgment | JudgeFault]:
+            ended = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
+            return running.pop(ended), ended.result()
+
         for task in tasks:
-            if not self._threads:
-                self._start()
-            self._tasks.put(task)
-            waiting += 1
-            # More than there are judges: the next task is there when one becomes free.
-            while waiting > 2 * self._jobs:
-                yield self._next()
-                waiting -= 1
-        for _ in range(waiting):
-            yield self._next()
-
-    def _start(self) -> None:
-        self._judges.start()
-        for _ in range(self._jobs):
-            thread = threading.Thread(target=self._serve, daemon=True)
-            thread.start()
-            self._threads.append(thread)
-
-    def _serve(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            try:
-                self._verdicts.put(self._judges.complete(task))
-            except GraderError as error:
-                self._verdicts.put(error)
-
-    def _next(self) -> Completed:
-        verdict = self._verdicts.get()
-        if isinstance(verdict, GraderError):
-            raise verdict
-        return verdict
+            # Without judges there is an error, and not a fault for each task.
+            self.start()
+            running[self.threads.submit(self.complete, task)] = task
+            # More than there are judges: a judge that becomes free finds the next task.
+            while len(running) > 2 * self._count:
+                yield next_one()
+        while running:
+            yield next_one()

@@ -25,6 +25,7 @@ import msgspec
 
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
+from grader.course.names import is_within
 from grader.judge import cache
 from grader.submissions.source import dotted_names
 
@@ -61,8 +62,8 @@ def late_modules(source: bytes, tree: ast.Module) -> tuple[str, ...]:
     # Most sources have none of the words, and need not be walked through.
     if not _LATE_WORD.search(source):
         return ()
-    names = [f"{name}." for name in dotted_names(tree)]
-    found = (module for key, module in _LATE.items() if any(n.startswith(f"{key}.") for n in names))
+    names = dotted_names(tree)
+    found = (module for key, module in _LATE.items() if any(is_within(n, key) for n in names))
     return tuple(dict.fromkeys(found))
 
 

@@ -1,14 +1,13 @@
 """The judge as a process of its own, which reads and writes one JSON line a message.
 
 Theory of operation. The process that grades (a command, a batch, a notebook in which a student's code has
-already run) is not the judge. It starts one or more judges, each a fresh interpreter that holds the suites
-and, once they import it, torch; and one fork server for all of them. A judge reads `Assignment`s from its
-standard input and writes `TestDone`s, then a `Judgment` or a `JudgeFault` to what was its standard output;
+already run) is not the judge. It starts one or more judges and one fork server for all of them. Each judge is
+a fresh interpreter that holds the suites and, once they import it, torch. It reads `Assignment`s from its
+standard input. It writes `TestDone`s, then a `Judgment` or a `JudgeFault`, to its first standard output;
 nothing else can be written there, since descriptor 1 leads to stderr from then on. A judge ends when its
-input does, and where a judgment takes more processor time or memory than any honest one: the system ends it
-then, even in the middle of one C function, and the exit status says so. That is the submission's doing. The
-time on the clock, which also passes on a busy machine, is bounded far more loosely, and passing it is a
-fault of the grader.
+input ends. The system ends a judge that takes more processor time or memory than any honest judgment, even in
+the middle of a C function, and the exit status says so: the submission loses the exercise. The time on the
+clock, which also passes on a busy machine, has a far looser bound, and passing it is a fault of the grader.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ from grader.course.suite import tests_of
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.judge import preloading
 from grader.judge.assignment import (
+    AS_HANDED_IN,
     Assignment,
+    AuthorOptions,
     CallOff,
     GradingOptions,
     JudgeFault,
@@ -99,9 +100,9 @@ class Judge:
     def judge(
         self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
     ) -> Judgment:
-        """Have an exercise judged.
+        """Judge an exercise.
 
-        Raises JudgeOverrun where that takes too much, JudgeError for a fault or a judge that is gone.
+        Raises JudgeOverrun if the judge takes too much, JudgeError for a fault or a judge that is gone.
         """
         report_tests = done is not None
         for line in self.ask(msgspec.structs.replace(assignment, report_tests=report_tests)):
@@ -121,7 +122,7 @@ class Judge:
     def ask(self, request: msgspec.Struct) -> Iterator[bytes]:
         """Send a request, and yield the lines of the answer until the process ends.
 
-        Raises JudgeOverrun or JudgeError where a limit ended it.
+        Raises JudgeOverrun or JudgeError if a limit ended it.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         # The answers say more about a judge that is gone than a broken pipe does; the pipes of one that
@@ -141,9 +142,9 @@ class Judge:
             return b""
 
     def call_off(self) -> None:
-        """End what is being judged, with a JudgeError; the judge is ready for the next as soon as it can be.
+        """End the judgment with a JudgeError, if the judge waits for the student's code; it is ready then.
 
-        It cannot where it works itself and does not wait for the student's code, nor where nothing is forked.
+        A judge that is at work itself goes on, and so does one whose sandboxes are not forked.
         """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError):
@@ -152,7 +153,7 @@ class Judge:
 
     @property
     def alive(self) -> bool:
-        """Whether its process is still there."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def end(self) -> None:
@@ -245,15 +246,15 @@ def judge_source(
     options: GradingOptions,
     done: Callable[[TestResult], None] | None = None,
     *,
+    author: AuthorOptions = AS_HANDED_IN,
     learn: bool = False,
 ) -> Judgment:
-    """Have a judge judge a source that `settle` left open; to `learn` is for many.
+    """Judge a source that `settle` left open; for many sources, `learn` what their exercise imports late.
 
-    A judge that takes too much time or memory costs the submission
-    this exercise.
+    If the judge takes too much time or memory, the submission loses the exercise.
     """
     manifest = str(course.folder / "course.toml")
-    assignment = Assignment(manifest, exercise.id, source, options, learn=learn)
+    assignment = Assignment(manifest, exercise.id, source, options, author, learn=learn)
     try:
         return judge.judge(assignment, done)
     except JudgeOverrun as overrun:
@@ -375,6 +376,7 @@ def _judge(
             suites=suites,
             mistakes=mistakes,
             done=lambda test: reply(TestDone(test)) if assignment.report_tests else None,
+            author=assignment.author,
         )
     except IsolationError as error:
         return JudgeFault(str(error), "IsolationError")

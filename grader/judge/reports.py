@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from grader.course.names import is_within
 from grader.sandbox.wire.messages import Report
 from grader.text import clean
 
@@ -48,7 +49,7 @@ def reasons(
             continue
         library = _LIBRARY.fullmatch(report.by)
         name = library[1].replace("/", ".") if library else ""
-        if name and any(name == each or name.startswith(f"{each}.") for each in ordinary):
+        if name and any(is_within(name, each) for each in ordinary):
             continue
         line = report.line if 0 < report.line <= lines else 0
         where = f"line {line} " if line else ""

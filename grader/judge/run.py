@@ -26,7 +26,7 @@ from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.mutants import WrongAnswer
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
-from grader.judge.assignment import Forgery, GradingOptions, Judgment
+from grader.judge.assignment import AS_HANDED_IN, AuthorOptions, Forgery, GradingOptions, Judgment
 from grader.judge.checks.promise import body_of
 from grader.judge.forgery import Tape, forge_of, forged, taped
 from grader.judge.modes import told_by_modes
@@ -60,6 +60,7 @@ def judge_exercise(
     suites: Suites,
     mistakes: KnownMistakes | None = None,
     done: Callable[[TestResult], None] = lambda result: None,
+    author: AuthorOptions = AS_HANDED_IN,
 ) -> Judgment:
     """Judge the source of one exercise file; `done` is called with every test as it ends.
 
@@ -69,13 +70,13 @@ def judge_exercise(
     Raises GraderError for a fault of the grader.
     """
     begin = time.monotonic()
-    if options.seconds is not None:
-        exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
+    if author.seconds is not None:
+        exercise = msgspec.structs.replace(exercise, seconds=author.seconds)
     tests = tests_of(course, exercise, options.suites)
     own_sandboxes: SandboxSource = sandboxes
-    if options.forgery is not None:
-        tape = _recorded(course, exercise, source, options, sandboxes, suites)
-        own_sandboxes = forged(sandboxes, forge_of(options.forgery, source, tape))
+    if author.forgery is not None:
+        tape = _recorded(course, exercise, source, author.forgery, options, sandboxes, suites)
+        own_sandboxes = forged(sandboxes, forge_of(author.forgery, source, tape))
         done = _then(tape.next_test, done)
     solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     try:
@@ -90,7 +91,7 @@ def judge_exercise(
         session.begin()
         functions = _functions(course, exercise, options.suites, suites)
         own_tests = weighed(exercise, tests)
-        if options.stop_at_first_failure:
+        if author.stop_at_first_failure:
             own_tests = suites.likeliest_first(own_tests)
         run = SuiteRun(session, own_tests, options.seed)
         message, results, provoked = _run(
@@ -99,9 +100,9 @@ def judge_exercise(
             run,
             solution,
             done,
-            stop_at_first_failure=options.stop_at_first_failure,
+            stop_at_first_failure=author.stop_at_first_failure,
         )
-        if options.stop_at_first_failure:
+        if author.stop_at_first_failure:
             suites.remember_failure(results)
         anew = functools.partial(
             session_of,
@@ -171,13 +172,14 @@ def _recorded(
     course: Course,
     exercise: Exercise,
     source: bytes,
+    forgery: Forgery,
     options: GradingOptions,
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> Tape:
     """What the sandboxes of this source answer under the next seed, in the tests that the forgery knows."""
     suites_of = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
-    visibilities = suites_of.get(options.forgery or Forgery.NONE, ())
+    visibilities = suites_of.get(forgery, ())
     tape = Tape()
     if not visibilities:
         return tape
@@ -359,7 +361,10 @@ def _sentence(text: str) -> str:
 def _with_uses(
     session: Session, tests: Sequence[SuiteTest], results: Sequence[TestResult]
 ) -> list[TestResult]:
-    """The results, in which a test that did not pass says what it is about and what that builds on."""
+    """Return the results, those that did not pass with their subject and the failing functions that it uses.
+
+    A function that the solution's stood in for was not used.
+    """
     failed = {
         test.subject
         for test, result in zip(tests, results, strict=True)
@@ -369,12 +374,13 @@ def _with_uses(
         subject: tuple(name for name in used_names(session.tree, subject) if name in failed)
         for subject in failed
     }
-    return [
-        msgspec.structs.replace(result, subject=test.subject, uses=uses[test.subject])
-        if test.subject in uses and result.outcome is not Outcome.PASSED
-        else result
-        for test, result in zip(tests, results, strict=True)
-    ]
+    told = []
+    for test, result in zip(tests, results, strict=True):
+        if result.outcome is not Outcome.PASSED:
+            used = tuple(name for name in uses[test.subject] if name not in result.stood_in)
+            result = msgspec.structs.replace(result, subject=test.subject, uses=used)
+        told.append(result)
+    return told
 
 
 PROVOKED = (

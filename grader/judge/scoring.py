@@ -1,4 +1,4 @@
-"""From the ends of tests to the points of an exercise: the only place where a score is computed."""
+"""Compute the points of an exercise from its tests' outcomes; no other module computes a score."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from grader.text import rounded
 
 
 def weighed(exercise: Exercise, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
-    """The tests with points by which they divide those of the exercise.
+    """Return the tests with points that divide those of the exercise.
 
-    Each share of the exercise is divided by its tests' own points. One that these tests are not about, as
-    where students hold the public suite alone, is left out.
+    Each share of the exercise is divided by its tests' own points. A share without tests here, for example for
+    students who have only the public suite, is left out.
     """
     if not exercise.shares:
         return list(tests)
@@ -34,7 +34,7 @@ def weighed(exercise: Exercise, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
 def score_test(
     test: SuiteTest, outcome: Outcome, message: str, place: Place | None = None, seconds: float = 0
 ) -> TestResult:
-    """One test, weighed: its points if it passed, nothing otherwise."""
+    """Return one test, weighed: its points if it passed, else nothing."""
     passed = outcome is Outcome.PASSED
     return TestResult(
         name=test.name,
@@ -50,19 +50,19 @@ def score_test(
     )
 
 
-# The part of a function's values that has to be right before words about it count.
+# The part of a function's values that must be right before words about it count.
 _FOUNDED = 1 / 3
 
 
 def without_unfounded(
     tests: Sequence[SuiteTest], results: Sequence[TestResult]
 ) -> list[TestResult]:
-    """The results, in which words about a function count only where enough of its values are right.
+    """Return the results, with words about a function counting only if enough of its values are right.
 
-    Any code in the sandbox can say that it raised, or left a mode as it was; and public examples can be
-    answered by a table. So the points of such tests are moved to a test of values that is open, where less than
-    a third of the points of the function's hidden tests of values were earned. Where it has none, its words
-    stand alone.
+    Any code in the sandbox can claim that it raised, or left a mode unchanged; and public examples can be
+    answered from a table. So the points of such tests are moved to a failed test of values if less than a third
+    of the points of the function's hidden tests of values were earned. If it has no such tests, its words count
+    by themselves.
     """
     values: dict[str, list[TestResult]] = {}
     for test, result in zip(tests, results, strict=True):
@@ -86,13 +86,13 @@ def without_unfounded(
 
 
 def _open_one(values: Sequence[TestResult]) -> TestResult:
-    """The first test that did not pass, and if there is one, that was judged."""
+    """Return the first test that did not pass, preferably one that was judged."""
     failed = [value for value in values if value.outcome is not Outcome.PASSED]
     return next((value for value in failed if value.outcome is not Outcome.SKIPPED), failed[0])
 
 
 def _with_points_of(result: TestResult, unfounded: Sequence[TestResult]) -> TestResult:
-    """The open test, worth also what those are that hold without counting."""
+    """Return the failed test, also worth the points of those that passed without counting."""
     worth = result.max_score + sum(test.max_score for test in unfounded)
     return msgspec.structs.replace(result, max_score=worth, carries=len(unfounded))
 
@@ -106,13 +106,13 @@ def score_alike(
     *,
     settled: bool = False,
 ) -> ExerciseResult:
-    """The result of an exercise whose tests all have the same end and message."""
+    """Return the result of an exercise whose tests all have the same outcome and message."""
     results = [score_test(test, outcome, message, place) for test in weighed(exercise, tests)]
     return score_exercise(exercise, results, message=message, settled=settled)
 
 
 def worth_of(exercise: Exercise) -> float:
-    """The points that there are for an exercise here, without the shares that are left out."""
+    """Return the points that can be earned for an exercise here, without omitted shares."""
     if not exercise.unmet:
         return exercise.points
     part = sum(exercise.open_shares.values()) / sum(exercise.shares.values())
@@ -128,7 +128,7 @@ def score_exercise(
     seconds: float = 0,
     settled: bool = False,
 ) -> ExerciseResult:
-    """An exercise: its points times the earned share of its tests' weights."""
+    """Return an exercise's result: its points times the earned share of its tests' weights."""
     worth = worth_of(exercise)
     return ExerciseResult(
         name=exercise.id,
@@ -147,10 +147,10 @@ def score_exercise(
 
 
 def points(earned: float, total: float, worth: float) -> float:
-    """The share `earned / total` of `worth` points, rounded to hundredths.
+    """Return the share `earned / total` of `worth` points, rounded to hundredths.
 
-    Full marks only for everything earned, and none only for nothing: rounding never makes a score
-    perfect or empty that is not.
+    Full marks only if everything was earned, and zero only for nothing: rounding never makes a score perfect or
+    empty.
     """
     if total <= 0 or earned <= 0:
         return 0.0
@@ -160,15 +160,15 @@ def points(earned: float, total: float, worth: float) -> float:
 
 
 def kept(tests: Iterable[TestResult]) -> float:
-    """The part of the points of these tests that was earned, 0 to 1."""
+    """Return the part of the points of these tests that was earned, 0 to 1."""
     results = tuple(tests)
     part = sum(test.score for test in results) / sum(test.max_score for test in results)
-    # By the last bit, half of the points may be more than one half.
+    # Otherwise, half of the points might be more than one half in the last bit.
     return round(part, 9)
 
 
 def lessened(score: float, percent: float) -> float:
-    """Reduce `score` by `percent`, without rounding: scores that are equal stay equal to the last bit."""
+    """Reduce `score` by `percent`, without rounding: equal scores stay equal to the last bit."""
     if percent <= 0:
         return score
     return hundredths(score) * (10_000 - hundredths(min(percent, 100))) / 1_000_000
@@ -177,9 +177,9 @@ def lessened(score: float, percent: float) -> float:
 def rescored(
     result: ExerciseResult, dropped: Collection[str], given: Collection[str]
 ) -> ExerciseResult:
-    """The points and the status if the exercise had not the dropped tests, and the given ones had passed.
+    """Return the points and the status as if the dropped tests did not exist and the given ones had passed.
 
-    The tests stay as the judge ended them: what is said of them is true.
+    The tests themselves stay as the judge ended them.
     """
     tests = [
         msgspec.structs.replace(test, outcome=Outcome.PASSED, score=test.max_score)
@@ -198,7 +198,7 @@ def _earned(tests: Sequence[TestResult], worth: float) -> float:
 
 
 def _status(tests: Sequence[TestResult]) -> Status:
-    """Passed or partial by what was earned; of nothing earned, the gravest reason counts."""
+    """Return passed or partial by the points earned; if none, the gravest reason counts."""
     outcomes = [test.outcome for test in tests]
     if outcomes and outcomes.count(Outcome.PASSED) == len(outcomes):
         return Status.PASSED
@@ -215,9 +215,9 @@ def _status(tests: Sequence[TestResult]) -> Status:
 
 
 def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
-    """The points earned in these exercises, and those that there are without extra credit.
+    """Return the points earned in these exercises, and their maximum without extra credit.
 
-    Where all of them are for extra credit, it is theirs.
+    If all of them are extra credit, the maximum is theirs.
     """
     results = tuple(exercises)
     earned = sum(result.score for result in results)
@@ -228,7 +228,7 @@ def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
 def with_extra_credit(
     results: Iterable[ExerciseResult], extra_credit: Collection[str]
 ) -> tuple[ExerciseResult, ...]:
-    """The results, marked where their exercise is one of those for extra credit; others are not."""
+    """Return the results, marked if their exercise is extra credit."""
     return tuple(
         msgspec.structs.replace(result, extra_credit=result.name in extra_credit)
         if result.extra_credit != (result.name in extra_credit)
@@ -238,49 +238,49 @@ def with_extra_credit(
 
 
 def reaches(result: Result, percent: float) -> bool:
-    """Whether a result has at least this percentage of its points."""
-    # Rounded to hundredths, as points are: no share of them may miss its limit by a last bit.
+    """Return whether a result has at least this percentage of its points."""
+    # Rounded to hundredths, as points are, so that no score misses its limit by a last bit.
     return result.score >= rounded(result.max_score * percent / 100)
 
 
 def scaled(score: float, worth: float, out_of: float) -> float:
-    """A total of `worth` points as it is out of `out_of`; with extra credit it may be more than that."""
+    """Scale a total of `worth` points to `out_of`; with extra credit it may be more."""
     if score > worth > 0:
         return rounded(out_of * score / worth)
     return points(score, worth, out_of)
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a test earned of what it is worth, in hundredths of points."""
+    """The points earned for a test and its worth, in hundredths."""
 
     score: int
     max_score: int
 
     @property
     def missed(self) -> float:
-        """The points that it did not earn."""
+        """The points that were not earned."""
         return (self.max_score - self.score) / 100
 
 
 def shares(exercise: ExerciseResult) -> list[Share]:
-    """What each test of a judged exercise earned: the sums are those that the judge gave.
+    """Return the points of each test of a judged exercise: they add up to the judge's score.
 
-    Hundredths are dealt out as integers, so that they add up exactly whichever test is rounded up.
+    Hundredths are dealt out as integers, so that they add up exactly, whichever test is rounded up.
     """
     score, worth = hundredths(judged_points(exercise)), hundredths(exercise.max_score)
     return _shared(exercise, score, worth - score)
 
 
 def change(exercise: ExerciseResult) -> int:
-    """What a policy and corrections added to the points of the judge, or took off, in hundredths."""
+    """Return the points that a policy and corrections added or took off, in hundredths."""
     return hundredths(exercise.score) - hundredths(judged_points(exercise))
 
 
 def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
-    """Shares of which none is below 0: of the tests, and of the change of their points.
+    """Return shares of which none is negative: those of the tests, and that of the change of their points.
 
-    All of them together have the sums that count. What was taken off has earned nothing of what it is worth,
-    and each test that passed is worth so much less; what was added has earned all.
+    Together they add up to the points that count. Points taken off are a share that earned nothing of its
+    worth, and each passed test is worth that much less. Points added are a share that earned all.
     """
     score, worth, added = (
         hundredths(exercise.score),
@@ -293,7 +293,7 @@ def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
 
 
 def judged_points(exercise: ExerciseResult) -> float:
-    """The points that the judge gave, before a policy or a person changed them."""
+    """Return the judge's points, before a policy or a person changed them."""
     return exercise.score if exercise.mark is None else exercise.mark.judged
 
 
@@ -304,10 +304,10 @@ def _shared(exercise: ExerciseResult, score: int, lost: int) -> list[Share]:
 
 
 def _dealt(amount: int, weights: list[float]) -> list[int]:
-    """The amount in whole parts by weight, by the method of the largest remainder."""
+    """Divide the amount into whole parts by weight, by the method of the largest remainder."""
     if not weights:
         return []
-    # Here, for it is slow to load and a judge needs none of it.
+    # Imported here, since it is slow to load and a judge does not need it.
     from fractions import Fraction
 
     exact = [Fraction(max(weight, 0)) for weight in weights]
@@ -323,5 +323,5 @@ def _dealt(amount: int, weights: list[float]) -> list[int]:
 
 
 def hundredths(value: float) -> int:
-    """Points as an integer number of hundredths."""
+    """Return points as an integer number of hundredths."""
     return round(value * 100)

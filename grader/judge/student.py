@@ -1,4 +1,4 @@
-"""The `student` fixture: what a suite has in its hands while the student's code runs elsewhere."""
+"""The `student` fixture: a suite's access to the student's code, which runs elsewhere."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class Student:
-    """The student's module, seen from a suite.
+    """The student's module, as a suite uses it.
 
-    Whatever comes back is plain data that the judge decoded itself: numbers, strings, tensors,
-    lists, dicts, `Record` for a named tuple, `Opaque` for anything else. What the student's code
-    raises is raised here, as a subclass of the builtin exception that it was.
+    Return values are plain data that the judge decoded itself: numbers, strings, tensors, lists, dicts,
+    `Record` for a named tuple, `Opaque` for anything else. An exception of the student's code is raised here,
+    as a subclass of its builtin type.
     """
 
     def __init__(self, session: Session, probe: Path) -> None:
@@ -50,7 +50,7 @@ class Student:
         return RemoteModule(self._session, class_name, arguments, keywords, self._note)
 
     def function(self, name: str) -> RemoteFunction:
-        """The student's function of this name: tensors in and out carry gradients as usual.
+        """Return the student's function of this name: tensors in and out carry gradients as usual.
 
         gelu = student.function("gelu")
         gelu(x).sum().backward()
@@ -58,7 +58,7 @@ class Student:
         return RemoteFunction(self, name)
 
     def probe(self, name: str, file: Path | None = None) -> RemoteFunction:
-        """A function of the probe module beside the suite (or of another file), run in the sandbox.
+        """Return a function of the probe module beside the suite (or of another file), run in the sandbox.
 
         It gets the student's module first, then its arguments, and returns plain data.
         """
@@ -72,17 +72,18 @@ class Student:
         return self.probe(probe)(*arguments, **keywords)
 
     def apart(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
-        """Call a function of the probe module in a new sandbox, where nothing of the student's ever ran.
+        """Call a function of the probe module in a new sandbox, without the student's code.
 
-        For what the student's code made and a judge should not open: a file, a model in bytes. An empty
-        module stands in the place of the student's.
+        Use it for products of the student's code that a judge should not open, such as a file or a model in
+        bytes. An empty module replaces the student's.
         """
         return self._run_in(self._session.apart(), probe, arguments, keywords)
 
     def anew(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         """Call a function of the probe module in a new sandbox, where the student's module is loaded anew.
 
-        For what has to come back from a file or a state: nothing else that the student's code kept is there.
+        Use it for data that must come back from a file or a state: the student's code has kept nothing else
+        there.
         """
         return self._run_in(self._session.apart(own=True), probe, arguments, keywords)
 
@@ -102,7 +103,7 @@ class Student:
         return self._session.test.draw_seed
 
     def solved(self, body: Body) -> Outcomes:
-        """What the course's solution gives in the running test, whose function is `body`."""
+        """Return the results of the course's solution in the running test, whose function is `body`."""
         if self._session.solution is None:
             raise JudgeError(
                 f"{body.__name__} compares with the course's solution, and solutions/ does not hold it"
@@ -110,11 +111,11 @@ class Student:
         return self._session.solution.outcomes(self._session.test, self._probe, body)
 
     def error_of(self, raised: Raised) -> StudentError:
-        """The exception that a reply of the sandbox reports, as a call raises it."""
+        """Return the exception for a reply of the sandbox, as a call would raise it."""
         return self._session.error_of(raised)
 
     def made(self, probe: str, *arguments: Any, **keywords: Any) -> Made:
-        """A live argument: what a function of the suite's probe makes, in the sandbox.
+        """Return a live argument: the result of a function of the suite's probe, in the sandbox.
 
         network = student.made("network", state)
         student.function("train")(network, student.made("sgd", network))
@@ -122,18 +123,18 @@ class Student:
         return self.probe(probe).made(*arguments, **keywords)
 
     def own(self, name: str, *arguments: Any, **keywords: Any) -> Made:
-        """A live argument: what a function or class of the student's own makes."""
+        """Return a live argument: the result of a function or class of the student's own."""
         return self.function(name).made(*arguments, **keywords)
 
     def once(self, name: str, ask: Callable[[], T]) -> T:
-        """What `ask` gave to the first test of this submission that asked under this name.
+        """Return the result of `ask` in the first test of this submission that used this name.
 
-        For what several tests look at and takes long. What the student's code raised and a check that
-        failed is kept, too, and raised again; a crash and a time-out are not, so that they cost the
-        other tests nothing. What `ask` draws hangs on the name, not on the test that came first. All tests
-        share the result: do not change it.
+        Use it for slow results that several tests look at. Exceptions of the student's code and failed checks
+        are kept, too, and raised again; crashes and time-outs are not, so that they cost the other tests
+        nothing. Random inputs in `ask` depend on the name, not on the first test. All tests share the result,
+        so do not change it.
 
-        seen = student.once("figure", lambda: student.run("plot", histories))
+            seen = student.once("figure", lambda: student.run("plot", histories))
         """
         kept = self._session.kept
         with self._session.shared_draws(name):
@@ -150,7 +151,7 @@ class Student:
     def _call(
         self, called: RemoteFunction, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
-        """Call a function in the sandbox; the result hangs together with tensors that require gradients."""
+        """Call a function in the sandbox; the result is connected to tensors that require gradients."""
         session, packing = self._session, Packing(strided=True)
         request = self._request(called, packing, arguments, keywords)
         if called.probe is not None or "torch" not in sys.modules:
@@ -184,7 +185,7 @@ class Student:
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
     ) -> Call:
-        """The request for a call, unless the source names what the exercise forbids."""
+        """Return the request for a call, unless the source names something forbidden in the exercise."""
         if called.probe is None:
             self._session.refuse_forbidden(called.name)
         else:
@@ -193,12 +194,12 @@ class Student:
         return Call(called.name, *packed, probe=called.probe)
 
     def _note(self, mutated: tuple[str, ...]) -> None:
-        # Of an honest reply these are the names of arguments and parameters.
+        # In an honest reply, these are names of arguments and parameters.
         self.mutated = list(dict.fromkeys([*self.mutated, *(name[:80] for name in mutated)]))[:1000]
 
 
 class RemoteFunction:
-    """A function that runs in the sandbox: the student's, or one of a probe module."""
+    """A function that runs in the sandbox: the student's, or a probe's."""
 
     def __init__(self, student: Student, name: str, probe: str | None = None) -> None:
         self._student = student
@@ -209,15 +210,15 @@ class RemoteFunction:
         return self._student._call(self, arguments, keywords)
 
     def observed(self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int) -> Returned:
-        """Call it with seeded random states; the reply reports how it left its arguments."""
+        """Call it with seeded random states; the reply reports its side effects on the arguments."""
         return self._student._observe(self, arguments, keywords, seed)
 
     def made(self, *arguments: Any, **keywords: Any) -> Made:
-        """A live argument: what a call of this function makes, in the sandbox."""
+        """Return a live argument: the result of this function, in the sandbox."""
         return Made(next(_numbers), self.probe, self.name, list(arguments), keywords)
 
 
-# One live object for each number, in one call.
+# One live object for each number, within one call.
 _numbers = itertools.count()
 
 

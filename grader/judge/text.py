@@ -19,32 +19,32 @@ _CHECKS = Path(__file__).with_name("checks")
 _LONGEST_VALUE = 500
 _BREAK = re.compile(r"\s*\n\s*")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-# Words of a source that are values where they stand in a message.
+# Words of a source that are values when they appear in a message.
 _VALUES = frozenset(("True", "False", "None", "NaN", "nan", "inf", "infinite"))
 
 
 class Text(str):
     """A text with values in it.
 
-    `words` is a format string that has a name in braces for each of the `values`, and nothing of a run.
+    `words` is a format string with a name in braces for each of the `values`, and nothing from a run.
     """
 
     words: str
     values: Mapping[str, str]
 
     def __new__(cls, words: str, values: Mapping[str, str]) -> Text:
-        """The text in which the values stand in the places of their names."""
+        """Make the text with the values in the places of their names."""
         made = super().__new__(cls, filled(words, values))
         made.words, made.values = words, values
         return made
 
 
 def text(words: str, /, *values: object) -> str:
-    """A text from its words, a format string with a name in braces for each of the values, in their order.
-
-    A name that comes again stands for the same value. A value that is a text itself gives its own words.
+    """Make a text from its words, a format string with a name in braces for each of the values, in order.
 
         text("{what} has shape {shape}, expected {expected}.", what, tuple(x.shape), (4, 3))
+
+    A repeated name means the same value. A value that is itself a text contributes its words.
     """
     made: list[str] = []
     named: dict[str, str] = {}
@@ -65,7 +65,7 @@ def text(words: str, /, *values: object) -> str:
 
 
 def join(separator: str, texts: Iterable[str]) -> str:
-    """One text of several, with their words and their values."""
+    """Join several texts into one, with their words and their values."""
     named: dict[str, str] = {}
     words = [
         _joined(named, each if isinstance(each, Text) else _only("text", each)) for each in texts
@@ -74,17 +74,17 @@ def join(separator: str, texts: Iterable[str]) -> str:
 
 
 def capitalized(what: str) -> str:
-    """The text with a capital letter."""
+    """Return the text with a capital letter."""
     return _with_first(what, str.upper)
 
 
 def uncapitalized(what: str) -> str:
-    """The text with a small letter."""
+    """Return the text with a small letter."""
     return _with_first(what, str.lower)
 
 
 def _with_first(what: str, change: Callable[[str], str]) -> str:
-    """The text with another first letter; a value that it begins with gets a name of its own."""
+    """Change the first letter of a text; a value at its beginning gets a name of its own."""
     if not isinstance(what, Text):
         return change(what[:1]) + what[1:]
     if not what.words.startswith("{"):
@@ -96,7 +96,7 @@ def _with_first(what: str, change: Callable[[str], str]) -> str:
 
 
 def finding(lines: Iterable[str], cause: Cause = Cause.MISTAKE, plain: str = "") -> Finding:
-    """What a check found, in sentences of which the first one says the most."""
+    """Make a finding of sentences, of which the first is the most informative."""
     named: dict[str, str] = {}
     texts = [line if isinstance(line, Text) else _only("text", line) for line in lines if line]
     words = [_joined(named, each) for each in texts]
@@ -112,13 +112,13 @@ def _converted(value: object, conversion: str | None) -> object:
 
 
 def _only(name: str, value: object) -> Text:
-    """The text of a value alone; nothing where it is empty, as the end of a sentence may be."""
+    """Return a text of only a value; empty if the value is, as the end of a sentence may be."""
     shown = str(value)
     return Text(f"{{{name}}}", {name: shown}) if shown else Text("", {})
 
 
 def _joined(named: dict[str, str], added: Text) -> str:
-    """The words of a text whose values go by other names where those are taken; adds them to `named`."""
+    """Return the words of a text, after renaming its values if their names are taken; adds them to `named`."""
     names: dict[str, str] = {}
     for name, value in added.values.items():
         free, count = name, 1
@@ -131,7 +131,7 @@ def _joined(named: dict[str, str], added: Text) -> str:
 
 
 def _replaced(words: str, names: Mapping[str, str]) -> str:
-    """The words with something else for each of these names in braces."""
+    """Replace each of these names in braces."""
     return "".join(
         escaped(literal) + ("" if name is None else names.get(name, f"{{{name}}}"))
         for literal, name, _, _ in parsed(words)
@@ -140,14 +140,14 @@ def _replaced(words: str, names: Mapping[str, str]) -> str:
 
 # --- suites -------------------------------------------------------------------------------------------
 
-# What an f-string of a suite calls.
+# The function that an f-string of a suite calls.
 TEXT = "__text__"
 
 
 def telling(suite: bytes) -> ast.Module:
-    """The syntax tree of a suite in which f-strings are texts: their words stay apart from their values.
+    """Return the syntax tree of a suite whose f-strings are texts: their words stay apart from their values.
 
-    Only those of several words are, in which a student reads; and none whose format is an expression.
+    Only those with several words are changed, since students read these, and none with a computed format.
     """
     tree = syntax_tree(suite)
     _Telling().visit(tree)
@@ -183,7 +183,7 @@ class _Telling(ast.NodeTransformer):
 
 
 def _format_of(part: ast.FormattedValue) -> str | None:
-    """The format of a value, None if it is an expression."""
+    """Return the format of a value, or None if it is an expression."""
     match part.format_spec:
         case None:
             return ""
@@ -193,7 +193,7 @@ def _format_of(part: ast.FormattedValue) -> str | None:
 
 
 def _name_of(value: ast.expr, taken: Mapping[str, ast.expr]) -> str:
-    """A name for a value of an f-string: its own, that of its attribute, or none in particular."""
+    """Return a name for a value of an f-string: its own, its attribute's, or a generic one."""
     match value:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             pass
@@ -212,9 +212,9 @@ def _name_of(value: ast.expr, taken: Mapping[str, ast.expr]) -> str:
 
 
 def with_words_of(found: Finding, suite: Path) -> Finding:
-    """The finding in which a value that stands in the source of the suite or of the checks is one of its words.
+    """Return the finding; values found in the source of the suite or of the checks become words.
 
-    Such a value came from no run: what a suite calls a tensor, or "twice as long as".
+    Such a value came from no run: the suite's name for a tensor, or "twice as long as".
     """
     (several, _), (several_of_checks, single) = (
         _constants(suite.read_bytes()),
@@ -244,7 +244,7 @@ def _inlined(line: str, known: Mapping[str, str], single: frozenset[str]) -> str
         made += escaped(literal)
         if name is None:
             continue
-        # What is got, or expected, is a value even if it is a word.
+        # A value received or expected is a value even if it is a word.
         is_value = made.endswith(("expected ", "got ")) and known.get(name, "") in single
         made += known[name] if name in known and not is_value else f"{{{name}}}"
     return made
@@ -252,7 +252,7 @@ def _inlined(line: str, known: Mapping[str, str], single: frozenset[str]) -> str
 
 @functools.lru_cache(maxsize=64)
 def _constants(source: bytes) -> tuple[frozenset[str], frozenset[str]]:
-    """The texts of a source: those of several words, and the single words."""
+    """Return the texts of a source: those of several words, and the single words."""
     texts = {
         node.value
         for node in ast.walk(syntax_tree(source))

@@ -1,8 +1,7 @@
-"""A judge in a thread of its own, for `grade watch`: it judges the newest order.
+"""A judge in a thread of its own, for `grade watch`: it judges the newest tasks.
 
-The newest order wins: what waits is replaced, and what is being judged is given a moment to end and then called
-off, so that an endless loop of before the save does not keep anybody waiting. A judge that goes on all the
-same is ended.
+The newest tasks win. Tasks that wait are replaced. A judgment gets a moment to end and is then called off, so
+that an endless loop in the last save keeps nobody waiting. A judge that goes on all the same is ended.
 """
 
 from __future__ import annotations
@@ -12,60 +11,42 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-import msgspec
-
-from grader.course.manifest import Course, Exercise
+from grader.course.manifest import Course
 from grader.errors import GraderError
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Judges
-from grader.results import ExerciseResult, TestResult
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import Judges, Task
+from grader.results import TestResult
 
-# What is nearly done may end.
+# A judgment that is nearly done may end.
 _MOMENT_SECONDS = 0.3
-# A new judge costs more than a second: what ends sooner may end.
+# A new judge costs more than a second, so a judgment may end within this time.
 _PATIENCE_SECONDS = 1.5
-# The first verdict of a judge waits for its imports, too.
+# The first verdict of a judge also waits for its imports.
 _COLD_SECONDS = 8.0
 _OPTIONS = GradingOptions(recognize=True)
 
 
-class Order(msgspec.Struct, frozen=True):
-    """Judge this source of an exercise; `number` is the caller's, and comes back."""
-
-    number: int
-    exercise: Exercise
-    source: bytes
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """The result of an order, or the fault of the grader that prevented one."""
-
-    order: Order
-    result: ExerciseResult | None
-    fault: str = ""
-
-
 class WarmJudge:
-    """Judges in a thread of its own; `answer`, `test` and `crashed` are called from there.
+    """Judges in its own thread, from which `answer`, `test` and `crashed` are called.
 
-    `test` gets the order and how many of its tests ended so far; `crashed` gets an exception that ended the
-    thread.
+    `answer` gets a task with its judgment, or with the fault of the grader that prevented one. `test` gets the
+    task and how many of its tests ended so far. `crashed` gets an exception that ended the thread.
     """
 
     def __init__(
         self,
         course: Course,
         *,
-        answer: Callable[[Answer], None],
-        test: Callable[[Order, int], None],
+        answer: Callable[[Task, Judgment | JudgeFault], None],
+        test: Callable[[Task, int], None],
         crashed: Callable[[Exception], None],
     ) -> None:
         self._course = course
         self._answer, self._test, self._crashed = answer, test, crashed
         self._judges = Judges()
         self._changed = threading.Condition()
-        self._waiting: list[Order] = []
-        self._current: Order | None = None
+        self._waiting: list[Task] = []
+        self._current: Task | None = None
         self._warm = self._closed = False
         self._outdated: float | None = None
         self._overdue: float | None = None
@@ -76,18 +57,18 @@ class WarmJudge:
         for thread in self._threads:
             thread.start()
 
-    def ask(self, orders: Sequence[Order]) -> None:
-        """Judge these, in this order, and nothing that was asked for before."""
+    def ask(self, tasks: Sequence[Task]) -> None:
+        """Judge these tasks one after the other, and none of earlier ones."""
         with self._changed:
-            self._waiting = list(orders)
-            if self._current is not None and orders:
+            self._waiting = list(tasks)
+            if self._current is not None and tasks:
                 patience = _PATIENCE_SECONDS if self._warm else _COLD_SECONDS
                 self._overdue = self._overdue or time.monotonic() + patience
                 self._outdated = self._outdated or time.monotonic() + _MOMENT_SECONDS
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the judge, also in the middle of something."""
+        """End the judge, also in the middle of a judgment."""
         with self._changed:
             self._closed, self._waiting = True, []
             self._changed.notify_all()
@@ -97,12 +78,12 @@ class WarmJudge:
 
     def _run(self) -> None:
         try:
-            while (order := self._next()) is not None:
-                self._answer(self._judged(order))
+            while (task := self._next()) is not None:
+                self._answer(task, self._judged(task))
         except Exception as error:  # noqa: BLE001 (the border of the thread: given to the caller)
             self._crashed(error)
 
-    def _next(self) -> Order | None:
+    def _next(self) -> Task | None:
         with self._changed:
             self._current = self._overdue = self._outdated = None
             self._changed.wait_for(lambda: self._waiting or self._closed)
@@ -111,31 +92,30 @@ class WarmJudge:
             self._current = self._waiting.pop(0)
             return self._current
 
-    def _judged(self, order: Order) -> Answer:
-        """Judge one order, and count its tests as they end."""
+    def _judged(self, task: Task) -> Judgment | JudgeFault:
+        """Judge one task, and count its tests as they end."""
         ended = 0
 
         def done(_: TestResult) -> None:
             nonlocal ended
             ended += 1
-            self._test(order, ended)
+            self._test(task, ended)
 
         try:
-            judgment = self._judges.judge(
-                self._course, order.exercise, order.source, _OPTIONS, done
-            )
+            exercise = self._course.exercise(task.exercise)
+            judgment = self._judges.judge(self._course, exercise, task.source, _OPTIONS, done)
         except GraderError as error:
-            return Answer(order, None, str(error))
+            return JudgeFault(str(error))
         self._warm = True
-        return Answer(order, judgment.result)
+        return judgment
 
     def _stop_overdue_judge(self) -> None:
-        """Call off what is judged of an outdated save, and stop a judge that goes on with it."""
+        """Call off the judgment of an outdated save, and stop a judge that goes on with it."""
         with self._changed:
             while not self._closed:
                 now = time.monotonic()
                 if self._outdated is not None and self._outdated <= now:
-                    # Once: a second word would be about the next judgment.
+                    # Once: a second call would be about the next judgment.
                     self._outdated = math.inf
                     self._judges.call_off()
                 elif self._overdue is not None and self._overdue <= now:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from grader.gradebook import queue
-from grader.gradebook.queue import Handed, JobState
+from grader.gradebook.queue import JobState
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandIn
@@ -93,7 +93,7 @@ class Api:
         answer = msgspec.structs.replace(answer, problems=read.problems)
         return answered(answer, 202, Location=f"/api/submissions/{handed.id}")
 
-    async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> Handed:
+    async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> queue.Submission:
         """Keep what was handed in, then tell the queue, the class and the judges."""
         handed, places = await self._server.desk.answer(
             lambda desk: (desk.accept(student, read, key), desk.places())
@@ -130,18 +130,18 @@ class Api:
         standing = await self._server.views.answer(lambda views: views.standing(student, places))
         return answered(standing)
 
-    async def _own(self, request: Request) -> Handed:
+    async def _own(self, request: Request) -> queue.Submission:
         student, id_ = await self._server.identity.student(request), request.path_params["id"]
         handed = await self._server.views.answer(lambda views: views.own(student, id_))
         if handed is None:
             raise Refusal(404, NO_SUBMISSION)
         return handed
 
-    async def _submission(self, handed: Handed) -> SubmissionAnswer:
+    async def _submission(self, handed: queue.Submission) -> SubmissionAnswer:
         places = self._server.hub.places
         return await self._server.views.answer(lambda views: views.submission(handed, places))
 
-    async def _events(self, handed: Handed) -> AsyncIterator[bytes]:
+    async def _events(self, handed: queue.Submission) -> AsyncIterator[bytes]:
         """The state of a submission, then what changes of it, until it is judged or the server ends."""
         with self._server.hub.listening(handed.attempt) as events:
             answer = await self._submission(handed)
@@ -231,7 +231,7 @@ class Api:
 
     async def health(self, _: Request) -> Response:
         """Whether the gradebook answers and something can be judged."""
-        await self._server.views.answer(lambda views: queue.counts(views.store))
+        await self._server.views.answer(lambda views: queue.counts(views.book))
         # What is at fault is for staff.
         if self._server.judging.fault:
             return answered({"status": "nothing can be judged"}, 503)
@@ -240,7 +240,7 @@ class Api:
     async def metrics(self, request: Request) -> Response:
         """The metrics, for staff: Prometheus sends a token, too."""
         await self._server.identity.staff(request)
-        counts = await self._server.views.answer(lambda views: queue.counts(views.store))
+        counts = await self._server.views.answer(lambda views: queue.counts(views.book))
         metrics, judging = self._server.metrics, self._server.judging
         for state, count in zip(("waiting", "regrade", "running"), counts, strict=True):
             metrics.jobs.labels(state).set(count)

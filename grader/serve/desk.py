@@ -9,7 +9,6 @@ waits again when the server starts. Nothing here is safe for threads: one thread
 from __future__ import annotations
 
 import contextlib
-import datetime
 import logging
 import math
 import sys
@@ -19,165 +18,174 @@ from pathlib import Path
 
 import msgspec
 
+from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Keeper, queue
+from grader.gradebook import Attempt, Gradebook, queue
+from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
     Asking,
+    Kept,
     Question,
     Questions,
-    is_final,
+    Verdicts,
     is_stub_after_work,
     refuse_other_course,
 )
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.queue import Handed, Job, JobState
+from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import answer, ask, numbered
-from grader.gradebook.review import attention, passed_over, stub_after_work
+from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
-from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed
-from grader.results import Environment, ExerciseResult, StudentInfo
-from grader.serve.hand_in import HandedFile, HandIn
+from grader.grading import nothing_handed_in
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.results import StudentInfo
+from grader.serve.hand_in import HandIn
 from grader.serve.http import Refusal
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
-from grader.text import counted
+from grader.submissions import ExerciseFile, Submission
+from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
-# Where the policy sets no number. Each verdict tells a little of the hidden tests (docs/security.md).
+# The limit without one in the policy. Each verdict tells a little of the hidden tests (docs/security.md).
 MOST_SUBMISSIONS = 50
-# So often a job that the grader has a fault with is tried.
+# A job on which the grader fails is tried this often.
 _TRIES = 3
-# What is slower than this is a clock that is put right a little at a time.
+# A smaller difference is a clock that is adjusted a little at a time.
 _CLOCK_SECONDS = 60.0
+_MOST_CLOCK_CHANGES = 10
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A job that is to be judged, and its file."""
+    """A job that was taken from the queue, and the question about its file."""
 
     job: Job
     question: Question
 
 
 class Desk:
-    """Writes to the gradebook what is handed in and judged; `open` it before anything else."""
+    """Writes submissions and verdicts to the gradebook; `open` it before anything else."""
 
     def __init__(
         self,
-        keeper: Keeper,
+        book: Gradebook,
         course: Course,
         options: GradingOptions,
         questions: Questions,
         students: Sequence[StudentInfo],
     ) -> None:
-        self._keeper, self._book, self._store = keeper, keeper.book, keeper.book.store
-        self._course, self._options = course, options
+        self._book, self._course, self._options = book, course, options
         self._questions, self._students = questions, students
-        self._here, self._torch = environment_of("", ()), version_of("torch")
+        self._verdicts = Verdicts(book, course, options)
         self._policy = Policy()
         self._unwritten: set[str] = set()
-        # What the clock said last, and how long the machine had been running.
+        # The last time of the clock, and how long the machine had been running then.
         self._read_at = 0.0, 0.0
-        # What was found out of a file when it was handed in, which takes longer than to keep it.
-        self._known: dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]] = {}
+        # The key of each waiting file and what holds its points: they take longer to find than to keep.
+        self._found: dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]] = {}
 
     def open(self) -> int:
-        """Make the gradebook that of this course and roster; returns how many jobs wait again.
+        """Prepare the gradebook for this course and roster; returns how many jobs wait again.
 
         Raises SubmissionError for the gradebook of another course, PolicyError for a wrong policy.
         """
-        keeper = self._keeper
-        refuse_other_course(self._book, self._course)
+        book = self._book
+        refuse_other_course(book, self._course)
         if self._course.assignment is not None:
-            keeper.assign(self._course)
-        again = queue.prepare(self._store, [exercise.id for exercise in self._questions.exercises])
-        with keeper.transaction():
+            book.assign(self._course)
+        again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
+        with book.transaction():
             for student in self._students:
-                keeper.keep_student(student)
+                book.keep_student(student)
         self._begin()
         # One that was killed may have kept a verdict and not written the result.
-        for student in self._book.students():
-            keeper.write_result(student.id)
-        keeper.settled()
-        self._policy = self._book.policy
-        self._read_at = queue.last_time(self._store), math.inf
+        for student in book.students():
+            book.write_result(student.id)
+        book.settled()
+        self._policy = book.policy
+        self._read_at = queue.last_time(book), math.inf
         return again
 
     def _begin(self) -> None:
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
-        text = policy_of(self._course, self._book.named_policy)
-        self._keeper.begin(self._course, blank, text)
+        rules = policy_of(self._course, self._book.facts.named_policy)
+        self._book.begin(self._course, blank, rules)
         # Between two submissions it is at its end, for other commands that read it.
-        self._keeper.finish(self._book.noted())
+        self._book.finish(self._book.facts.attention)
 
     # --- what is handed in ----------------------------------------------------------------------
 
-    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Handed:
+    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> queue.Submission:
         """Keep a submission, synced to the disk when this returns.
 
         With the key of an earlier one it is that one. Raises Refusal for one too many.
         """
-        keeper, store, files = self._keeper, self._store, read.files
-        handed_in = {file.question.exercise.id: file.question.file for file in files}
-        with keeper.transaction():
-            if (earlier := queue.tried_before(store, student.id, retry_key)) is not None:
+        book, questions = self._book, read.questions
+        handed_in = {question.exercise.id: question.file for question in questions}
+        with book.transaction():
+            if (earlier := queue.tried_before(book, student.id, retry_key)) is not None:
                 self._refuse_other_files(earlier, handed_in)
                 return earlier
             now = self._clock()
             self._refuse_too_often(student, handed_in, now)
-            found = ClassAttempt(
-                student=student, submitted_at=iso(now), origin=SERVER, path=Path(SERVER)
+            found = submissions.Attempt(
+                student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
             )
-            attempt = keeper.register(found, Submission(student.id, handed_in), whole=False)
-            handed = queue.add_submission(store, student.id, attempt.id, retry_key, now)
+            attempt = book.register(found, Submission(student.id, handed_in), whole=False)
+            handed = queue.add_submission(book, student.id, attempt.id, retry_key, now)
             waiting = {}
-            for question, settled in files:
+            for question in questions:
                 name, state = question.exercise.id, JobState.DONE
-                if not self._is_answered(attempt, question, settled):
+                kept = self._verdicts.without_judge(attempt, question)
+                if kept is None:
                     state = JobState.WAITING
                     waiting[attempt.id, name] = question.key, question.held
-                queue.queue_job(store, attempt.id, name, state, now)
+                else:
+                    self._look_at(attempt, question, kept)
+                queue.queue_job(book, attempt.id, name, state, now)
             self._replace_older(student, attempt.id, handed_in, now)
             for name, file in read.odd.items():
                 if file.source is None:
-                    has_earlier = any(store.digests_of(student.id).get(name, {}).values())
+                    has_earlier = bool(book.work(student).sources(name))
                     about = student.id, self._course.exercise(name), file
-                    keeper.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
-            work = self._book.work(student)
-            for question, settled in files:
+                    book.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
+            work = book.work(student)
+            for question in questions:
                 exercise = question.exercise
-                if settled is not None and is_stub_after_work(
-                    self._course, exercise, question.file, work, self._book.rules
+                if question.settled is not None and is_stub_after_work(
+                    self._course, exercise, question.file, work, book.rules()
                 ):
                     entry = stub_after_work(student.id, exercise)
-                    keeper.look_at(student.id, exercise.id, [entry])
-        # In memory alone, and not before all of it is on the disk.
-        self._known |= waiting
-        if len(waiting) < len(files):
+                    book.look_at(student.id, exercise.id, [entry])
+        # Only in memory, and not before all of it is on the disk.
+        self._found |= waiting
+        if len(waiting) < len(questions):
             self._write_result(student.id)
         return handed
 
     def _clock(self) -> float:
-        """Read the clock; where it was set meanwhile, staff is told. Within a transaction."""
+        """Read the clock; if it was set meanwhile, that is kept for staff. Within a transaction."""
         now, running = time.time(), _running_seconds()
         before, ran_before = self._read_at
         self._read_at = now, running
-        # Of the time before this server started only a clock that was set back is known.
+        # For the time before this server started, only a clock that was set back is noticed.
         passed = max(running - ran_before, 0.0)
         seconds = now - before - passed
         if abs(seconds) > _CLOCK_SECONDS and (seconds < 0 or ran_before < math.inf):
             log.warning("the clock was set", extra={"seconds": round(seconds)})
-            queue.keep_clock_change(self._store, queue.ClockChange(iso(now), round(seconds)))
+            change = ClockChange(utc(now), round(seconds))
+            changes = (*self._book.facts.clock, change)[-_MOST_CLOCK_CHANGES:]
+            self._book.change(clock=changes)
         return now
 
-    def _refuse_other_files(self, known: Handed, files: Mapping[str, ExerciseFile]) -> None:
-        kept = self._store.files_of(known.attempt)
+    def _refuse_other_files(
+        self, known: queue.Submission, files: Mapping[str, ExerciseFile]
+    ) -> None:
+        kept = self._book.files_of(known.attempt)
         before = {
             name: source_digest(file) for name, file in kept.items() if file.source is not None
         }
@@ -192,7 +200,7 @@ class Desk:
         most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
         for exercise in exercises:
             # One from the future was accepted before the clock was set back, and does not count.
-            times = queue.times_of(self._store, student.id, exercise, now - _DAY_SECONDS, now)
+            times = queue.times_of(self._book, student.id, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
                 sentence = f"{exercise} was handed in a moment ago; wait {counted(wait, 'second')}."
@@ -206,130 +214,104 @@ class Desk:
     def _replace_older(
         self, student: StudentInfo, attempt: int, exercises: Iterable[str], now: float
     ) -> None:
-        """What still waits is not judged any more, unless the policy needs it to tell what counts."""
+        """Replace older files that still wait, unless the policy needs their verdicts."""
         work = None
         for exercise in exercises:
-            older = {*queue.waiting_of(self._store, student.id, exercise)} - {attempt}
+            older = {*queue.waiting_of(self._book, student.id, exercise)} - {attempt}
             if older:
                 work = work or self._book.work(student)
-                older -= {a.id for a in needed(work, self._book.rules, exercise)}
+                older -= {a.id for a in needed(work, self._book.rules(), exercise)}
             for waiting in older:
-                queue.replace_job(self._store, waiting, exercise, now)
-                self._known.pop((waiting, exercise), None)
+                queue.replace_job(self._book, waiting, exercise, now)
+                self._found.pop((waiting, exercise), None)
 
-    def _is_answered(
-        self, attempt: Attempt, question: Question, settled: ExerciseResult | None
-    ) -> bool:
-        """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
-        verdict = self._store.verdict(question.key.key)
-        if verdict is not None and is_final(verdict):
-            self._keep(attempt, question, verdict.result, verdict.environment)
-        elif settled is not None:
-            self._keep(attempt, question, settled, self._here)
-        else:
-            return False
-        return True
-
-    def _keep(
-        self,
-        attempt: Attempt,
-        question: Question,
-        result: ExerciseResult,
-        environment: Environment,
-    ) -> None:
-        result, seed = question.answered_by(result), self._options.seed
-        self._keeper.keep(attempt, question.key, seed, result, environment)
-        exercise = question.exercise
-        entries = attention(attempt.student, exercise, question.file, result)
-        self._keeper.look_at(attempt.student, exercise.id, entries)
+    def _look_at(self, attempt: Attempt, question: Question, kept: Kept) -> None:
+        self._book.look_at(attempt.student, question.exercise.id, kept.attention)
 
     # --- what is asked --------------------------------------------------------------------------
 
     def ask(self, student: str, exercise: str, message: str) -> None:
         """Keep a regrade request; raises Refusal for one that cannot be taken, and while one is open."""
-        of_student = self._store.requests_of(student)
-        if any(request.exercise == exercise and request.is_open for request in of_student):
+        if any(
+            (request.student, request.exercise) == (student, exercise) and request.is_open
+            for request in self._book.requests()
+        ):
             raise Refusal(429, f"Your last request about {exercise} has no answer yet.")
         with _refusing():
-            ask(self._keeper, student, exercise, message, SERVER)
+            ask(self._book, student, exercise, message, SERVER)
 
     def answer(self, number: int, text: str, author: str) -> None:
-        """Answer a regrade request; raises Refusal where there is none, or the answer is empty."""
+        """Answer a regrade request; raises Refusal if there is none, or the answer is empty."""
         with _refusing():
-            answer(self._keeper, numbered(self._book.requests(), number), text, author)
+            answer(self._book, numbered(self._book.requests(), number), text, author)
 
     # --- what is judged -------------------------------------------------------------------------
 
     def take(self) -> Taken | None:
-        """The next job for a judge; None where there is none now."""
-        keeper, store = self._keeper, self._store
+        """Take the next job for a judge; None if there is none now."""
+        book = self._book
         while True:
-            with keeper.transaction():
-                if queue.is_paused(store):
+            with book.transaction():
+                if book.facts.is_paused:
                     return None
-                if (job := queue.take_job(store, time.time())) is None:
+                if (job := queue.take_job(book, time.time())) is None:
                     return None
-                question, settled = self._handed(job)
+                question, attempt = self._question(job), _attempt_of(job)
                 # The same file may have been judged for another student since it was handed in.
-                if not self._is_answered(_attempt_of(job), question, settled):
+                kept = self._verdicts.without_judge(attempt, question)
+                if kept is None:
                     return Taken(job, question)
-                queue.end_job(store, job, time.time())
+                self._look_at(attempt, question, kept)
+                queue.end_job(book, job, time.time())
             self._write_result(job.student)
 
-    def _handed(self, job: Job) -> HandedFile:
-        """The file of a job, as it was handed in to this server or an earlier one."""
-        exercise = self._course.exercise(job.exercise)
-        file = self._store.files_of(job.attempt)[job.exercise]
-        if (known := self._known.pop((job.attempt, job.exercise), None)) is not None:
-            return HandedFile(Question(exercise, file, *known), None)
-        question = self._questions.about(exercise, file)
-        return HandedFile(question, self._questions.settled(question))
+    def _question(self, job: Job) -> Question:
+        """Ask about the file of a job, as it was handed in to this server or an earlier one."""
+        file = self._book.files_of(job.attempt)[job.exercise]
+        found = self._found.pop((job.attempt, job.exercise), None)
+        return self._questions.about(self._course.exercise(job.exercise), file, found)
 
-    def finish(self, taken: Taken, verdict: Completed) -> bool:
-        """Keep a verdict; where there is none, the job waits again, at most so often: whether it ended."""
-        job, question, store = taken.job, taken.question, self._store
-        with self._keeper.transaction():
-            if verdict.result is None and job.faults + 1 < _TRIES:
-                queue.give_back(store, job, fault=True)
+    def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> bool:
+        """Keep a verdict; returns whether the job ended. Without a verdict it waits again, a few times."""
+        job, question, attempt = taken.job, taken.question, _attempt_of(taken.job)
+        with self._book.transaction():
+            if isinstance(judged, JudgeFault) and job.faults + 1 < _TRIES:
+                queue.give_back(self._book, job, fault=True)
                 return False
-            result = verdict.result or unjudged(
-                self._course, question.exercise, self._options, verdict.fault
-            )
-            here = environment_of(self._torch, verdict.walls)
-            self._keep(_attempt_of(job), question, result, here)
-            queue.end_job(store, job, time.time())
+            kept = self._verdicts.judged(attempt, question, judged)
+            self._look_at(attempt, question, kept)
+            queue.end_job(self._book, job, time.time())
         self._write_result(job.student)
         return True
 
     def _write_result(self, student: str) -> None:
-        """Write what counts of a student as a file, or later, where there is no room: the gradebook has it."""
+        """Write a student's result as a file; if there is no room, later, for the gradebook has it."""
         self._unwritten.add(student)
         try:
             for name in sorted(self._unwritten):
-                self._keeper.write_result(name)
+                self._book.write_result(name)
                 self._unwritten.discard(name)
         except GraderError as error:
             # Its text names the student.
             log.error("a result cannot be written", extra={"fault": str(error.__cause__)})
 
     def give_back(self, taken: Taken) -> None:
-        """The server ends before the verdict: the job waits for the next one."""
-        with self._keeper.transaction():
-            queue.give_back(self._store, taken.job, fault=False)
+        """Let a job wait for the next server, because this one ends before the verdict."""
+        with self._book.transaction():
+            queue.give_back(self._book, taken.job, fault=False)
 
     def places(self) -> dict[tuple[int, str], int]:
-        """The place in the queue, from 1, of each exercise of an attempt that waits."""
+        """Return the place in the queue, from 1, of each exercise of an attempt that waits."""
         return {
             (job.attempt, job.exercise): place
-            for place, job in enumerate(queue.in_order(self._store), 1)
+            for place, job in enumerate(queue.in_order(self._book), 1)
         }
 
     # --- what staff asks for --------------------------------------------------------------------
 
     def pause(self, *, paused: bool) -> None:
-        """Give no more jobs to judges, or go on."""
-        with self._keeper.transaction():
-            queue.pause(self._store, paused=paused)
+        """Pause or resume giving jobs to judges."""
+        self._book.change(is_paused=paused)
 
     def begin_regrade(self) -> list[str]:
         """Begin a regrading; returns the students to ask about, who handed in something."""
@@ -338,20 +320,18 @@ class Desk:
         return [student.id for student in self._book.students() if student.id not in absent]
 
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
-        """Queue what a changed suite may judge otherwise, behind all that students wait for: how many."""
-        keeper, now, count = self._keeper, time.time(), 0
-        info = self._store.student(student)
+        """Queue files that a changed suite may judge differently, behind all submissions; returns how many."""
+        book, now, count = self._book, time.time(), 0
+        info = book.student(student)
         if info is None:
             return 0
-        asked = Asking(keeper, self._course, exercises).kept(info)
-        with keeper.transaction():
+        asked = Asking(book, self._course, exercises).kept(info)
+        with book.transaction():
             for attempt, exercise, file in asked.files:
-                key = self._questions.about(exercise, file).key.key
-                if file.source is None or self._store.has_verdict(attempt.id, exercise.id, key):
+                question = self._questions.about(exercise, file)
+                if file.source is None or self._verdicts.has_verdict(attempt, question):
                     continue
-                queue.queue_job(
-                    self._store, attempt.id, exercise.id, JobState.WAITING, now, priority=1
-                )
+                queue.queue_job(book, attempt.id, exercise.id, JobState.WAITING, now, priority=1)
                 count += 1
         return count
 
@@ -375,8 +355,3 @@ def _running_seconds() -> float:
 def _attempt_of(job: Job) -> Attempt:
     """The attempt of a job, as far as it has to be known to keep a verdict on it."""
     return Attempt(job.attempt, job.student, 0)
-
-
-def iso(seconds: float) -> str:
-    """A time in ISO 8601, in UTC."""
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

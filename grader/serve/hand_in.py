@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
+import functools
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,11 +12,14 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.gradebook.intake import Question, Questions
-from grader.results import ExerciseResult, StudentInfo
+from grader.gradebook.work import SERVER
+from grader.results import StudentInfo
 from grader.serve.http import Refusal, decoded
-from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
-from grader.submissions.attempt import MAX_NESTED_BYTES, AttemptFile
+from grader.submissions import Attempt, ExerciseFile, read_attempt
+from grader.submissions.attempt import MAX_NESTED_BYTES
+from grader.submissions.folder import AttemptFile, EntryKind
 from grader.submissions.submission import MAX_FILE_BYTES
+from grader.submissions.zip import Member
 from grader.text import clean as shown
 
 # A student's folder as it is; what is larger is an archive of something else.
@@ -31,20 +35,13 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, bytes]
 
 
-class HandedFile(NamedTuple):
-    """A file that was handed in, with its result where no judge is needed."""
-
-    question: Question
-    settled: ExerciseResult | None
-
-
 class HandIn(NamedTuple):
-    """The files of a request that can be taken, and those of which something has to be said.
+    """Questions about the files of a request that can be taken, and the `odd` files, to be commented on.
 
-    Of the latter some can be taken, too: something else was handed in beside them.
+    Some files are both: something else was handed in beside them.
     """
 
-    files: tuple[HandedFile, ...]
+    questions: tuple[Question, ...]
     odd: dict[str, ExerciseFile]
 
     @property
@@ -69,11 +66,11 @@ class HandInReader:
         """The exercise files in a body; raises Refusal where it holds none that can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
-        questions = [
+        questions = tuple(
             self._questions.about(self._course.exercise(name), file)
             for name, file in handed.items()
             if file.source is not None
-        ]
+        )
         odd = {
             name: file
             for name, file in handed.items()
@@ -82,30 +79,30 @@ class HandInReader:
         if not questions:
             first = next(iter((*odd.values(), *handed.values())))
             raise Refusal(422, f"Nothing was taken. {first.problem}")
-        files = (HandedFile(question, self._questions.settled(question)) for question in questions)
-        return HandIn(tuple(files), odd)
+        for question in questions:
+            # Found out here, so that the one thread that writes need not.
+            _ = question.settled
+        return HandIn(questions, odd)
 
     def _exercise_files(
         self, student: StudentInfo, files: Mapping[str, bytes]
     ) -> dict[str, ExerciseFile]:
         """The files of the exercises in what was sent, by the reader that `grade batch` has."""
         if not files:
-            raise Refusal(400, "There is no file in it: hand in at least one.")
+            raise Refusal(400, "No files were sent. Send at least one.")
         if len(files) > _MOST_FILES:
             raise Refusal(
                 413, f"There are {len(files)} files in it: hand in those of the exercises."
             )
         for name in files:
             _refuse_strange(name)
-        # The reader takes places on the disk; no name of a client's is one.
-        with tempfile.TemporaryDirectory(prefix="lab-bench-") as folder:
-            pieces = []
-            for number, (name, source) in enumerate(files.items()):
-                place = Path(folder, str(number))
-                place.write_bytes(source)
-                pieces.append(AttemptFile(name, place))
-            attempt = ClassAttempt(student=student, path=Path(folder), members=tuple(pieces))
-            return read_attempt(attempt, self._course).files
+        members = (
+            Member(name, EntryKind.FILE, len(source), functools.partial(io.BytesIO, source))
+            for name, source in files.items()
+        )
+        pieces = tuple(AttemptFile(member.path, member) for member in members)
+        attempt = Attempt(student=student, path=Path(SERVER), members=pieces)
+        return read_attempt(attempt, self._course).files
 
 
 def _refuse_strange(name: str) -> None:

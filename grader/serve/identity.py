@@ -106,7 +106,7 @@ class Identity:
         if self._github is not None and is_signed:
             name = self._github.student(token)
             return Asker(Role.STUDENT, self._students[name])
-        holder = await self._views.answer(lambda views: queue.holder_of(views.store, token))
+        holder = await self._views.answer(lambda views: queue.holder_of(views.book, token))
         if holder is None:
             raise Refusal(
                 401, "This token does not hold: it is mistyped, or was replaced by another."

@@ -21,8 +21,8 @@ from grader.course.manifest import Course
 from grader.course.suite import tests_of
 from grader.errors import GraderError
 from grader.exports.disclosure import may_be_timed
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Task, TaskJudges
+from grader.judge.assignment import GradingOptions, JudgeFault
+from grader.judge.pool import LocalPool, Task
 from grader.results import TestResult
 from grader.serve.desk import Desk, Taken
 from grader.serve.threads import CHANGED, CLASS, BookThread, Event, Hub
@@ -48,7 +48,7 @@ class Judging:
         self,
         course: Course,
         options: GradingOptions,
-        completer: TaskJudges | ClusterJudges,
+        completer: LocalPool | ClusterJudges,
         judges: int,
         desk: BookThread[Desk],
         hub: Hub,
@@ -153,7 +153,7 @@ class Judging:
         assert source is not None, "a job is of a file"
         self._hub.tell(job.attempt, CHANGED)
         try:
-            verdict = self._judges.complete(Task(0, job.exercise, source), self._progress(taken))
+            judged = self._judges.complete(Task(0, job.exercise, source), self._progress(taken))
         except GraderError as error:
             # Nothing can be judged here now: the job waits again, and so do all others.
             self._fault_of_judges = str(error)
@@ -162,12 +162,12 @@ class Judging:
             self._closing.wait(_AGAIN_SECONDS)
             return
         self._fault_of_judges = ""
-        if verdict.result is None:
-            log.warning("no verdict", extra={"exercise": job.exercise, "fault": verdict.fault})
-        if self._closing.is_set() and verdict.result is None:
-            self._give_back(taken)
-            return
-        if self._kept_trying(lambda desk: desk.finish(taken, verdict)):
+        if isinstance(judged, JudgeFault):
+            log.warning("no verdict", extra={"exercise": job.exercise, "fault": judged.message})
+            if self._closing.is_set():
+                self._give_back(taken)
+                return
+        if self._kept_trying(lambda desk: desk.finish(taken, judged)):
             self._hub.tell(job.attempt, CHANGED)
             self._hub.tell(CLASS, CHANGED)
         self._ended(job.exercise, time.monotonic() - began)

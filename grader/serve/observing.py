@@ -13,6 +13,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from grader.text import utc
+
 log = logging.getLogger("grader.serve")
 
 _HEADERS = {
@@ -105,7 +107,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "time": utc(record.created),
             "level": record.levelname.lower(),
             "said": record.getMessage(),
         }

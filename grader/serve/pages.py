@@ -17,10 +17,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
+from grader.gradebook import work
 from grader.gradebook.queue import Role
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
-from grader.gradebook.work import KeptRequest
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult
 from grader.serve.api import Api
@@ -202,7 +202,7 @@ def _without(entry: Entry, waiting: set[str]) -> Entry:
 class RequestRow(msgspec.Struct, frozen=True):
     """A request as staff reads it, beside what counts now."""
 
-    request: KeptRequest
+    request: work.Request
     name: str
     exercise: ExerciseResult | None
 

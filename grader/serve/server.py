@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from grader.course.manifest import Course
-from grader.gradebook import Keeper, queue
+from grader.gradebook import Gradebook
 from grader.gradebook.intake import Questions
-from grader.gradebook.store import FILE, explained
+from grader.gradebook.tables import FILE, explained
 from grader.judge.assignment import GradingOptions
-from grader.judge.pool import TaskJudges
+from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandInReader
@@ -79,7 +79,9 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         with explained(results / FILE):
             waits_again = desk.ask(Desk.open).result()
         views = stack.enter_context(BookThread("reader", lambda: _views(settings)))
-        of_class = stack.enter_context(BookThread("class", lambda: queue.reading(results)))
+        of_class = stack.enter_context(
+            BookThread("class", lambda: Gradebook.open_beside_writer(results))
+        )
         judges = _judges(settings)
         judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
         server = OpenServer(
@@ -102,20 +104,20 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
 
 @contextlib.contextmanager
 def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
-    with Keeper.open(settings.results) as keeper:
-        yield Desk(keeper, settings.course, settings.options, questions, settings.students)
+    with Gradebook.open_to_write(settings.results) as book:
+        yield Desk(book, settings.course, settings.options, questions, settings.students)
 
 
 @contextlib.contextmanager
 def _views(settings: Settings) -> Iterator[Views]:
-    with queue.reading(settings.results) as book:
+    with Gradebook.open_beside_writer(settings.results) as book:
         yield Views(book, settings.course)
 
 
-def _judges(settings: Settings) -> TaskJudges | ClusterJudges:
+def _judges(settings: Settings) -> LocalPool | ClusterJudges:
     """The judges of this machine, or of the cluster where one is named."""
     if not settings.scheduler:
-        return TaskJudges(settings.course, settings.judges, settings.options)
+        return LocalPool(settings.course, settings.judges, settings.options)
     # Dask is an extra of its own.
     from grader.gradebook.cluster import ClusterJudges
 

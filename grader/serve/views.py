@@ -20,14 +20,16 @@ from grader.exports.report.overview import ExerciseView, Figures, figures
 from grader.exports.report.tally import Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, queue
+from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import attempts_at
-from grader.gradebook.queue import ClockChange, Handed, JobState
+from grader.gradebook.queue import JobState
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import handed_in, result_of
 from grader.judge.scoring import with_extra_credit
 from grader.results import Entry, Result, StudentInfo, SubmissionInfo
-from grader.serve.desk import MOST_SUBMISSIONS, iso
+from grader.serve.desk import MOST_SUBMISSIONS
 from grader.serve.threads import BookThread
+from grader.text import utc
 
 Places = Mapping[tuple[int, str], int]
 _MOST_LISTED = 50
@@ -135,22 +137,22 @@ class Views:
     """Answers from an open gradebook; each of them is called in the thread of that gradebook."""
 
     def __init__(self, book: Gradebook, course: Course) -> None:
-        self.book, self.store = book, book.store
+        self.book = book
         self._course, self._info = course, course.info()
 
-    def own(self, student: StudentInfo, id_: str) -> Handed | None:
+    def own(self, student: StudentInfo, id_: str) -> queue.Submission | None:
         """The submission of this id, if it is of this student."""
-        handed = queue.submission(self.store, id_)
+        handed = queue.submission(self.book, id_)
         return handed if handed is not None and handed.student == student.id else None
 
     def submission(
-        self, handed: Handed, places: Places, *, brief: bool = False
+        self, handed: queue.Submission, places: Places, *, brief: bool = False
     ) -> SubmissionAnswer:
         """A submission with its places in the queue, and with its result unless it is to be brief."""
-        states = queue.states_of(self.store, handed.attempt)
+        states = queue.states_of(self.book, handed.attempt)
         return SubmissionAnswer(
             id=handed.id,
-            handed_in_at=iso(handed.accepted_at),
+            handed_in_at=utc(handed.accepted_at),
             state=_state_of(states.values()),
             exercises={
                 name: ExerciseState(
@@ -162,9 +164,9 @@ class Views:
             result=None if brief else self._result(handed),
         )
 
-    def _result(self, handed: Handed) -> Result | None:
+    def _result(self, handed: queue.Submission) -> Result | None:
         """The result of what is judged so far, as students may read it; None before the first verdict."""
-        verdicts = self.store.verdicts_of(handed.student)
+        verdicts = self.book.work(StudentInfo(id=handed.student)).verdicts
         judged = [
             verdict
             for exercise in self._course.exercises
@@ -184,8 +186,8 @@ class Views:
 
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
-        entry, policy, work = self.entry(student), self.book.rules.policy, self.book.work(student)
-        open_ones = queue.open_exercises(self.store, student.id)
+        entry, policy, work = self.entry(student), self.book.policy, self.book.work(student)
+        open_ones = queue.open_exercises(self.book, student.id)
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
         exercises = []
@@ -193,7 +195,7 @@ class Views:
             if (result := results.get(exercise.id)) is None:
                 continue
             sources = [source for _, source in work.sources(exercise.id)]
-            tried = {f.source for f in attempts_at(handed_in(work, self.book.rules, exercise.id))}
+            tried = {f.source for f in attempts_at(handed_in(work, self.book.rules(), exercise.id))}
             deadline = policy.deadline(student, exercise.id)
             times = ("", "") if deadline is None else (deadline.due, deadline.until)
             due, until = (str(msgspec.to_builtins(time)) for time in times)
@@ -214,7 +216,7 @@ class Views:
                     file=sources[-1] if sources else "",
                 )
             )
-        handed = queue.submissions_of(self.store, student.id, _MOST_LISTED)
+        handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
         return OwnStanding(
             student=student.id,
             name=student.name,
@@ -232,11 +234,11 @@ class Views:
     def queue(self, judges: int, fault: str) -> QueueAnswer:
         """The queue and the judges."""
         now = time.time()
-        counts, waits = queue.counts(self.store), queue.waits_since(self.store, now - HOUR)
+        counts, waits = queue.counts(self.book), queue.waits_since(self.book, now - HOUR)
         waited = [max(wait.started_at - wait.queued_at, 0.0) for wait in waits if wait.started_at]
         judged = [wait.ended_at - wait.started_at for wait in waits if wait.started_at]
         return QueueAnswer(
-            paused=queue.is_paused(self.store),
+            paused=self.book.facts.is_paused,
             judges=judges,
             fault=fault,
             waiting=counts.waiting,
@@ -245,14 +247,14 @@ class Views:
                 Running(
                     job.student, job.exercise, round(max(now - since, 0.0), 1), job.priority > 0
                 )
-                for job, since in queue.running(self.store)
+                for job, since in queue.running(self.book)
             ),
-            accepted_last_hour=len(queue.accepted_between(self.store, now - HOUR, now)),
+            accepted_last_hour=len(queue.accepted_between(self.book, now - HOUR, now)),
             judged_last_hour=len(waits),
             median_wait_seconds=_median(waited),
             longest_wait_seconds=round(max(waited), 2) if waited else None,
             median_judging_seconds=_median(judged),
-            clock=queue.clock_changes(self.store),
+            clock=self.book.facts.clock,
         )
 
     def newest(self) -> list[ClassSubmission]:
@@ -263,10 +265,10 @@ class Views:
                 handed.id,
                 handed.student,
                 names.get(handed.student, ""),
-                iso(handed.accepted_at),
-                queue.states_of(self.store, handed.attempt),
+                utc(handed.accepted_at),
+                queue.states_of(self.book, handed.attempt),
             )
-            for handed in queue.newest(self.store, _MOST_LISTED)
+            for handed in queue.newest(self.book, _MOST_LISTED)
         ]
 
     def attention(self) -> list[StudentAttention]:
@@ -276,7 +278,7 @@ class Views:
     def last_hour(self) -> list[int]:
         """How many submissions were accepted in each five minutes of the last hour, oldest first."""
         now, pieces = time.time(), [0] * int(HOUR / PIECE)
-        for accepted in queue.accepted_between(self.store, now - HOUR, now):
+        for accepted in queue.accepted_between(self.book, now - HOUR, now):
             ago = math.floor((now - accepted) / PIECE)
             pieces[len(pieces) - 1 - min(ago, len(pieces) - 1)] += 1
         return pieces
@@ -363,4 +365,4 @@ def summarized_class(book: Gradebook) -> ClassSummary:
         StudentRow(*(getattr(row, name) for name in StudentRow.__struct_fields__))
         for row in tally.rows
     ]
-    return ClassSummary(iso(time.time()), figures(tally), views, class_mistakes(views), rows)
+    return ClassSummary(utc(time.time()), figures(tally), views, class_mistakes(views), rows)

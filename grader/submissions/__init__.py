@@ -1,8 +1,8 @@
 """Submissions: one folder or a class's download becomes the bytes of each exercise's file.
 
-`find_class` says who handed in what in a download, from names and tables of contents alone; `read_attempt`
-then reads one attempt, bounded in time and memory. Nothing is extracted, nothing is followed, and what cannot
-be read is one line in the result of that student.
+`find_class` finds every student's attempts in a download, only from names and tables of contents.
+`read_attempt` then reads one attempt, bounded in time and memory. Nothing is extracted and no link is
+followed. A file that cannot be read is one line in its student's result.
 
 A class: `download`, of an item for each name (`contents`) that its platform (`platforms`, `gradescope`)
 reads, with `roster` and `times`, both a `class_list` in a `sheet`; `owners` says which part of a name is a
@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from grader.submissions.attempt import ClassAttempt, read_attempt
+from grader.submissions.attempt import Attempt, read_attempt
 from grader.submissions.folder import safe_name
 from grader.submissions.read import file_of, read_submission
 from grader.submissions.submission import ExerciseFile, State, Submission
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from grader.submissions.times import Times, read_times
 
 __all__ = [
-    "ClassAttempt",
+    "Attempt",
     "ClassDownload",
     "ExerciseFile",
     "Roster",

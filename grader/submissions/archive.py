@@ -1,8 +1,7 @@
-"""An archive as a list of the files that matter in it: which there are, and how each one is read.
+"""An archive as a list of the files that matter in it, and how to read each of them.
 
-It is read where it lies, member by member; nothing is extracted. Bounds hold for what is looked at, for
-what is unpacked and for what is kept, so that no archive costs more than a second or two and some tens of
-megabytes.
+Members are read one by one where they lie; nothing is extracted. The number of entries, the unpacked bytes
+and the kept ones are bounded, so that no archive costs more than a second or two and some tens of megabytes.
 """
 
 from __future__ import annotations
@@ -58,9 +57,10 @@ class Listing(NamedTuple):
 
 
 class Extras:
-    """Which of the files that have no exercise's name are kept, one after the other.
+    """Chooses, one after the other, which files without an exercise's name are kept.
 
-    Of code, and of what is nearly named so by `is_kin`, so many of each depth; of the rest a few names.
+    Keeps some files of each depth that hold code or are nearly named after an exercise, as `is_kin` says. Of
+    others it keeps a few, for their names.
     """
 
     def __init__(self, is_kin: Callable[[str], bool]) -> None:
@@ -90,12 +90,12 @@ def looks_like_code(name: str) -> bool:
 
 
 def looks_packed(name: str) -> bool:
-    """Whether a file of this name is meant as an archive, also of a kind that is not read here."""
+    """Whether a file of this name is an archive, also of a kind that cannot be read here."""
     return _PACKED.fullmatch(name) is not None
 
 
 def format_of(file: BinaryIO) -> Format:
-    """The format of an open file; raises Unreadable if it is none that is read here."""
+    """The format of an open file; raises Unreadable for a format that cannot be read here."""
     file.seek(0)
     begin = file.read(BLOCK)
     if begin[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
@@ -147,7 +147,7 @@ class StoredArchive:
                 yield self._held(member, section)
 
     def forget(self) -> None:
-        """Let go of what no member needs that is held."""
+        """Release the memory that no member needs."""
         if self._zip is not None:
             self._zip.forget()
 
@@ -178,9 +178,9 @@ def list_archive(
 
 
 class _Contents:
-    """The entries of an archive as they pass by: what is kept of them, and whether they fit together.
+    """Keeps the entries of an archive that matter, as they pass by.
 
-    Of the rest only hashes of the paths are kept, to see where one name is a file and a folder.
+    Of all others it keeps hashes of the paths, to notice a name that is both a file and a folder.
     """
 
     def __init__(self, is_wanted: Callable[[str], bool], extras: Extras) -> None:
@@ -191,7 +191,7 @@ class _Contents:
         self._folders: set[int] = set()
 
     def add(self, member: Member) -> list[Member] | None:
-        """Look at an entry; returns the list whose last one it is now, if it may have to be read."""
+        """Look at an entry; return the list that it ends now, if the entry may have to be read."""
         check_path(member.path)
         parent, _, name = member.path.rpartition("/")
         self._folders.add(hash(parent))

@@ -34,7 +34,7 @@ from grader.submissions.archive import (
     looks_like_code,
     looks_packed,
 )
-from grader.submissions.folder import Unreadable, open_regular, walk
+from grader.submissions.folder import AttemptFile, Unreadable, open_regular, walk
 from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
 from grader.submissions.source import canonical, is_empty, is_untouched
 from grader.submissions.submission import (
@@ -71,18 +71,11 @@ _DEFINED = re.compile(rb"(?:def|class)[ \t]+([A-Za-z]\w*)")
 _AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
-class AttemptFile(msgspec.Struct, frozen=True):
-    """A file or folder of an attempt: what the student called it, and where its bytes are."""
-
-    path: str
-    place: Path | Member
-
-
-class ClassAttempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt as it lies in a download; the first fields are as in `results.Entry`.
 
-    `path` is the student's folder or file, or the archive of the class that holds the pieces. With a
-    `problem` nothing of it can be read, and every exercise shows that line.
+    `path` is the student's folder or file, or the archive of the class that holds the pieces. An attempt with a
+    `problem` cannot be read, and every exercise shows that line.
     """
 
     student: StudentInfo
@@ -95,7 +88,7 @@ class ClassAttempt(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def read_attempt(attempt: ClassAttempt, course: Course) -> Submission:
+def read_attempt(attempt: Attempt, course: Course) -> Submission:
     """Read the exercise files of an attempt, bounded in time and memory, with nothing on the disk.
 
     Never raises for what was handed in: what cannot be read has a `problem`.
@@ -104,12 +97,11 @@ def read_attempt(attempt: ClassAttempt, course: Course) -> Submission:
         refused = ExerciseFile(None, attempt.problem, attempt.path)
         files = {exercise.id: refused for exercise in course.exercises}
         return Submission(attempt.student.id, files)
-    gathered = gather(attempt.members, attempt.path, course)
-    return Submission(attempt.student.id, gathered.files, gathered.requests)
+    return gather(attempt.student.id, attempt.members, attempt.path, course)
 
 
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
-    """Where the file of an exercise stands in the folders below, if anywhere; for a message."""
+    """The file of an exercise in the folders below, for a message; None if there is none."""
     with contextlib.suppress(Unreadable):
         ranked = [
             (fits, str(file.place))
@@ -120,27 +112,20 @@ def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
     return None
 
 
-class Gathered(NamedTuple):
-    """The file of every exercise of the course, and the requests to look at one again, by exercise id."""
-
-    files: dict[str, ExerciseFile]
-    requests: dict[str, str]
-
-
-def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> Gathered:
-    """What is found of the course in the pieces."""
+def gather(name: str, pieces: Sequence[AttemptFile], path: Path, course: Course) -> Submission:
+    """Find the exercises of the course in the pieces, and requests to look at one again."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(path, course, opened)
         for piece in pieces:
             gathering.add(piece)
         gathering.unpack()
-        return Gathered(gathering.files(), gathering.requests())
+        return Submission(name, gathering.files(), gathering.requests())
 
 
 def beside(
     pieces: Sequence[AttemptFile], course: Course, exercise: Exercise, own: ExerciseFile
 ) -> ExerciseFile:
-    """The file that was asked for, with a sentence on work for the exercise in the pieces around it."""
+    """The `own` file, with a sentence on work for the exercise in the pieces around it."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(Path(), course, opened)
         for piece in pieces:
@@ -227,7 +212,7 @@ class _Gathering:
             try:
                 # All or nothing: in a folder of too many, which ones come first is chance.
                 for file in list(walk(piece.place)):
-                    self._add_file(AttemptFile(file.path, file.place))
+                    self._add_file(file)
             except Unreadable as problem:
                 self._problems.append((str(problem), piece.place))
         else:
@@ -251,7 +236,7 @@ class _Gathering:
             self._extras.append(_Piece(candidate, self._path_of(piece), self._course, shown))
 
     def unpack(self) -> None:
-        """List the archives; one that cannot be read is a problem of what is in no other piece."""
+        """List the archives; if one cannot be read, exercises that no other piece has get its problem."""
         if len(self._packed) > _MAX_ARCHIVES:
             problem = f"There are {len(self._packed)} archives: hand in one."
             self._problems.append((problem, self._path))

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
-from grader.submissions.attempt import AttemptFile
 from grader.submissions.folder import (
+    AttemptFile,
     EntryKind,
     Unreadable,
     entries,

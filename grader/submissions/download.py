@@ -17,9 +17,9 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import AttemptFile, ClassAttempt
+from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
-from grader.submissions.folder import EntryKind, listed_names, written
+from grader.submissions.folder import AttemptFile, EntryKind, listed_names, written
 from grader.submissions.owners import (
     DISPUTED,
     Affixes,
@@ -55,7 +55,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     """
 
     layout: str
-    attempts: tuple[ClassAttempt, ...]
+    attempts: tuple[Attempt, ...]
     notes: tuple[str, ...]
     missing: tuple[StudentInfo, ...] = ()
     strangers: tuple[StudentInfo, ...] = ()
@@ -249,7 +249,7 @@ class _Finding:
         is_browsers = stem.endswith(")") and base in self._stems
         return is_browsers or self._known.whom(base) is not None
 
-    def attempts(self, person: Person) -> Iterator[ClassAttempt]:
+    def attempts(self, person: Person) -> Iterator[Attempt]:
         """A person's attempts in order of time."""
         for number, items in enumerate(_in_attempts(person), 1):
             pieces = tuple(piece for item, entry in items for piece in _renamed(item, entry))
@@ -258,7 +258,7 @@ class _Finding:
             problem = next((item.problem for item, _ in items if item.problem), "")
             if all(entry.typed for _, entry in items):
                 problem = _TYPED
-            yield ClassAttempt(
+            yield Attempt(
                 student=person.student,
                 attempt=number,
                 submitted_at=items[0][1].submitted_at,
@@ -366,7 +366,7 @@ def _with_team(student: StudentInfo, before: StudentInfo | None) -> StudentInfo:
     return msgspec.structs.replace(student, ids={**student.ids, TEAM: team})
 
 
-def _in_order(attempts: Sequence[ClassAttempt]) -> list[ClassAttempt]:
+def _in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
     """The attempts of a team by time; where one has none, in the order in which they were found."""
     if all(attempt.submitted_at for attempt in attempts):
         return sorted(attempts, key=lambda attempt: attempt.submitted_at)

@@ -11,9 +11,12 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from grader.text import clean
+
+if TYPE_CHECKING:
+    from grader.submissions.zip import Member
 
 # A student's folder with a virtual environment of torch in it has some 30,000.
 MAX_ENTRIES = 50_000
@@ -39,11 +42,11 @@ class EntryKind(enum.Enum):
     SPECIAL = "special file"
 
 
-class Walked(NamedTuple):
-    """A file, or what looks like one, in a folder: its path below it with slashes, and its place."""
+class AttemptFile(NamedTuple):
+    """A file or folder of an attempt: what the student called it, and where its bytes are."""
 
     path: str
-    place: Path
+    place: Path | Member
 
 
 def is_junk(name: str) -> bool:
@@ -52,17 +55,17 @@ def is_junk(name: str) -> bool:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether what has this name within a submission, or lies below it, is not looked at."""
+    """Whether a file or folder of this name, and all below it, is ignored in a submission."""
     return (name.startswith(".") and not is_hidden_code(name)) or name.lower() in _IGNORED
 
 
 def is_hidden_code(name: str) -> bool:
-    """Whether a file of this name is work that is not judged for the dot in front alone."""
+    """Whether a file of this name is work that only its dot in front hides."""
     return _HIDDEN_CODE.fullmatch(name) is not None
 
 
 def kind_of_mode(mode: int) -> EntryKind:
-    """The kind by the type bits of a Unix mode; none at all are those of a plain file."""
+    """The kind by the type bits of a Unix mode; no bits at all mean a plain file."""
     match stat.S_IFMT(mode):
         case 0 | stat.S_IFREG:
             return EntryKind.FILE
@@ -74,9 +77,9 @@ def kind_of_mode(mode: int) -> EntryKind:
 
 
 def open_regular(path: Path, name: str) -> BinaryIO:
-    """Open a regular file, not a link to one and no pipe that would never answer.
+    """Open a regular file, but neither a link nor a pipe, which would never answer.
 
-    What is looked at and what is read have one descriptor. Raises Unreadable, which calls it `name`.
+    The file is checked and read by one descriptor. Raises Unreadable, which calls the file `name`.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -91,10 +94,10 @@ def open_regular(path: Path, name: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def walk(folder: Path) -> Iterator[Walked]:
-    """The files below a folder, nearest first, without what is ignored; no link is followed.
+def walk(folder: Path) -> Iterator[AttemptFile]:
+    """Yield the files below a folder, nearest first, with their paths below it; follow no link.
 
-    Raises Unreadable where there are too many, or where a folder cannot be listed.
+    Raises Unreadable for too many files, and for a folder that cannot be listed.
     """
     level, count = [("", folder)], 0
     for _ in range(MAX_DEPTH):
@@ -105,19 +108,19 @@ def walk(folder: Path) -> Iterator[Walked]:
                 if count > MAX_ENTRIES:
                     raise Unreadable(
                         f"{clean(folder.name)} holds more than {MAX_ENTRIES:,} files: "
-                        "hand in those of the exercises alone."
+                        "hand in only those of the exercises."
                     )
                 if is_ignored(entry.name):
                     continue
                 if entry_kind(entry) is EntryKind.FOLDER:
                     below.append((f"{prefix}{entry.name}/", Path(entry.path)))
                 else:
-                    yield Walked(prefix + entry.name, Path(entry.path))
+                    yield AttemptFile(prefix + entry.name, Path(entry.path))
         level = below
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder, in no order and not listed whole: it may hold a hundred million."""
+    """Yield the entries of a folder in any order, one by one: there may be a hundred million."""
     try:
         with os.scandir(folder) as listed:
             yield from listed
@@ -148,8 +151,8 @@ _SLUG = re.compile(r"[^a-z0-9]+")
 def written(text: str) -> str:
     """The text made fit for any file: composed (NFC), on one line, without invalid characters.
 
-    It stays what the person is called: formulas, HTML and right-to-left marks are left as they are, and
-    code that shows or writes the text treats it as a stranger's.
+    The text is still the person's name: formulas, HTML and right-to-left marks stay, and code that shows or
+    writes the text has to treat it as a stranger's.
     """
     composed = unicodedata.normalize("NFC", text.strip())
     line = "".join(
@@ -170,10 +173,10 @@ def listed_names(names: Sequence[str]) -> str:
 
 
 def safe_name(student_id: str) -> str:
-    """A file name, without a suffix, for a student id; another id never gets the same one.
+    """A file name without a suffix for a student id; two ids never have the same one.
 
-    It can be written on any system, also where capitals and small letters are the same, and stands in
-    a URL as it is. An id of small letters, digits and `. _ @ + -` stays itself:
+    Every system can write the name, also one that takes capitals and small letters for the same, and a URL can
+    hold it. An id of small letters, digits and `. _ @ + -` stays itself:
 
     >>> safe_name("alice"), safe_name("Alice Doe")
     ('alice', 'alice-doe~b27a79f51bfff1ae0c4e1c19')

@@ -1,8 +1,8 @@
 """Gradescope's `submission_metadata.yml`: who handed in which folder, and when.
 
-The file holds every result that Gradescope ever showed and may have hundreds of megabytes; it is read as
-a stream of events, of which only the names are kept. No object is ever built from it, and an alias
-means nothing.
+The file holds every result that Gradescope ever showed and may have hundreds of megabytes. It is read as a
+stream of events, and only names and times are kept. No object is ever built from it, and an alias means
+nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 from grader.results import StudentInfo
 from grader.submissions.folder import Unreadable, written
 from grader.submissions.zip import Readable
+from grader.text import utc
 
 MAX_BYTES = 1 << 30
 _MAX_DEPTH = 50
@@ -33,15 +34,15 @@ _TIME = re.compile(
 )
 
 
-class Submitted(msgspec.Struct, frozen=True):
-    """One folder of the export: its authors, and when it was handed in."""
+class Submission(msgspec.Struct, frozen=True):
+    """A folder of the export: its authors, and when it was handed in."""
 
     students: tuple[StudentInfo, ...]
     submitted_at: str = ""
 
 
 class _LimitedFile:
-    """A file of which no more is read than is expected to be bearable."""
+    """A file that cannot be read beyond `MAX_BYTES`."""
 
     def __init__(self, file: Readable) -> None:
         self._file, self._left = file, MAX_BYTES
@@ -54,15 +55,15 @@ class _LimitedFile:
         return data
 
 
-def read_metadata(file: Readable) -> dict[str, Submitted]:
-    """Each folder's submitters, from the open file; raises Unreadable, with the reason alone."""
+def read_metadata(file: Readable) -> dict[str, Submission]:
+    """Read each folder's submission from the open file; raises Unreadable, with only the reason."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    submitted: dict[str, Submitted] = {}
+    submissions: dict[str, Submission] = {}
     records: dict[str, dict[int, dict[str, str]]] = {}
     try:
-        # The events alone: nothing is resolved, constructed or repeated.
+        # Only events: nothing is resolved, constructed or repeated.
         for path, value in _values(yaml.parse(_LimitedFile(file), Loader=loader), yaml):
             keys = tuple(key for key in path[1:] if isinstance(key, str))
             if keys in _WANTED:
@@ -77,8 +78,8 @@ def read_metadata(file: Readable) -> dict[str, Submitted]:
     for folder, people in records.items():
         own = people.pop(-1, {})
         students = tuple(filter(None, map(_student, people.values())))
-        submitted[folder] = Submitted(students, _in_utc(own.get(":created_at", "")))
-    return submitted
+        submissions[folder] = Submission(students, _in_utc(own.get(":created_at", "")))
+    return submissions
 
 
 def _values(events: Iterator[Any], yaml: Any) -> Iterator[tuple[tuple[Any, ...], str]]:
@@ -131,7 +132,6 @@ def _in_utc(text: str) -> str:
     date, clock, zone = match.groups()
     zone = "+00:00" if zone in (None, "Z", "UTC") else zone
     try:
-        time = datetime.datetime.fromisoformat(f"{date}T{clock}{zone}").astimezone(datetime.UTC)
+        return utc(datetime.datetime.fromisoformat(f"{date}T{clock}{zone}"))
     except (ValueError, OverflowError):
         return ""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,7 @@
 Odd code proves nothing. A person looks at it, and the points are provisional until then. Frames, texts that are
 run and the like are reported as they happen (`sandbox.inside.reports`). This module looks for what happens
 unseen, in the way people write it: names are followed through imports and plain assignments, and no further.
-docs/instructors.md gives the reason for each row.
+docs/reference.md gives the reason for each row.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from grader.course.manifest import Exercise
+from grader.course.names import is_within
 from grader.submissions.source import STARS, add_aliases, chain, parse
 
 
@@ -131,7 +132,7 @@ def odd_code(source: bytes, ordinary: Collection[str] = ()) -> tuple[Oddity, ...
         return (Oddity("nested", "or another one is nested too deeply to be looked at", 1),)
     oddities: dict[str, Oddity] = {}
     for name, what, line in findings:
-        if any(f"{name}.".startswith(f"{allowed}.") for allowed in ordinary):
+        if any(is_within(name, allowed) for allowed in ordinary):
             continue
         # Of one name the first sentence: what is imported is used, too.
         first = oddities.get(name, Oddity(name, what, line, 0))

@@ -15,9 +15,8 @@ from typing import ClassVar
 import msgspec
 
 from grader.results import StudentInfo
-from grader.submissions.attempt import AttemptFile
-from grader.submissions.folder import EntryKind, Unreadable, open_regular, written
-from grader.submissions.gradescope import Submitted, read_metadata
+from grader.submissions.folder import AttemptFile, EntryKind, Unreadable, open_regular, written
+from grader.submissions.gradescope import Submission, read_metadata
 from grader.submissions.owners import DISPUTED, Affixes, Knows, shared_affixes, without_groups
 from grader.submissions.zip import Member, MemberReader, Readable
 from grader.text import clean
@@ -225,7 +224,7 @@ class Gradescope(Platform):
 
     def __init__(self) -> None:
         super().__init__()
-        self._submitted: dict[str, Submitted] = {}
+        self._submissions: dict[str, Submission] = {}
 
     @classmethod
     def recognizes(cls, items: Sequence[Item]) -> bool:
@@ -238,7 +237,7 @@ class Gradescope(Platform):
             return
         try:
             with download.open_metadata(self.metadata) as file:
-                self._submitted = read_metadata(file)
+                self._submissions = read_metadata(file)
         except Unreadable as problem:
             reason = str(problem).partition(":")[0]
             self.notes.append(f"{self.metadata} {reason}: {unknown}")
@@ -246,12 +245,12 @@ class Gradescope(Platform):
     def read(self, item: Item) -> Iterable[ItemInfo]:
         if not self.is_entry(item.name):
             return
-        submitted = self._submitted.get(item.name, Submitted(()))
-        if not submitted.students:
+        submission = self._submissions.get(item.name, Submission(()))
+        if not submission.students:
             yield ItemInfo(item.name, StudentInfo(id=item.name), item.name)
-        for student in submitted.students:
+        for student in submission.students:
             key = f"{student.id}/{student.email}/{student.name}"
-            yield ItemInfo(key, student, item.name, submitted_at=submitted.submitted_at)
+            yield ItemInfo(key, student, item.name, submitted_at=submission.submitted_at)
 
 
 class Clones(Platform):

@@ -15,8 +15,9 @@ from pathlib import Path
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import AttemptFile, beside, gather, nearest_below
+from grader.submissions.attempt import beside, gather, nearest_below
 from grader.submissions.folder import (
+    AttemptFile,
     EntryKind,
     Unreadable,
     entries,
@@ -37,11 +38,11 @@ def read_submission(
 ) -> Submission:
     """Read a folder, the file of one exercise, or a zip or tar of a folder.
 
-    A folder and an archive are read as an attempt of a class is (`attempt.py`). A file that is named after no
-    exercise is that of the `only` one that is asked for.
+    Folders and archives are read like an attempt of a class (`attempt.py`). A file that is not named after an
+    exercise belongs to the `only` one.
 
-    Raises SubmissionError if there is nothing of the course, unless that is to be allowed, or the archive
-    cannot be read.
+    Raises SubmissionError if the archive cannot be read, or if nothing of the course is found, unless you
+    `allow_empty`.
     """
     if path.is_file():
         if looks_packed(path.name):
@@ -51,17 +52,18 @@ def read_submission(
         raise SubmissionError(
             f"There is no submission at {path}: name a folder, a file or an archive."
         )
-    files = gather([AttemptFile("", path)], path, course).files
+    submission = gather(_name(path), [AttemptFile("", path)], path, course)
+    files = submission.files
     for exercise in course.exercises:
         # Also where there are too many files to look at, or a link is in the way.
         if files[exercise.id].source is None and (found := _find(path, exercise)).path is not None:
             files[exercise.id] = found
     _refuse_empty(path, course, files, allow_empty)
-    return Submission(_name(path), files)
+    return submission
 
 
 def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> ExerciseFile:
-    """The file, with what stands under another name in its folder if nobody wrote in it."""
+    """The file; if nobody wrote in it, with a note on work under another name in its folder."""
     if handed.source is None or handed.path is None:
         return handed
     with contextlib.suppress(Unreadable):
@@ -78,7 +80,7 @@ def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> Exercis
 
 
 def _name(path: Path) -> str:
-    """A file name in which every byte can be written: one that is not UTF-8 breaks the JSON."""
+    """The name of a file as valid text: bytes that are not UTF-8 would break the JSON."""
     return written(os.fsencode(path.resolve().name).decode("utf-8", "replace"))
 
 
@@ -106,18 +108,19 @@ def _refuse_empty(
 def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
     # A caller that names the file may do so through a link; within a class no link is followed.
     real = path.resolve()
-    files = gather([AttemptFile(path.name, real)], real, course).files
-    _refuse_empty(path, course, files, allow_empty)
-    problems = {handed.problem if handed.source is None else "" for handed in files.values()}
+    submission = gather(_name(path), [AttemptFile(path.name, real)], real, course)
+    _refuse_empty(path, course, submission.files, allow_empty)
+    files = submission.files.values()
+    problems = {file.problem if file.source is None else "" for file in files}
     if len(problems) == 1 and (problem := problems.pop()):
         raise SubmissionError(f"{path}: {problem}")
-    return Submission(_name(path), files)
+    return submission
 
 
 def file_of(submission: Path, exercise: Exercise) -> Path:
-    """Where an exercise's file lies in a submission, or belongs if it is not there.
+    """Where an exercise's file lies in a submission, or belongs if it is missing.
 
-    For an archive it is the archive.
+    If the submission is a file, it is that file.
     """
     if submission.is_file():
         return submission
@@ -138,13 +141,13 @@ def _find(folder: Path, exercise: Exercise) -> ExerciseFile:
 
 
 def _link_above(folder: Path, place: str) -> Path | None:
-    """The folder on the way to a file that is a link: it may lead to the solutions."""
+    """The first folder above a file that is a link, which may lead to the solutions."""
     above = [folder / parent for parent in Path(place).parents if parent != Path()]
     return next((folder for folder in above if folder.is_symlink()), None)
 
 
 def _read(path: Path) -> ExerciseFile:
-    """One file, or why it cannot be read."""
+    """Read one file, or say why it cannot be read."""
     name = written(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
     try:
         with open_regular(path, name) as file:

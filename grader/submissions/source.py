@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 import msgspec
 
 from grader.course.manifest import ForbiddenRule
+from grader.course.names import is_within
 from grader.course.syntax import syntax_tree
 from grader.errors import GraderError
 
@@ -288,7 +289,7 @@ def dotted_names(tree: ast.Module) -> set[str]:
 
 def _stands_for(name: str, forbidden: str) -> bool:
     """Whether a name is the forbidden one, below it, or the same of a module within its package."""
-    if f"{name}.".startswith(f"{forbidden}."):
+    if is_within(name, forbidden):
         return True
     package, _, last = forbidden.rpartition(".")
     # As torch.optim.adam.Adam is torch.optim.Adam; below torch itself there is everything.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from grader.course.manifest import Course
+from grader.course.names import is_within
 from grader.course.stub import Stub
 from grader.results import SubmissionInfo
 from grader.submissions.source import (
@@ -360,7 +361,7 @@ def newer_names(source: bytes, judging: tuple[int, int]) -> str:
     here = ".".join(map(str, judging))
     for (major, minor), added in _ADDED.items():
         for name in added.split() if judging < (major, minor) else ():
-            if any(f"{used}.".startswith(f"{name}.") for used in names):
+            if any(is_within(used, name) for used in names):
                 return (
                     f"{name} is there since Python {major}.{minor}, and Python {here} judges here."
                 )

@@ -15,12 +15,12 @@ import msgspec
 
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.submissions.attempt import ClassAttempt
+from grader.submissions.attempt import Attempt
 from grader.submissions.class_list import ClassList, MoodleWorksheet, read_list, students_of
 from grader.submissions.folder import listed_names
 from grader.submissions.platforms import Platform
 from grader.submissions.roster import Roster, in_roster
-from grader.text import clean
+from grader.text import clean, utc
 
 # As Moodle writes times in English, with both of its clocks, and Gradescope.
 _WRITTEN = (
@@ -49,8 +49,8 @@ class Times(msgspec.Struct, frozen=True):
     what: str = ""
 
     def given(
-        self, attempts: Iterable[ClassAttempt], platform: Platform, roster: Roster | None = None
-    ) -> tuple[list[ClassAttempt], frozenset[str]]:
+        self, attempts: Iterable[Attempt], platform: Platform, roster: Roster | None = None
+    ) -> tuple[list[Attempt], frozenset[str]]:
         """The attempts with their times, and the ids in the list that are somebody's here or of the roster.
 
         A list says more than the platform does, `otherwise` less. The roster says whose a row is, by any id.
@@ -78,7 +78,7 @@ class Times(msgspec.Struct, frozen=True):
             timed.append(msgspec.structs.replace(attempt, submitted_at=time))
         return timed, frozenset(found)
 
-    def notes(self, attempts: Iterable[ClassAttempt]) -> Iterator[str]:
+    def notes(self, attempts: Iterable[Attempt]) -> Iterator[str]:
         """A note on those whose time is unknown."""
         if unknown := list(dict.fromkeys(a.student.id for a in attempts if not a.submitted_at)):
             yield f"It is not known when these were handed in: {listed_names(unknown)}."
@@ -173,7 +173,7 @@ def in_utc(text: str, zone: datetime.tzinfo | None) -> str:
             )
         # Of the two times that an hour has when clocks go back it is the first, in the student's favour.
         time = time.replace(tzinfo=zone)
-    return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc(time)
 
 
 def read_time(text: str) -> datetime.datetime:

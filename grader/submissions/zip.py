@@ -45,7 +45,7 @@ class Readable(Protocol):
     """An open file, or a member of an archive."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most so many; none at the end."""
+        """The next bytes, at most `size`; empty at the end."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -196,7 +196,7 @@ class MemberReader:
         self._file: Readable | None = None
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most so many; none at the end."""
+        """The next bytes, at most `size`; empty at the end."""
         try:
             self._file = self._file or self._member.open()
             return self._file.read(size)

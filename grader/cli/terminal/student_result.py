@@ -1,4 +1,4 @@
-"""What `grade show` and `grade requests` print: a student's result, with what each test cost, and requests."""
+"""Output of `grade show` and `grade requests`: a student's result with the cost of each test, and requests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from grader.cli.terminal.console import (
 )
 from grader.cli.terminal.result import LONGEST_LINE, section_lines
 from grader.gradebook.times import local, moment, submitted
-from grader.gradebook.work import KeptRequest
+from grader.gradebook.work import Request
 from grader.judge.scoring import shares
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import every_test, fault, remarks
 from grader.text import clean, counted, number
 
-# A message of a request is cleaned once more: a file of another hand may be no gradebook of ours.
+# Cleaned again, since another program may have written the gradebook.
 _LONGEST_MESSAGE = 2000
 _WIDEST = 24
 
 
 @printed
 def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> Iterator[Text]:
-    """Print the points of an attempt; of these exercises (all, if there are none) what each test cost."""
+    """Print the points of an attempt, and the cost of each test of these exercises, or of all."""
     student, result = entry.student, entry.result
     name = f"  {clean(student.name, 60)}" if student.name and student.name != student.id else ""
     facts = ["handed in nothing" if entry.absent else f"attempt {entry.attempt}"]
@@ -49,7 +49,7 @@ def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> 
 
 
 def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
-    """The points of an exercise, and each test that did not pass behind what it cost."""
+    """Yield the points of an exercise, and each test that did not pass after its cost."""
     mark, words = status_words(exercise.status, marks_for(console), waiting=exercise.waiting)
     points = f"{number(exercise.score)} / {number(exercise.max_score)}"
     yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words)
@@ -79,12 +79,12 @@ def _where(place: Place) -> str:
 @printed
 def show_requests(
     console: Console,
-    requests: Sequence[KeptRequest],
+    requests: Sequence[Request],
     entry_of: Callable[[str], Entry | None],
     zone: datetime.tzinfo | None,
     answered: int,
 ) -> Iterator[Text]:
-    """Print requests as a table, each with its message below, and how many more are answered."""
+    """Print requests as a table, each with its message below, and the number of answered ones."""
     if requests:
         wide = min(max(len("Student"), *(len(r.student) for r in requests)), _WIDEST)
         room = max(len("Exercise"), *(len(r.exercise) for r in requests))
@@ -99,15 +99,15 @@ def show_requests(
                 words = f"{clean(answer.author, 60)}: {clean(answer.text, _LONGEST_MESSAGE)}"
                 yield from hang(console, " " * 6, words, "dim")
     if answered:
-        yield Text(f"{counted(answered, 'request')} answered: --all shows them, too.", "dim")
+        yield Text(f"{counted(answered, 'request')} answered: --all also shows them.", "dim")
     elif not requests:
         yield Text("No student asked for a regrade.")
 
 
 def show_request(
-    console: Console, request: KeptRequest, entry: Entry | None, zone: datetime.tzinfo | None
+    console: Console, request: Request, entry: Entry | None, zone: datetime.tzinfo | None
 ) -> None:
-    """Print a request with every answer, and the verdict that it is about."""
+    """Print a request with all its answers and the verdict that it is about."""
     asked = f"{_time(request.asked_at, zone)}, {clean(request.origin, 40)}"
     say(console, f"Request {request.number}, {asked}", "bold")
     message = clean(request.message, _LONGEST_MESSAGE)
@@ -121,7 +121,7 @@ def show_request(
         show_scorecard(console, entry, [request.exercise])
 
 
-def _points(entry: Entry | None, request: KeptRequest) -> str:
+def _points(entry: Entry | None, request: Request) -> str:
     for exercise in entry.result.exercises if entry is not None else ():
         if exercise.name == request.exercise:
             is_open = exercise.status is Status.UNJUDGED

@@ -17,7 +17,7 @@ from grader.gradebook.similarity.evidence import LEAST_FILES, LEAST_SIMILARITY, 
 from grader.gradebook.similarity.findings import CorpusMatch, CorpusSurvey, source_digest
 from grader.gradebook.similarity.fingerprints import Reader
 from grader.gradebook.similarity.survey import SAMPLED_PAIRS, THRESHOLD, answers
-from grader.gradebook.store import FILE
+from grader.gradebook.tables import FILE
 from grader.results import Entry
 from grader.submissions.submission import MAX_FILE_BYTES
 

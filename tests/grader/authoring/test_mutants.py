@@ -122,24 +122,24 @@ def test_a_line_becomes_another(
         (
             "line = 'return 3'\nmutant = ''",
             (
-                "the line 'return 3' stands 2 times in solutions/text/word_count.py, and must stand "
-                "there once; `inside` names the function that is meant."
+                "the line 'return 3' occurs 2 times in solutions/text/word_count.py, but must occur "
+                "once; `inside` names the function that is meant."
             ),
         ),
         (
             "line = 'return'\nmutant = ''",
-            "the line 'return' stands 0 times in solutions/text/word_count.py, and must stand there once.",
+            "the line 'return' occurs 0 times in solutions/text/word_count.py, but must occur once.",
         ),
         (
             "line = 'return 3'\nmutant = ''\ninside = 'A.one'",
             (
-                "the line 'return 3' stands 0 times in A.one in solutions/text/word_count.py, and must stand "
-                "there once."
+                "the line 'return 3' occurs 0 times in A.one in solutions/text/word_count.py, but must occur "
+                "once."
             ),
         ),
         (
             "line = '@property'\nmutant = '@property'",
-            "it is the same as solutions/text/word_count.py.",
+            "it equals solutions/text/word_count.py.",
         ),
         (
             "line = 'return 3'",
@@ -198,12 +198,12 @@ def test_a_diff(course: Course, exercise: Exercise, diff: str, mutated: str) -> 
 @pytest.mark.parametrize(
     ("diff", "complaint"),
     [
-        ("-two\n", "'two' stands as whole lines 2 times in "),
-        ("-thr\n+3\n", "'thr' stands as whole lines 0 times in "),
+        ("-two\n", "'two' occurs as whole lines 2 times in "),
+        ("-thr\n+3\n", "'thr' occurs as whole lines 0 times in "),
         ("+zero\n", "no line says where '+zero' goes: begin one that stays with a space"),
-        ("one\n", "a line of a diff begins with '-', '+' or a space, and not so: 'one'"),
+        ("one\n", "a line of a diff must begin with '-', '+' or a space: 'one'"),
         (" one\n-two\n@@\n-one\n", "two changes overlap at "),
-        (" one\n", "it is the same as "),
+        (" one\n", "it equals "),
     ],
 )
 def test_a_diff_that_cannot_be_applied(
@@ -229,21 +229,27 @@ def test_line_ends_of_another_system_make_the_same_mutant(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[mistake\n", ", line 1."),
+        ("[mistake\n", "line 1: this is no TOML: Expected ']' at the end of a table declaration."),
         (
             "mistake = {}\nright = []\n",
-            "there is no key `right`, line 2. There are: base, equivalent, mistake.",
+            "line 2: there is no key `right`. There are: base, equivalent, mistake.",
         ),
-        ("base = 1\nmistake = {}\n", "Expected `str`, got `int` (`base`), line 1."),
+        (
+            "base = 1\nmistake = {}\n",
+            "line 1: `base`: expected a text in quotes, got a whole number.",
+        ),
         ("base = 'solutions/text/word_count.py'\n", ": there is no mistake in it."),
-        (ENTRY.format(id="Bias", line="'a'", mutant="'b'"), "matching regex '^[a-z][a-z0-9_]*$'."),
+        (
+            ENTRY.format(id="Bias", line="'a'", mutant="'b'"),
+            "expected a small letter, then small letters, digits and _.",
+        ),
         (
             ENTRY.format(id="a", line="'a'", mutant="'b'") + "lines = 3\n",
             "there is no key `lines`. Did you mean 'line' or 'inside'?",
         ),
         (
             ENTRY.format(id="a", line="'a'", mutant="1"),
-            "Expected `str | null`, got `int` - at `$.mutant`.",
+            "`mutant`: expected a text in quotes, got a whole number.",
         ),
         (
             ENTRY.format(id="a", line="'a'", mutant="'b'") + "base = 'b'\n",
@@ -281,7 +287,9 @@ def test_a_file_that_is_not_in_order_is_one_complaint(
 def test_a_file_of_tests_that_cannot_be_read(course: Course, exercise: Exercise) -> None:
     course.caught(exercise).write_text("test_case = 1\n", encoding="utf-8")
     (told,) = wrong_answers(course, exercise).complaints
-    assert told.startswith("tests/wrong/text/word_count.caught.toml: Expected `array`, got `int`")
+    assert told.startswith(
+        "tests/wrong/text/word_count.caught.toml: expected a list, got a whole number"
+    )
 
 
 def test_bytes_that_are_no_text(course: Course, exercise: Exercise) -> None:

@@ -82,6 +82,15 @@ def test_a_fault_that_a_wrong_answer_provokes_is_told_at_the_line_of_the_suite(s
     told = [text for text in complaints(suite) if "it makes" in text]
     assert told[0] == (
         "tests/wrong/text/word_count.toml: case_kept: it makes test_case raise KeyError (test_word_count.py, "
-        "line 18): 'a'. Its student reads nothing of use: look at the answer with a check "
+        "line 18): 'a'. Its student reads nothing useful: check the answer "
         "before you use it."
     )
+
+
+def test_a_test_that_code_without_work_passes(suite: Path) -> None:
+    any_answer_will_do = 'student.function("word_count")("A a")'
+    replace(suite, f'assert_equal({any_answer_will_do}, {{"a": 2}})', any_answer_will_do)
+    told = [text for text in complaints(suite) if text.startswith("word_count: code that")]
+    junk = "code that returns None and code that returns its first argument"
+    why = "which is worth points: mark the test with `word=`."
+    assert told == [f"word_count: {junk} passes hidden test_case, {why}"]

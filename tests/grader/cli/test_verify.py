@@ -102,7 +102,7 @@ def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
     (complaint,) = verified(grade, clone, seeds=2)
     assert complaint.startswith(
-        "exercises/text/word_count.py and 5 more: The suite of 'word_count' is at fault in "
+        "exercises/text/word_count.py and 7 more: The suite of 'word_count' is at fault in "
     )
     assert "no such file is beside it" in complaint
 
@@ -259,8 +259,8 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
     base = "solutions/text/word_count.py"
     stranger = "is neither the solution nor a right answer"
     complaints = {
-        "never": f"the line 'n < 1' stands 0 times in {base}, and must stand there once",
-        "equal": f"it is the same as {base}",
+        "never": f"the line 'n < 1' occurs 0 times in {base}, but must occur once",
+        "equal": f"it equals {base}",
         "overlapping": "two changes overlap at '    if n < 1:\\n'",
         "lost": f"its base 'tests/right/text/word_count/none.py' {stranger}",
         "strange": f"its base 'tests/wrong/text/word_count/characters.py' {stranger}",
@@ -376,8 +376,8 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
             "test_most_common, test_no_words_wanted."
         ),
         (
-            "tests/wrong/text/word_count/characters.py: it is central to 'word_counts', which no test is "
-            "about. Did you mean 'word_count'?"
+            "tests/wrong/text/word_count/characters.py: it is central to 'word_counts', but no test is "
+            "about it. Did you mean 'word_count'?"
         ),
     ]
 

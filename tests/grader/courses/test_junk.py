@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.authoring.junk import filled, is_unwritten
 from grader.course.manifest import Exercise, load_course
 from grader.judge.assignment import GradingOptions
 from grader.judge.preloading import modules_of
@@ -194,7 +195,11 @@ def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: s
     assert Outcome.NOT_IMPLEMENTED not in [test.outcome for test in result.tests]
 
 
-@pytest.mark.parametrize("seed", range(10))
+# Each order has all of the odd values: few of them stand for the others in `make test`.
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=[] if seed < 3 else pytest.mark.thorough) for seed in range(10)],
+)
 @every_exercise
 def test_odd_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
     result = read(judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed)))
@@ -236,49 +241,24 @@ def junk(exercise: Exercise, form: str, body: str, before: str = "") -> str:
     if form == "saying yes":
         before = SAYING_YES
     tree = ast.parse(COURSE.stub(exercise).source.decode())
-    if not _is_unwritten(tree):  # a program to mend: all of its functions are the student's
+    if not is_unwritten(tree):  # a program to mend: all of its functions are the student's
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 node.body = ast.parse("raise NotImplementedError").body
     body = body.replace("WORDS", repr(_words(tree)))
     if form == "names":
-        tree.body = [_function(node, body) if _is_unwritten(node) else node for node in tree.body]
+        tree.body = [_function(node, body) if is_unwritten(node) else node for node in tree.body]
         return ast.unparse(tree)
-    filled = ast.unparse(_Filled(body).visit(tree))
+    source = ast.unparse(filled(tree, body))
     # A __future__ import comes first.
     future = "from __future__ import annotations\n"
-    return future + before + filled.replace(future, "")
+    return future + before + source.replace(future, "")
 
 
 def _function(node: ast.stmt, body: str) -> ast.stmt:
     assert isinstance(node, (ast.FunctionDef, ast.ClassDef))
     first = body.replace("FIRST", "(*arguments, *keywords.values(), None)[0]")
     return ast.parse(f"def {node.name}(*arguments, **keywords):\n    {first}").body[0]
-
-
-class _Filled(ast.NodeTransformer):
-    """Puts junk in the place of every `raise NotImplementedError`."""
-
-    def __init__(self, body: str) -> None:
-        self._body = body
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        if not _is_unwritten(node):
-            return node
-        # A class can be built only if nothing comes back from here.
-        body = "return" if node.name == "__init__" and "return" in self._body else self._body
-        names = [argument.arg for argument in node.args.args]
-        first = next((name for name in names if name not in ("self", "ctx")), [*names, "None"][0])
-        filled = ast.parse(body.replace("FIRST", first)).body
-        node.body = [new for old in node.body for new in (filled if _is_unwritten(old) else [old])]
-        return node
-
-
-def _is_unwritten(node: ast.AST) -> bool:
-    return any(
-        isinstance(each, ast.Raise) and "NotImplementedError" in ast.unparse(each)
-        for each in ast.walk(node)
-    )
 
 
 def _words(tree: ast.Module) -> str:

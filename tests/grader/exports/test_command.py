@@ -161,7 +161,7 @@ def test_notes_are_told_and_harmless(results: Path, tmp_path: Path) -> None:
     done = grade("export", results, "--format", "canvas", "--template", template)
     assert done.returncode == 0
     assert done.stdout.splitlines()[2] == b"Ada,1,ada,A,10"
-    assert b"is in no row of the template" in done.stderr
+    assert b"is not in the template" in done.stderr
     assert b"Nothing was handed in for the row [31mEve." in done.stderr
     assert b"\x1b" not in done.stderr
 
@@ -169,12 +169,12 @@ def test_notes_are_told_and_harmless(results: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{}", "is no result"),
-        ("not json", "is no result"),
-        ("\x00\xff", "is no result"),
+        ("{}", "is not a result"),
+        ("not json", "is not a result"),
+        ("\x00\xff", "is not a result"),
         ('{"schema_version": 99}', "schema version 99"),
-        ('{"schema_version": 1}', "is no result"),
-        ('{"schema_version": 2}', "is no result"),
+        ('{"schema_version": 1}', "is not a result"),
+        ('{"schema_version": 2}', "is not a result"),
     ],
 )
 def test_what_is_no_result_is_refused(tmp_path: Path, text: str, why: str) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from grader import submissions
 from grader.course.manifest import Course
-from grader.gradebook import Attempt, Keeper
+from grader.gradebook import Attempt, Gradebook
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, ExerciseResult, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 from tests.grader import builders
 
 HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp", "landlock"))
@@ -27,21 +29,21 @@ class School:
     def __init__(self, course: Course, results: Path) -> None:
         self.course, self.results = course, results
 
-    def hand_in(self, keeper: Keeper, student: str, source: bytes, at: str = "") -> Attempt:
+    def hand_in(self, book: Gradebook, student: str, source: bytes, at: str = "") -> Attempt:
         """Register the one file of a student."""
-        found = ClassAttempt(
+        found = submissions.Attempt(
             student=StudentInfo(id=student),
             submitted_at=at,
             origin=f"{student}.zip",
             path=Path(student),
         )
         submission = Submission(student, {"task": ExerciseFile(source)})
-        with keeper.transaction():
-            return keeper.register(found, submission)
+        with book.transaction():
+            return book.register(found, submission)
 
     def keep(
         self,
-        keeper: Keeper,
+        book: Gradebook,
         attempt: Attempt,
         score: float,
         source: bytes = b"x = 1\n",
@@ -51,19 +53,19 @@ class School:
         """Keep a verdict of so many points of ten."""
         status = Status.PASSED if score == 10 else Status.PARTIAL
         judged = result(status, score, exercise)
-        with keeper.transaction():
-            keeper.keep(attempt, key_of(source), 0, judged, environment)
+        with book.transaction():
+            book.keep(attempt, key_of(source), 0, judged, environment)
 
-    def wait_for(self, keeper: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
+    def wait_for(self, book: Gradebook, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
         """Keep that a verdict is waited for."""
-        with keeper.transaction():
+        with book.transaction():
             open_one = result(Status.UNJUDGED, 0)
-            keeper.keep(attempt, key_of(source), 0, open_one, HERE, waited_for=True)
+            book.keep(attempt, key_of(source), 0, open_one, HERE, waited_for=True)
 
-    def fault(self, keeper: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
+    def fault(self, book: Gradebook, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
         """Keep that a fault of the grader left it unjudged."""
-        with keeper.transaction():
-            keeper.keep(attempt, key_of(source), 0, result(Status.UNJUDGED, 0), HERE)
+        with book.transaction():
+            book.keep(attempt, key_of(source), 0, result(Status.UNJUDGED, 0), HERE)
 
 
 def key_of(source: bytes) -> VerdictKey:
@@ -72,6 +74,18 @@ def key_of(source: bytes) -> VerdictKey:
 
 def result(status: Status, score: float, exercise: str = "task") -> ExerciseResult:
     return builders.exercise(name=exercise, worth=10.0, status=status, score=score)
+
+
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """Let no file grow beyond a byte, as on a full disk."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from grader.cli import main
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 from grader.gradebook.batch import BatchSummary
 from grader.gradebook.review import Attention, Reason
@@ -36,17 +36,17 @@ TELLING = ("a.lee17", "lee", "ann", "uni.example", "4711", "max@", "ng", "zed.1"
 
 @pytest.fixture
 def results(school: School) -> Path:
-    with Keeper.open(school.results) as keeper:
-        keeper.begin(school.course)
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
         for student in (ANN, MAX, StudentInfo(id="zed.1", name="Zed")):
-            with keeper.transaction():
-                keeper.keep_student(student)
+            with book.transaction():
+                book.keep_student(student)
         for student, source in ((ANN, SOURCE), (MAX, OTHER)):
-            school.keep(keeper, school.hand_in(keeper, student.id, source), 10, source)
+            school.keep(book, school.hand_in(book, student.id, source), 10, source)
         what = "a.lee17.zip is damaged: ann.lee@uni.example"
-        keeper.finish((Attention(Reason.UNREADABLE, ANN.id, "task", what),))
+        book.finish((Attention(Reason.UNREADABLE, ANN.id, "task", what),))
         for student in (ANN, MAX):
-            keeper.write_result(student.id)
+            book.write_result(student.id)
     return school.results
 
 
@@ -61,7 +61,7 @@ def test_a_pseudonym_is_the_same_each_time_and_another_in_another_gradebook(
     first = pseudonyms_in(results)
     assert pseudonyms_in(results)("max") == first("max") != first("a.lee17")
     assert first("max").startswith("anon-") and len(first("max")) == 13
-    with Keeper.open(tmp_path / "other"):
+    with Gradebook.open_to_write(tmp_path / "other"):
         pass
     assert pseudonyms_in(tmp_path / "other")("max") != first("max")
 
@@ -79,7 +79,7 @@ def test_nothing_of_a_student_is_left(results: Path) -> None:
         told = (
             entries, book.students(), book.names(), book.absent(), book.attempt_counts(),
             book.attention(), similarity,
-            book.summary(BatchSummary(1, 1, 0, 0, (), ("a.lee17",), ("max",))),
+            book.shown(BatchSummary(1, 1, 0, 0, (), ("a.lee17",), ("max",))),
             [source.decode() for files in sources.values() for source in files.values()],
         )  # fmt: skip
         ann = pseudonyms_in(results)(ANN.id)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from grader.cli import main
 from grader.errors import SubmissionError
-from grader.gradebook import Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.similarity.corpus import CorpusFile, find_in_corpus, read_corpus
 from grader.gradebook.similarity.findings import CorpusMatch, read_similar, source_digest
 from tests.grader.builders import entry
@@ -90,11 +90,11 @@ LONG = "\n".join(f"def f{n}(x):\n    return [x * {n}, x + {n}, len(x) - {n}]\n" 
 def test_the_command_names_no_former_student(school: School, tmp_path: Path) -> None:
     former = tmp_path / "former"
     for results, student in ((school.results, "zoe"), (former, "old-student")):
-        with Keeper.open(results) as keeper:
-            keeper.begin(school.course)
+        with Gradebook.open_to_write(results) as book:
+            book.begin(school.course)
             source = LONG.encode()
-            school.keep(keeper, school.hand_in(keeper, student, source), 8.0, source)
-            keeper.finish(())
+            school.keep(book, school.hand_in(book, student, source), 8.0, source)
+            book.finish(())
     arguments = ["similar", str(school.results), "--course", str(school.course.root)]
     done = CliRunner().invoke(main, [*arguments, "--corpus", str(tmp_path)])
     assert done.exit_code == 0, done.output

@@ -11,7 +11,7 @@ from grader.cli import main
 from grader.errors import UsageError
 from grader.exports import FORMATS
 from grader.exports.formats.feedback import plain_feedback
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.marking import read_rubric
 from tests.grader.builders import written
 from tests.grader.gradebook.conftest import School
@@ -36,7 +36,7 @@ def marked(school: School) -> School:
     path = school.course.root / "tests/rubrics/one/task.toml"
     path.parent.mkdir(parents=True)
     path.write_text(RUBRIC, encoding="utf-8")
-    with Keeper.open(school.results) as book:
+    with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         for student, source, score in (("ann", ANN, 8.0), ("bob", BOB, 10.0)):
             school.keep(book, school.hand_in(book, student, source), score, source)
@@ -101,7 +101,7 @@ def test_a_new_mark_replaces_the_old_one_and_a_new_file_has_none(marked: School)
     mark(marked, "dnq")
     mark(marked, "enq", "--again")
     assert points(marked)["ann"][0] == 5.5
-    with Keeper.open(marked.results) as book:
+    with Gradebook.open_to_write(marked.results) as book:
         newer = b"x = 2\n"
         marked.keep(book, marked.hand_in(book, "ann", newer), 9.0, newer)
     assert points(marked)["ann"][0] == 9
@@ -128,9 +128,12 @@ def test_no_name_is_shown_where_none_may_be(marked: School) -> None:
     [
         (RUBRIC.replace('"e"', '"d"'), "two items have the key 'd'"),
         (RUBRIC.replace('"e"', '"q"'), "the key 'q' means stop"),
-        ("", "missing required field `item`"),
+        ("", "needs `item`"),
         (RUBRIC.replace("-2.5", "12"), r"line 9: the items bring up to 12 points, and .* worth 10"),
-        (RUBRIC.replace("-2.5", '"x"'), "line 9: Expected `float`, got `str`"),
+        (
+            RUBRIC.replace("-2.5", '"x"'),
+            "line 9: `points` of \\[\\[item\\]\\] 2: expected a number, got a text",
+        ),
     ],
 )
 def test_a_rubric_that_is_not_in_order(tmp_path: Path, text: str, told: str) -> None:

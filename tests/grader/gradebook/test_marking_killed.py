@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.corrections import about_file
-from grader.gradebook.marking import answers, drafts, is_marked
+from grader.gradebook.marking import answers, is_marked
 from grader.results import StudentInfo
 from tests.grader.gradebook.conftest import School
 from tests.grader.gradebook.test_marking import RUBRIC
@@ -39,14 +39,14 @@ def team(school: School) -> School:
     path = school.course.root / "tests/rubrics/one/task.toml"
     path.parent.mkdir(parents=True)
     path.write_text(RUBRIC, encoding="utf-8")
-    with Keeper.open(school.results) as keeper:
-        keeper.begin(school.course)
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
         for student in ("ann", "bob"):
-            with keeper.transaction():
-                keeper.keep_student(StudentInfo(id=student, ids={"team": "red"}))
-            school.keep(keeper, school.hand_in(keeper, student, FILE), 8.0, FILE)
-        keeper.set_facts(teams="yes")
-        keeper.finish(())
+            with book.transaction():
+                book.keep_student(StudentInfo(id=student, ids={"team": "red"}))
+            school.keep(book, school.hand_in(book, student, FILE), 8.0, FILE)
+        book.change(teams=True)
+        book.finish(())
     return school
 
 
@@ -88,7 +88,7 @@ def kept(school: School) -> tuple[float, int]:
     """The points and the number of comments that are kept, as a mark of both students or as a draft."""
     with Gradebook.open(school.results) as book:
         (file,) = answers(book, "task")
-        made, begun = book.corrections(), list(drafts(book).values())
+        made, begun = book.corrections(), list(book.facts.drafts.values())
         if is_marked(made, file):
             marks = [
                 about_file([m for m in made if m.student == s], file.digest) for s in ("ann", "bob")
@@ -139,5 +139,5 @@ def test_the_folder_has_no_leavings(team: School, tmp_path: Path) -> None:
     marking.until(b"1 marked")
     marking.kill()
     with Gradebook.open(team.results) as book:
-        assert drafts(book) == {}
+        assert book.facts.drafts == {}
     assert not list(team.results.glob("*.part"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import logging
 import lzma
 import os
@@ -10,19 +11,27 @@ import sqlite3
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.errors import GraderError
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook, queue
 from grader.gradebook import migration as migrating
-from grader.gradebook.corrections import Kind
-from grader.gradebook.store import FORMAT_VERSION, only_writer
+from grader.gradebook.corrections import Correction, Kind
+from grader.gradebook.facts import AssignmentPart, ClockChange, Draft
+from grader.gradebook.policy import CountedAttempt, Due, Extension, Late, NamedPolicy, Rules
+from grader.gradebook.tables import FORMAT_VERSION, only_writer
+from grader.gradebook.times import Span
 from grader.results import Outcome, Status
 
 # Of format 3; the tests make older ones of it.
-TODAY = Path(__file__).with_name("batch") / "gradebook_of_an_earlier_grader.sqlite.xz"
+EARLIER = Path(__file__).with_name("batch") / "gradebook_of_an_earlier_grader.sqlite.xz"
+# The last gradebook of format 3: an assignment for teams with a named policy, a mark that was begun, a queue.
+FORMAT_3 = Path(__file__).with_name("gradebook_of_format_3.sqlite.xz")
 SCORES = {"Zoë 東": 10, "ann": 10, "bob": 7.5, "dee": 0, "fay": 0, "gus": 0, "mia": 0}
 
 FORMAT_2 = """
@@ -72,14 +81,14 @@ DELETE FROM facts WHERE name IN ('blank', 'pseudonyms');
 UPDATE grades SET result = inflated(result) WHERE exercise = 'task' AND score > 0;
 PRAGMA user_version = 1;
 """
-OLDER = {1: FORMAT_1, 2: FORMAT_2}
+OLDER = {1: FORMAT_1, 2: FORMAT_2, 3: ""}
 
 
 def older(folder: Path, version: int) -> Path:
     """The file of a gradebook of an older format, in a folder that is made for it."""
     folder.mkdir()
     file = folder / "gradebook.sqlite"
-    file.write_bytes(lzma.decompress(TODAY.read_bytes()))
+    file.write_bytes(lzma.decompress(EARLIER.read_bytes()))
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.create_function("inflated", 1, lambda data: zlib.decompress(data).decode())
         connection.executescript(OLDER[version])
@@ -99,15 +108,15 @@ def scores(folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("version", OLDER)
-@pytest.mark.parametrize("opener", [Gradebook, Keeper])
+@pytest.mark.parametrize("opened", [Gradebook.open, Gradebook.open_to_write])
 def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
     tmp_path: Path,
     version: int,
-    opener: type[Gradebook] | type[Keeper],
+    opened: Callable[[Path], AbstractContextManager[Gradebook]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     file = older(tmp_path / "results", version)
-    with opener.open(file.parent):
+    with opened(file.parent):
         pass
     assert version_of(file) == FORMAT_VERSION
     copy = file.with_name(f"gradebook.format{version}.sqlite")
@@ -117,7 +126,7 @@ def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
     with Gradebook.open(file.parent) as book:
         # Nothing is told twice.
         assert len(caplog.records) == 1
-        assert len(book.fact("pseudonyms")) == 32
+        assert len(book.facts.secret) == 32
         assert [student.id for student in book.absent()] == ["mia"]
         (mia,) = [entry for entry in book.entries() if entry.absent]
         (exercise,) = mia.result.exercises
@@ -154,7 +163,53 @@ def test_corrections_of_format_2_become_their_file(tmp_path: Path) -> None:
     assert (counted["bob"], counted["ann"], counted["mia"]) == (8, 10, 0)
 
 
-STEPS = ("_keep_copy", "put_corrections", "_unreadable_results", "_unreadable_facts")
+def test_the_facts_of_format_3_are_the_same_facts(tmp_path: Path) -> None:
+    file = tmp_path / "gradebook.sqlite"
+    file.write_bytes(lzma.decompress(FORMAT_3.read_bytes()))
+    with Gradebook.open(tmp_path) as book:
+        facts, policy = book.facts, book.policy
+        assert queue.counts(book).waiting == 1
+    assert facts.secret == "ece5a95c68e7ff8acaf4fb76ef24d6b7"
+    assert (facts.title, facts.course.name) == ("Plain Python and NumPy: Week 1", "plain")
+    assert facts.exercises == facts.assigned == ("word_count", "greeting")
+    assert (facts.assignment, facts.teams, facts.extra_credit) == ("week1", True, ())
+    assert facts.assignments == {"week1": AssignmentPart("Week 1", facts.exercises)}
+    assert facts.stubs.keys() == policy.chapters.keys() == set(facts.exercises)
+    assert (facts.revision, facts.is_unfinished, facts.is_stale) == (1, False, True)
+    assert facts.totals == {"ada": 11.25, "ben": 3.54, "mia": 0.0}
+    assert facts.drafts == {"greeting abc": Draft(("d",), ("Name it.",))}
+    assert facts.clock == (ClockChange("2026-10-12T10:00:00Z", -3600),)
+    assert facts.is_paused
+    extension = Extension(student="ben", by=Span(days=2, hours=12), reason="ill")
+    late = Late(per_day=20, closes=Span(days=7, hours=1))
+    named = Rules("Europe/Warsaw", CountedAttempt.BEST, late=late, extension=(extension,))
+    assert facts.named_policy == NamedPolicy("/course/named.toml", named)
+    due = Due(datetime.datetime(2026, 10, 12, 23, 59, 59))
+    assert facts.policy == msgspec.structs.replace(named, due=(due,))
+
+
+def test_a_gradebook_of_format_3_goes_on_and_counts_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "gradebook.sqlite"
+    file.write_bytes(lzma.decompress(FORMAT_3.read_bytes()))
+    assert scores(tmp_path) == {"ada": 10, "ben": 3.93, "mia": 0}
+    with Gradebook.open_to_write(tmp_path) as book:
+        book.correct(
+            Correction(
+                student="ben",
+                exercise="word_count",
+                add=1.0,
+                reason="shown",
+                author="me",
+                time=datetime.datetime(2026, 10, 14, tzinfo=datetime.UTC),
+            )
+        )
+        assert not book.facts.is_stale
+        assert book.facts.corrections
+    assert scores(tmp_path) == {"ada": 10, "ben": 4.93, "mia": 0}
+    assert len([*(tmp_path / "results").iterdir()]) == 3
+
+
+STEPS = ("_keep_copy", "put_corrections", "_unreadable_results", "_facts")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -187,7 +242,7 @@ def test_a_migration_that_is_killed_leaves_the_old_gradebook(tmp_path: Path) -> 
     killed = f"""
 import os, pathlib
 from grader.gradebook import Gradebook, migration
-migration._unreadable_facts = lambda connection: os._exit(9)
+migration._facts = lambda rows: os._exit(9)
 Gradebook.open(pathlib.Path({str(file.parent)!r})).__enter__()
 """
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9

@@ -8,16 +8,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.gradebook.policy import Due, Extension, Late, Rules, Step
+from grader.gradebook.facts import Facts, decoded, encoded
+from grader.gradebook.policy import Due, Extension, Late, NamedPolicy, Rules, Step
 from grader.gradebook.policy_file import (
     PolicyError,
     check_names,
     policy_from,
+    policy_text,
     read_policy,
     refuse_strangers,
     unknown_students,
 )
 from grader.results import StudentInfo
+
+from .test_standing_rules import POLICIES
 
 CHAPTERS = {"strides": "tensors", "relu": "autograd"}
 AT = "[[due]]\nat = 2026-10-12T23:59:00Z\n"
@@ -156,13 +160,21 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="not in UTF-8"):
         policy_from(path, CHAPTERS)
     path.write_text("\ufeff" + AT, encoding="utf-8")
-    assert policy_from(path, CHAPTERS)[1].rules.due
+    assert policy_from(path, CHAPTERS).rules.due
+
+
+@pytest.mark.parametrize("text", POLICIES)
+def test_rules_are_the_same_as_toml_and_as_facts(text: str) -> None:
+    rules = read_policy(text).rules
+    assert read_policy(policy_text(rules)).rules == rules
+    facts = Facts(policy=rules, named_policy=NamedPolicy("policy.toml", rules))
+    assert decoded(encoded(facts)) == facts
 
 
 @pytest.mark.parametrize("table", [Rules, Late, Step, Due, Extension])
 def test_every_key_is_documented(table: type[msgspec.Struct]) -> None:
-    page = Path(__file__).resolve().parents[3] / "docs" / "instructors.md"
-    section = page.read_text(encoding="utf-8").partition("## A term")[2].partition("\n## ")[0]
+    page = Path(__file__).resolve().parents[3] / "docs" / "reference.md"
+    section = page.read_text(encoding="utf-8").partition("## The policy")[2].partition("\n## ")[0]
     assert [key for key in table.__struct_fields__ if not re.search(rf"\b{key}\b", section)] == []
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from grader.cli import main
 from grader.errors import SubmissionError
 from grader.exports.formats.feedback import html_feedback, markdown_feedback, plain_feedback
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.requests import MOST_REQUESTS, answer, ask, keep_requests, open_requests
 from grader.results import Entry, StudentInfo
 from grader.submissions import find_class, read_attempt
@@ -29,12 +29,12 @@ HOSTILE = "\x1b[2J\x07\u202eabc <script>alert(1)</script> ``` **b** [l](http://e
 @pytest.fixture
 def graded(school: School) -> School:
     """Two students with 8 and 10 of 10 points."""
-    with Keeper.open(school.results) as keeper:
-        keeper.begin(school.course)
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
         for student, score in (("ann", 8.0), ("bob", 10.0)):
             source = RIGHT + student.encode()
-            school.keep(keeper, school.hand_in(keeper, student, source), score, source)
-        keeper.finish(())
+            school.keep(book, school.hand_in(book, student, source), score, source)
+        book.finish(())
     return school
 
 
@@ -57,7 +57,7 @@ def test_a_request_waits_until_it_is_answered_and_both_are_read(graded: School) 
     assert "“I think this is right.”" in listed.output
     assert "It is not answered yet." in plain_feedback(entry(graded, "ann"))
     assert grade(graded, "1", "--answer", "It is.", "--author", "ben").exit_code == 0
-    assert "1 request answered: --all shows them, too." in grade(graded).output
+    assert "1 request answered: --all also shows them." in grade(graded).output
     for text in (
         plain_feedback(entry(graded, "ann")),
         markdown_feedback(entry(graded, "ann")),
@@ -89,7 +89,7 @@ def test_a_further_answer_holds_and_the_first_one_stays_in_the_history(graded: S
     [
         (("7",), 2, "There is no request 7; there is: none yet."),
         (("7", "--answer", "x"), 2, "There is no request 7"),
-        (("--answer", "x"), 2, "Say which request is answered"),
+        (("--answer", "x"), 2, "the request to answer"),
         (("--ask", "zoe", "task", "x"), 2, "There is no student 'zoe' here."),
         (("--ask", "ann", "tusk", "x"), 2, "'tusk' was not graded here. Did you mean 'task'?"),
         (("--ask", "ann", "task", " \n"), 2, "The request is empty"),
@@ -103,24 +103,24 @@ def test_what_cannot_be_done_is_said(
 
 
 def test_the_same_message_is_one_request_and_a_student_has_at_most_so_many(graded: School) -> None:
-    with Keeper.open(graded.results) as keeper:
-        ask(keeper, "ann", "task", "Look again.", "test")
+    with Gradebook.open_to_write(graded.results) as book:
+        ask(book, "ann", "task", "Look again.", "test")
         with pytest.raises(SubmissionError, match="as request 1"):
-            ask(keeper, "ann", "task", "Look  again.", "test")
+            ask(book, "ann", "task", "Look  again.", "test")
         for number in range(1, MOST_REQUESTS):
-            ask(keeper, "ann", "task", f"And {number}?", "test")
+            ask(book, "ann", "task", f"And {number}?", "test")
         with pytest.raises(SubmissionError, match="20 requests about task are the most"):
-            ask(keeper, "ann", "task", "Once more?", "test")
-        with keeper.transaction():
-            assert keep_requests(keeper.book.store, "ann", {"task": "Again?"}, "", "test") == 0
-        assert len(keeper.book.requests()) == MOST_REQUESTS
+            ask(book, "ann", "task", "Once more?", "test")
+        with book.transaction():
+            assert keep_requests(book, "ann", {"task": "Again?"}, "", "test") == 0
+        assert len(book.requests()) == MOST_REQUESTS
 
 
 def test_a_message_is_bounded_and_harmless_wherever_it_is_shown(graded: School) -> None:
-    with Keeper.open(graded.results) as keeper:
-        ask(keeper, "ann", "task", HOSTILE + "x" * 100_000, "test")
-        ((request),) = keeper.book.requests()
-        answer(keeper, request, HOSTILE, HOSTILE)
+    with Gradebook.open_to_write(graded.results) as book:
+        ask(book, "ann", "task", HOSTILE + "x" * 100_000, "test")
+        ((request),) = book.requests()
+        answer(book, request, HOSTILE, HOSTILE)
     assert len(request.message) <= MOST_CHARACTERS
     shown = grade(graded, "--all").output + grade(graded, "1").output
     told = entry(graded, "ann")
@@ -137,24 +137,24 @@ def test_a_message_is_bounded_and_harmless_wherever_it_is_shown(graded: School) 
 
 
 def test_anonymous_shows_neither_the_name_nor_the_student_in_the_message(graded: School) -> None:
-    with Keeper.open(graded.results) as keeper:
-        with keeper.transaction():
-            keeper.keep_student(StudentInfo(id="ann", name="Ann Lee"))
-        ask(keeper, "ann", "task", "This is Ann Lee, look again.", "test")
+    with Gradebook.open_to_write(graded.results) as book:
+        with book.transaction():
+            book.keep_student(StudentInfo(id="ann", name="Ann Lee"))
+        ask(book, "ann", "task", "This is Ann Lee, look again.", "test")
     shown = grade(graded, "--anonymous").output + grade(graded, "1", "--anonymous").output
     assert "Lee" not in shown and "ann " not in shown and "anon-" in shown
 
 
 def test_one_answer_answers_the_request_of_a_team(graded: School) -> None:
-    with Keeper.open(graded.results) as keeper:
-        keeper.set_facts(teams="yes")
-        with keeper.transaction():
+    with Gradebook.open_to_write(graded.results) as book:
+        book.change(teams=True)
+        with book.transaction():
             for student, team in (("ann", "red"), ("bob", "red"), ("cem", "blue")):
-                keeper.keep_student(StudentInfo(id=student, ids={"team": team}))
-                keep_requests(keeper.book.store, student, {"task": "Look again."}, "", "test")
-        answered = answer(keeper, keeper.book.requests()[0], "Done.", "ben")
+                book.keep_student(StudentInfo(id=student, ids={"team": team}))
+                keep_requests(book, student, {"task": "Look again."}, "", "test")
+        answered = answer(book, book.requests()[0], "Done.", "ben")
         assert [each.student for each in answered] == ["ann", "bob"]
-        assert [each.student for each in open_requests(keeper.book.requests())] == ["cem"]
+        assert [each.student for each in open_requests(book.requests())] == ["cem"]
 
 
 def test_a_gradebook_of_an_earlier_grader_is_read_and_gets_the_tables(graded: School) -> None:
@@ -215,14 +215,14 @@ def test_a_blank_message_is_none() -> None:
 
 
 def test_requests_are_those_of_the_exercises_that_count(graded: School) -> None:
-    with Keeper.open(graded.results) as keeper:
-        ask(keeper, "ann", "task", "Look again.", "test")
-        keeper.set_facts(exercises="other")
-        assert keeper.book.requests() == []
+    with Gradebook.open_to_write(graded.results) as book:
+        ask(book, "ann", "task", "Look again.", "test")
+        book.change(exercises=("other",))
+        assert book.requests() == []
 
 
 def test_a_result_with_a_request_fits_the_schema(graded: School) -> None:
-    with Keeper.open(graded.results) as keeper:
-        ask(keeper, "ann", "task", "Look again.", "test")
+    with Gradebook.open_to_write(graded.results) as book:
+        ask(book, "ann", "task", "Look again.", "test")
     result = entry(graded, "ann").result
     assert msgspec.json.decode(msgspec.json.encode(result), type=type(result)) == result

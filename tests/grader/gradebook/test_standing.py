@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from grader import submissions
 from grader.course.manifest import Course
-from grader.gradebook import Attempt, Keeper
+from grader.gradebook import Attempt, Gradebook
+from grader.gradebook.policy import CountedAttempt, Rules
 from grader.gradebook.standing import handed_in, needed
 from grader.grading import grading_options, nothing_handed_in, settle
 from grader.results import Entry, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import ExerciseFile, Submission
 
 from .conftest import HERE, SUITE, key_of, result
 
@@ -25,16 +27,16 @@ ONE, TWO, THREE = (f"2026-03-0{day}T10:00:00Z" for day in (1, 2, 3))
 class Class:
     """A gradebook of a course with two exercises, `a` and `b`; a file earns the points that it says."""
 
-    def __init__(self, keeper: Keeper, course: Course) -> None:
+    def __init__(self, book: Gradebook, course: Course) -> None:
         (task,) = course.exercises
         exercises = tuple(msgspec.structs.replace(task, id=name) for name in ("a", "b"))
         for path in list(course.root.rglob("*task.py")):
             for name in ("a", "b"):
                 path.with_name(path.name.replace("task", name)).write_bytes(path.read_bytes())
-        self.keeper = keeper
+        self.book = book
         self.course = msgspec.structs.replace(course, exercises=exercises)
         self.blank = nothing_handed_in(self.course, exercises, grading_options())
-        keeper.begin(self.course, self.blank)
+        book.begin(self.course, self.blank)
 
     def hand_in(self, at: str = "", *, judged: bool = True, **points: int) -> Attempt:
         """Hand in files of so many points."""
@@ -42,19 +44,21 @@ class Class:
         files |= {
             name: ExerciseFile(f"points = {worth}\n".encode()) for name, worth in points.items()
         }
-        found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=at, path=Path("ann"))
-        with self.keeper.transaction():
-            attempt = self.keeper.register(found, Submission("ann", files))
+        found = submissions.Attempt(
+            student=StudentInfo(id="ann"), submitted_at=at, path=Path("ann")
+        )
+        with self.book.transaction():
+            attempt = self.book.register(found, Submission("ann", files))
             for name, worth in points.items():
                 if judged:
                     status = Status.PASSED if worth == 10 else Status.PARTIAL
                     key = key_of(files[name].source or b"")
-                    self.keeper.keep(attempt, key, 0, result(status, worth, name), HERE)
+                    self.book.keep(attempt, key, 0, result(status, worth, name), HERE)
         return attempt
 
     @property
     def ann(self) -> Entry:
-        entry = self.keeper.book.entry_of("ann")
+        entry = self.book.entry_of("ann")
         assert entry is not None
         return entry
 
@@ -66,8 +70,8 @@ class Class:
 
 @pytest.fixture
 def small_class(tmp_path: Path, write_course: Callable[..., Course]) -> Iterator[Class]:
-    with Keeper.open(tmp_path / "results") as keeper:
-        yield Class(keeper, write_course(tmp_path / "course", SUITE))
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        yield Class(book, write_course(tmp_path / "course", SUITE))
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -86,10 +90,10 @@ def test_an_attempt_without_a_file_leaves_the_exercise_as_it_was(small_class: Cl
     small_class.hand_in(TWO, b=6)
     entry = small_class.ann
     assert small_class.points == [8, 6] and entry.result.score == 14
-    assert small_class.keeper.book.sources(entry) == {"a": b"points = 8\n", "b": b"points = 6\n"}
+    assert small_class.book.sources(entry) == {"a": b"points = 8\n", "b": b"points = 6\n"}
     assert (entry.attempt, entry.submitted_at) == (2, TWO)
     both = Submission(
-        "ann", {n: ExerciseFile(s) for n, s in small_class.keeper.book.sources(entry).items()}
+        "ann", {n: ExerciseFile(s) for n, s in small_class.book.sources(entry).items()}
     )
     assert entry.result.submission.digest == both.info().digest
 
@@ -100,15 +104,15 @@ def test_going_back_to_an_earlier_file_counts_where_a_time_says_so(small_class: 
     assert small_class.points == [8, 0]
     assert small_class.ann.attempt == 3
     # It is as old as when it first was there: no later due time makes it late.
-    work = small_class.keeper.book.work(StudentInfo(id="ann"))
-    handed = handed_in(work, small_class.keeper.book.rules, "a")
+    work = small_class.book.work(StudentInfo(id="ann"))
+    handed = handed_in(work, small_class.book.rules(), "a")
     assert [each.submitted_at for each in handed] == [ONE, TWO, ONE]
 
 
 def test_a_file_that_has_no_verdict_is_not_judged_yet_and_no_zero(small_class: Class) -> None:
     small_class.hand_in(ONE, a=8)
     small_class.hand_in(TWO, a=5, judged=False)
-    small_class.keeper.finish(())
+    small_class.book.finish(())
     first = small_class.ann.result.exercises[0]
     assert first.status is Status.UNJUDGED
     assert "grade regrade" in first.message
@@ -120,44 +124,44 @@ def test_a_file_that_has_no_verdict_is_not_judged_yet_and_no_zero(small_class: C
 def test_who_handed_in_nothing_has_no_points_once_the_grading_is_at_its_end(
     small_class: Class,
 ) -> None:
-    keeper = small_class.keeper
-    with keeper.transaction():
-        keeper.keep_student(StudentInfo(id="zed", name="Zed"))
-    (open_one,) = keeper.book.entries()
+    book = small_class.book
+    with book.transaction():
+        book.keep_student(StudentInfo(id="zed", name="Zed"))
+    (open_one,) = book.entries()
     assert {each.status for each in open_one.result.exercises} == {Status.UNJUDGED}
-    keeper.finish(())
-    (zed,) = keeper.book.entries()
+    book.finish(())
+    (zed,) = book.entries()
     assert zed.absent and (zed.attempt, zed.result.score, zed.result.max_score) == (0, 0, 20)
     assert [each.message for each in zed.result.exercises] == ["Nothing was handed in."] * 2
-    assert keeper.book.sources(zed) == {}
-    keeper.write_result("zed")
-    written = json.loads((keeper.book.folder / "results" / "zed.json").read_bytes())
+    assert book.sources(zed) == {}
+    book.write_result("zed")
+    written = json.loads((book.folder / "results" / "zed.json").read_bytes())
     assert written["submission"] == {"name": "zed", "digest": ""}
 
 
 def test_an_exercise_for_which_nothing_ever_came_has_no_points(small_class: Class) -> None:
     small_class.hand_in(ONE, a=8)
-    small_class.keeper.finish(())
+    small_class.book.finish(())
     first, second = small_class.ann.result.exercises
     assert (first.score, second.score, second.max_score) == (8, 0, 10)
     assert second.message == "Nothing was handed in."
-    small_class.keeper.begin(small_class.course)
-    assert small_class.keeper.book.totals_before() == {"ann": 8}
+    small_class.book.begin(small_class.course)
+    assert small_class.book.totals_before() == {"ann": 8}
 
 
 def test_a_policy_and_what_it_changes_is_in_the_results_at_once(small_class: Class) -> None:
-    keeper = small_class.keeper
+    book = small_class.book
     small_class.hand_in(ONE, a=8)
     small_class.hand_in(TWO, a=5)
-    keeper.finish(())
-    keeper.write_result("ann")
-    written = keeper.book.folder / "results" / "ann.json"
+    book.finish(())
+    book.write_result("ann")
+    written = book.folder / "results" / "ann.json"
     assert json.loads(written.read_bytes())["score"] == 5
-    keeper.set_policy('attempts = "best"')
+    book.set_policy(Rules(attempts=CountedAttempt.BEST))
     assert small_class.points == [8, 0]
     exercise = json.loads(written.read_bytes())["exercises"][0]
     assert (exercise["score"], exercise["mark"]["judged"], exercise["mark"]["attempt"]) == (8, 8, 1)
-    keeper.set_policy("")
+    book.set_policy(Rules())
     assert json.loads(written.read_bytes())["score"] == 5
     assert json.loads(written.read_bytes())["exercises"][0]["mark"] is None
 
@@ -165,17 +169,17 @@ def test_a_policy_and_what_it_changes_is_in_the_results_at_once(small_class: Cla
 def test_results_that_a_kill_left_behind_are_written_by_the_next_grading(
     small_class: Class,
 ) -> None:
-    keeper, course = small_class.keeper, small_class.course
-    keeper.finish(())
-    assert keeper.begin(course, small_class.blank), "it was killed before the last result"
-    keeper.finish(())
-    keeper.settled()
-    assert not keeper.begin(course, small_class.blank)
-    keeper.finish(())
-    keeper.set_facts(stale="yes")  # as between a new policy and the last result
-    assert keeper.begin(course, small_class.blank)
-    keeper.settled()
-    assert keeper.begin(course, small_class.blank), "that grading was interrupted"
+    book, course = small_class.book, small_class.course
+    book.finish(())
+    assert book.begin(course, small_class.blank), "it was killed before the last result"
+    book.finish(())
+    book.settled()
+    assert not book.begin(course, small_class.blank)
+    book.finish(())
+    book.change(is_stale=True)  # as between a new policy and the last result
+    assert book.begin(course, small_class.blank)
+    book.settled()
+    assert book.begin(course, small_class.blank), "that grading was interrupted"
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
@@ -186,16 +190,16 @@ def test_a_stub_or_an_empty_file_before_the_first_work_is_no_attempt(
     exercise = course.exercises[0]
     file = ExerciseFile(b"\n" if is_empty else course.stub(exercise).source)
     files = {"a": file, "b": ExerciseFile(None, "missing")}
-    found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
-    with small_class.keeper.transaction():
-        attempt = small_class.keeper.register(found, Submission("ann", files))
+    found = submissions.Attempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
+    with small_class.book.transaction():
+        attempt = small_class.book.register(found, Submission("ann", files))
         if is_empty:
             settled = settle(course, exercise, file, grading_options())
             assert settled is not None
-            small_class.keeper.keep(attempt, key_of(b"\n"), 0, settled, HERE)
+            small_class.book.keep(attempt, key_of(b"\n"), 0, settled, HERE)
     small_class.hand_in(TWO, a=7)
-    small_class.keeper.set_policy("max_attempts = 1")
+    small_class.book.set_policy(Rules(max_attempts=1))
     assert small_class.ann.result.exercises[0].score == 7
-    work = small_class.keeper.book.work(StudentInfo(id="ann"))
-    rules = small_class.keeper.book.rules
+    work = small_class.book.work(StudentInfo(id="ann"))
+    rules = small_class.book.rules()
     assert [each.number for each in needed(work, rules, "a")] == [2]

@@ -19,11 +19,11 @@ from grader.exports.files import ClassFormat, Options
 from grader.exports.formats.feedback import plain_feedback
 from grader.exports.term import write_upload
 from grader.exports.verdicts import why_open
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.term import Term, TermRow, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, Status, StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from grader.submissions import Attempt, ExerciseFile, Submission
 from tests.grader import builders
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -71,7 +71,7 @@ class Semester:
         """A gradebook with these points for the first exercise of an assignment; None is not judged."""
         part = self.course.assigned(assignment)
         infos = {each.id: each for each in people}
-        with Keeper.open(self.folder / assignment) as book:
+        with Gradebook.open_to_write(self.folder / assignment) as book:
             book.assign(part)
             book.begin(part)
             for student, score in points.items():
@@ -80,10 +80,10 @@ class Semester:
         return self.folder / assignment
 
     def _hand_in(
-        self, book: Keeper, student: StudentInfo, assignment: str, score: float | None
+        self, book: Gradebook, student: StudentInfo, assignment: str, score: float | None
     ) -> None:
         exercise, source = EXERCISE[assignment], f"{student.id}\n".encode()
-        found = ClassAttempt(student=student, submitted_at="", origin="a.zip", path=Path("a.zip"))
+        found = Attempt(student=student, submitted_at="", origin="a.zip", path=Path("a.zip"))
         with book.transaction():
             attempt = book.register(found, Submission(student.id, {exercise: ExerciseFile(source)}))
             status = Status.UNJUDGED if score is None else Status.PARTIAL
@@ -164,15 +164,13 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
     )
     one = both[: both.index("[[assignment]]", 5)]
     semester.rule(assignments=one + "at_most = 110\n")
-    with Keeper.open(semester.folder / "week1") as book:
+    with Gradebook.open_to_write(semester.folder / "week1") as book:
         part = semester.course.assigned("week1")
         book.assign(part)
         book.begin(part)
         for name, scores in {"zoe": (9.0, 2.5), "kim": (5.0, 1.0)}.items():
             files = {e.id: ExerciseFile(f"{name}{e.id}".encode()) for e in part.exercises}
-            found = ClassAttempt(
-                student=StudentInfo(id=name), submitted_at="", origin="", path=Path()
-            )
+            found = Attempt(student=StudentInfo(id=name), submitted_at="", origin="", path=Path())
             with book.transaction():
                 attempt = book.register(found, Submission(name, files))
                 for (exercise, file), score in zip(files.items(), scores, strict=True):
@@ -248,8 +246,8 @@ def test_what_only_waits_is_no_fault_of_the_grader(semester: Semester, tmp_path:
     waiting = builders.exercise(
         name="greeting", worth=2.5, status=Status.UNJUDGED, score=0.0, waiting=True
     )
-    with Keeper.open(tmp_path / "week2") as book:
-        attempt = book.book.store.attempts_of("zoe")[0]
+    with Gradebook.open_to_write(tmp_path / "week2") as book:
+        attempt = book.tables.attempts_of("zoe")[0]
         key = VerdictKey("another", "course", "grader", "another")
         with book.transaction():
             book.keep(attempt, key, 0, waiting, HERE)
@@ -289,7 +287,7 @@ def test_a_term_takes_the_place_of_nothing_but_a_term(semester: Semester, tmp_pa
     (mine / "grades.csv").write_text("my own", encoding="utf-8")
     refused = CliRunner().invoke(main, ["term", *folders, "-o", str(mine), *course])
     assert refused.exit_code == 2
-    assert "holds something that is not a term; name a new or an empty folder" in (
+    assert "contains something other than a term; name a new or an empty folder" in (
         " ".join(refused.output.split())
     )
     assert [path.name for path in mine.iterdir()] == ["grades.csv"]
@@ -351,7 +349,7 @@ def test_gradebooks_that_do_not_belong(semester: Semester) -> None:
         SubmissionError, match=r"of the assignment week1, which assignments\.toml has no"
     ):
         semester.term()
-    with Keeper.open(semester.folder / "whole") as book:
+    with Gradebook.open_to_write(semester.folder / "whole") as book:
         book.begin(semester.course)
     with pytest.raises(
         SubmissionError, match="the gradebook of no assignment; `grade regrade` with"

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
-from grader.judge.warm import Answer, Order, WarmJudge
+from grader.judge.assignment import JudgeFault, Judgment
+from grader.judge.pool import Task
+from grader.judge.warm import WarmJudge
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 ODD = {
@@ -127,19 +129,28 @@ def notebook(course: Path) -> str:
 
 def watch(course: Path) -> str:
     loaded = load_course(course)
-    answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Judgment | JudgeFault | Exception] = queue.SimpleQueue()
     judge = WarmJudge(
-        loaded, answer=answers.put, test=lambda order, count: None, crashed=answers.put
+        loaded,
+        answer=lambda task, judged: answers.put(judged),
+        test=lambda task, count: None,
+        crashed=answers.put,
     )
-    judge.ask([Order(1, loaded.exercise("greeting"), WRONG.encode())])
-    answer = answers.get(timeout=60)
+    judge.ask([Task(1, "greeting", WRONG.encode())])
+    judged = answers.get(timeout=60)
     judge.close()
-    assert isinstance(answer, Answer)
-    assert answer.result is not None, answer.fault
-    return str([(test.outcome, test.message) for test in answer.result.tests])
+    assert isinstance(judged, Judgment), judged
+    return str([(test.outcome, test.message) for test in judged.result.tests])
 
 
-@pytest.mark.parametrize("judge", [run, verify, plot, notebook, watch])
+@pytest.mark.parametrize(
+    "judge",
+    [
+        *(run, notebook, watch),
+        # They start their judges as `run` does.
+        *(pytest.param(judge, marks=pytest.mark.thorough) for judge in (verify, plot)),
+    ],
+)
 def test_the_callers_environment_changes_nothing(
     course: Path, judge: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

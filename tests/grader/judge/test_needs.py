@@ -91,7 +91,7 @@ def test_what_is_wrong_with_a_need(write_course: Callable[..., Course], tmp_path
     for old, new, complaint in (
         ("share = 'two'", "share = 'three'", "which is none of its shares"),
         ("one = 3, two = 1", "two = 1", "for all of its shares"),
-        ("['no_such_package']", "[]", "Expected `array` of length >= 1"),
+        ("['no_such_package']", "[]", "expected a list of length >= 1"),
         (
             "share = 'two'",
             "share = 'two', version = '1'",

@@ -160,17 +160,17 @@ def test_a_misspelt_share_or_place_is_told_with_what_may_be_meant(
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("{ flow = 0 }", "line 17: Expected `float` > 0.0 (`shares[...]` of the exercise 'task')."),
+        ("{ flow = 0 }", "line 17: `shares` of the exercise 'task': expected a number > 0.0."),
         (
             "{ flow = nan }",
-            "line 17: Expected a number, got nan (`shares.flow` of the exercise 'task').",
+            "line 17: `flow` of [shares] in the exercise 'task': expected a number, got nan.",
         ),
         (
             "{ flow = inf }",
-            "line 17: Expected a number, got inf (`shares.flow` of the exercise 'task').",
+            "line 17: `flow` of [shares] in the exercise 'task': expected a number, got inf.",
         ),
-        ("{ flow = 1e300 }", "<= 1000000.0 (`shares"),
-        ("{ flow = 'much' }", "Expected `float`, got `str` (`shares"),
+        ("{ flow = 1e300 }", "`shares` of the exercise 'task': expected a number <= 1000000.0"),
+        ("{ flow = 'much' }", "expected a number, got a text in quotes"),
         ("{ 'a flow' = 1 }", "name of a function or class, as forward or GatedLinearUnit.forward"),
     ],
 )

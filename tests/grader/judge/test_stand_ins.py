@@ -68,7 +68,7 @@ def test_a_mistake_costs_once(judged: JudgeSource, scale: str) -> None:
 def test_a_second_mistake_is_told_without_the_first(judged: JudgeSource) -> None:
     source = WRONG + "def total(x, factor=3.0):\n    return scale(x, factor).sum() + 1\n"
     test = by_name(judged(source, SUITE, solution=SOLUTION, extra=EXTRA))["test_total"]
-    assert (test.outcome, test.stood_in) == (Outcome.FAILED, ("scale",))
+    assert (test.outcome, test.stood_in, test.uses) == (Outcome.FAILED, ("scale",), ())
     assert test.finding is not None
     assert "1" in test.finding.values.values() or "1" in test.message
 

@@ -12,7 +12,9 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.judge import warm
-from grader.judge.warm import Answer, Order, WarmJudge
+from grader.judge.assignment import JudgeFault, Judgment
+from grader.judge.pool import Task
+from grader.judge.warm import WarmJudge
 from grader.results import Status
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -27,7 +29,13 @@ def course(tmp_path: Path) -> Course:
     return load_course(tmp_path)
 
 
-Judging = tuple[WarmJudge, "queue.SimpleQueue[Answer]"]
+Judged = tuple[Task, Judgment | JudgeFault]
+Judging = tuple[WarmJudge, "queue.SimpleQueue[Judged]"]
+
+
+def passed(judged: Judgment | JudgeFault) -> bool:
+    """Whether a task has a judgment, and passed."""
+    return isinstance(judged, Judgment) and judged.result.status is Status.PASSED
 
 
 @pytest.fixture
@@ -38,13 +46,18 @@ def others() -> set[int]:
 
 @pytest.fixture
 def judging(course: Course, others: set[int]) -> Iterator[Judging]:
-    """A warm judge, and where its answers come."""
-    answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+    """A warm judge, and where its judgments come."""
+    answers: queue.SimpleQueue[Judged] = queue.SimpleQueue()
 
     def crashed(error: Exception) -> None:
         raise error
 
-    judge = WarmJudge(course, answer=answers.put, test=lambda order, count: None, crashed=crashed)
+    judge = WarmJudge(
+        course,
+        answer=lambda *judged: answers.put(judged),
+        test=lambda task, count: None,
+        crashed=crashed,
+    )
     yield judge, answers
     judge.close()
     assert judges_but(others) == set()
@@ -56,26 +69,25 @@ def judges_but(others: set[int]) -> set[int]:
     return {each.pid for each in started if "grader.judge.process" in each.cmdline()} - others
 
 
-def order(course: Course, number: int, source: bytes = RIGHT) -> Order:
-    return Order(number, course.exercise("greeting"), source)
+def task(number: int, source: bytes = RIGHT) -> Task:
+    return Task(number, "greeting", source)
 
 
-def test_orders_are_judged_one_after_the_other(course: Course, judging: Judging) -> None:
+def test_tasks_are_judged_one_after_the_other(course: Course, judging: Judging) -> None:
     judge, answers = judging
-    judge.ask([order(course, 1), order(course, 1, b"greeting = None\n")])
-    first, second = answers.get(timeout=60), answers.get(timeout=60)
-    assert first.order.source == RIGHT
-    assert first.result is not None and first.result.status is Status.PASSED
-    assert second.result is not None and second.result.status is not Status.PASSED
+    judge.ask([task(1), task(1, b"greeting = None\n")])
+    (first, judged), (_, second) = answers.get(timeout=60), answers.get(timeout=60)
+    assert first.source == RIGHT and passed(judged)
+    assert isinstance(second, Judgment) and second.result.status is not Status.PASSED
 
 
 def test_what_waits_is_replaced(course: Course, judging: Judging) -> None:
     judge, answers = judging
-    judge.ask([order(course, number) for number in range(50)])
-    judge.ask([order(course, 99)])
-    numbers = [answers.get(timeout=60).order.number]
+    judge.ask([task(number) for number in range(50)])
+    judge.ask([task(99)])
+    numbers = [answers.get(timeout=60)[0].number]
     while numbers[-1] != 99:
-        numbers.append(answers.get(timeout=60).order.number)
+        numbers.append(answers.get(timeout=60)[0].number)
     assert len(numbers) < 4
 
 
@@ -84,15 +96,15 @@ def test_an_endless_loop_is_ended_for_what_is_newer(
 ) -> None:
     monkeypatch.setattr(warm, "_COLD_SECONDS", 0.5)
     judge, answers = judging
-    judge.ask([order(course, 1, ENDLESS)])
-    judge.ask([order(course, 2)])
+    judge.ask([task(1, ENDLESS)])
+    judge.ask([task(2)])
     # Whether the endless one was begun is a matter of threads; if so, it has no verdict.
-    answer = answers.get(timeout=60)
-    if answer.order.number == 1:
-        assert answer.result is None
-        answer = answers.get(timeout=60)
-    assert answer.order.number == 2
-    assert answer.result is not None and answer.result.status is Status.PASSED
+    ended, judged = answers.get(timeout=60)
+    if ended.number == 1:
+        assert isinstance(judged, JudgeFault)
+        ended, judged = answers.get(timeout=60)
+    assert ended.number == 2
+    assert passed(judged)
 
 
 LOOPING = b"""
@@ -114,22 +126,22 @@ def test_a_loop_is_called_off_and_the_judge_goes_on(
 ) -> None:
     # What is called off has no verdict, and what is ended with its judge would leave another judge.
     monkeypatch.setattr(warm, "_COLD_SECONDS", 1e6)
-    answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[Judged] = queue.SimpleQueue()
     tests: queue.SimpleQueue[int] = queue.SimpleQueue()
     judge = WarmJudge(
         course,
-        answer=answers.put,
-        test=lambda order, count: tests.put(count),
+        answer=lambda *judged: answers.put(judged),
+        test=lambda task, count: tests.put(count),
         crashed=lambda error: None,
     )
     try:
-        judge.ask([Order(1, course.exercise("word_count"), LOOPING)])
+        judge.ask([Task(1, "word_count", LOOPING)])
         assert tests.get(timeout=60) == 1  # the next one loops
         (pid,) = judges_but(others)
-        judge.ask([order(course, 2)])
-        called_off, answer = answers.get(timeout=60), answers.get(timeout=60)
-        assert (called_off.order.number, called_off.result) == (1, None)
-        assert answer.result is not None and answer.result.status is Status.PASSED
+        judge.ask([task(2)])
+        (called_off, fault), (_, judged) = answers.get(timeout=60), answers.get(timeout=60)
+        assert called_off.number == 1 and isinstance(fault, JudgeFault)
+        assert passed(judged)
         assert judges_but(others) == {pid}
     finally:
         judge.close()
@@ -139,32 +151,32 @@ def test_a_judge_that_is_gone_is_replaced(
     course: Course, judging: Judging, others: set[int]
 ) -> None:
     judge, answers = judging
-    judge.ask([order(course, 1)])
+    judge.ask([task(1)])
     answers.get(timeout=60)
     (pid,) = judges_but(others)
     process = psutil.Process(pid)
     process.kill()
     process.wait(20)
-    judge.ask([order(course, 2)])
-    answer = answers.get(timeout=60)
-    if answer.result is None:
-        judge.ask([order(course, 3)])
-        answer = answers.get(timeout=60)
-    assert answer.result is not None and answer.result.status is Status.PASSED
+    judge.ask([task(2)])
+    _, judged = answers.get(timeout=60)
+    if isinstance(judged, JudgeFault):
+        judge.ask([task(3)])
+        _, judged = answers.get(timeout=60)
+    assert passed(judged)
 
 
-def test_a_fault_of_a_suite_is_an_answer(course: Course, judging: Judging) -> None:
+def test_a_fault_of_a_suite_is_told(course: Course, judging: Judging) -> None:
     judge, answers = judging
     suite = course.root / "tests/public/text/test_greeting.py"
     suite.write_text(suite.read_text("utf-8").replace('("Ada")', "(nobody)"), encoding="utf-8")
-    judge.ask([order(course, 1)])
-    answer = answers.get(timeout=60)
-    assert answer.result is None
-    assert "The suite of 'greeting' is at fault" in answer.fault
+    judge.ask([task(1)])
+    _, fault = answers.get(timeout=60)
+    assert isinstance(fault, JudgeFault)
+    assert "The suite of 'greeting' is at fault" in fault.message
 
 
 def test_closing_in_the_middle_waits_for_nobody(course: Course, judging: Judging) -> None:
     judge, answers = judging
-    judge.ask([order(course, 1, ENDLESS)])
+    judge.ask([task(1, ENDLESS)])
     judge.close()
-    assert answers.empty() or answers.get().result is None
+    assert answers.empty() or isinstance(answers.get()[1], JudgeFault)

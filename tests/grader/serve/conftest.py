@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from grader.gradebook import queue
+from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import Role
 from tests.grader.exports.report.conftest import axe, browser
 
@@ -56,9 +56,9 @@ class Served:
         self.folder, self.course, self.results = folder, course, folder / "results"
         self.log = folder / "log"
         (folder / "class.csv").write_text(ROSTER, encoding="utf-8")
-        with queue.token_table(self.results) as store:
-            self.tokens = {n: queue.make_token(store, Role.STUDENT, n, 0.0) for n in STUDENTS}
-            self.staff = queue.make_token(store, Role.STAFF, "prof", 0.0)
+        with queue.changing_tokens(self.results) as book:
+            self.tokens = {n: queue.make_token(book, Role.STUDENT, n, 0.0) for n in STUDENTS}
+            self.staff = queue.make_token(book, Role.STAFF, "prof", 0.0)
         if policy:
             self.course = folder / "course"
             _copy(course, self.course)
@@ -206,8 +206,8 @@ def marked(number: int) -> bytes:
 
 def sql(served: Served, query: str) -> Sequence[tuple[Any, ...]]:
     """What stands in the gradebook."""
-    with queue.reading(served.results) as book:
-        rows: list[tuple[Any, ...]] = book.store.connection.execute(query).fetchall()
+    with Gradebook.open_beside_writer(served.results) as book:
+        rows: list[tuple[Any, ...]] = book.tables.connection.execute(query).fetchall()
         return rows
 
 

@@ -48,7 +48,7 @@ def test_nothing_of_another_assignment_is_served(serving: Callable[..., Served])
     assert b"running_mean" not in server.ask("GET", "/class", "staff").body
     assert server.stop() == 0
     with Gradebook.open(server.results) as book:
-        assert book.fact("assignment") == "week1"
+        assert book.facts.assignment == "week1"
         assert set(book.exercises) == {"greeting", "word_count"}
     command = [sys.executable, "-m", "grader.cli", "serve", str(server.course), "-o"]
     roster = ["--roster", str(server.folder / "class.csv"), "--assignment", "week2"]

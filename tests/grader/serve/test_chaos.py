@@ -17,10 +17,9 @@ from typing import NamedTuple
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.gradebook import Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.intake import Questions
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandInReader
@@ -60,11 +59,11 @@ SECOND = (
 
 
 @contextlib.contextmanager
-def a_desk(course: Course, results: Path) -> Iterator[tuple[Desk, Keeper]]:
-    with Keeper.open(results) as keeper:
+def a_desk(course: Course, results: Path) -> Iterator[tuple[Desk, Gradebook]]:
+    with Gradebook.open_to_write(results) as book:
         students = [StudentInfo(id=name) for name in STUDENTS]
         options = GradingOptions()
-        yield Desk(keeper, course, options, Questions(course, options), students), keeper
+        yield Desk(book, course, options, Questions(course, options), students), book
 
 
 def accept(desk: Desk, course: Course, sent: Sent) -> str:
@@ -85,7 +84,7 @@ def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
         result = exercise(
             checked(), name=taken.job.exercise, output=digest_of(taken.question.file.source)
         )
-        assert desk.finish(taken, Completed(0, result))
+        assert desk.finish(taken, Judgment(result, ()))
         done()
 
 
@@ -108,8 +107,8 @@ def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
                 if not left:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            with a_desk(course, results) as (desk, keeper):
-                keeper.book.store.connection.set_trace_callback(count)
+            with a_desk(course, results) as (desk, book):
+                book.tables.connection.set_trace_callback(count)
                 desk.open()
                 for part in (FIRST, SECOND):
                     for sent in part:
@@ -132,14 +131,14 @@ def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
 
 def check_after_a_restart(course: Course, results: Path, answered: dict[str, str]) -> None:
     """Clients try again with what they got no answer to, or got one: all is there once, and judged once."""
-    with a_desk(course, results) as (desk, keeper):
+    with a_desk(course, results) as (desk, book):
         desk.open()
         ids: dict[str, str] = {}
         for part in (FIRST, SECOND):
             ids |= {sent.key: accept(desk, course, sent) for sent in part}
             judge_all(desk)
         assert {key: ids[key] for key in answered} == answered
-        rows = keeper.book.store.connection.execute(
+        rows = book.tables.connection.execute(
             "SELECT retry_key, submissions.student, jobs.exercise, jobs.state, count(grades.key)"
             " FROM submissions JOIN jobs USING (attempt) LEFT JOIN grades USING (attempt, exercise)"
             " GROUP BY submissions.number, jobs.exercise"
@@ -155,7 +154,7 @@ def check_after_a_restart(course: Course, results: Path, answered: dict[str, str
                     "replaced",
                     0,
                 )
-                verdicts = keeper.book.store.verdicts_of(sent.who)[row[2]]
+                verdicts = book.tables.verdicts_of(sent.who)[row[2]]
                 outputs = {verdict.result.output for verdict in verdicts.values()}
                 assert row[3] == "replaced" or digest_of(source) in outputs
         for student in STUDENTS:
@@ -165,7 +164,7 @@ def check_after_a_restart(course: Course, results: Path, answered: dict[str, str
                 for s in sent.files.values()
                 if sent.who == student
             }
-            for verdicts in keeper.book.store.verdicts_of(student).values():
+            for verdicts in book.tables.verdicts_of(student).values():
                 assert {verdict.result.output for verdict in verdicts.values()} <= files
             assert (results / "results" / f"{student}.json").is_file()
 

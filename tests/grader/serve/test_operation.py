@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from grader.cli import main
 from grader.errors import GraderError
 from grader.gradebook import Gradebook
-from grader.gradebook.store import FILE
+from grader.gradebook.tables import FILE
 from grader.serve.app import _refusal
 from tests.grader.serve.conftest import (
     PATIENCE_SECONDS,
@@ -143,8 +143,8 @@ def test_whatever_is_killed_each_accepted_submission_gets_exactly_one_verdict_it
     assert all(row[0] == row[1] and row[2] == 1 for row in rows)
     # Each file is its own student's, and stands in the gradebook as it was sent.
     with Gradebook.open(served.results) as book:
-        for attempt in book.store.attempts():
-            source = book.store.files_of(attempt.id)["greeting"].source
+        for attempt in book.tables.attempts():
+            source = book.files_of(attempt.id)["greeting"].source
             assert source is not None and source.startswith(ANSWERS[attempt.student])
     times = [time for (time,) in sql(served, "SELECT accepted_at FROM submissions ORDER BY number")]
     assert times == sorted(times)

@@ -18,7 +18,7 @@ from grader.audit.canaries import Canaries
 from grader.audit.catalogue import CATALOGUE, Attack, Proof, arm, read_catalogue
 from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.course.manifest import Course
-from grader.gradebook import queue
+from grader.gradebook import Gradebook
 from grader.results import ExerciseResult, Status
 from tests.grader.serve.conftest import Served
 
@@ -104,8 +104,8 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
 
 def verdicts(served: Served, who: str) -> Iterator[ExerciseResult]:
     """Every verdict on a student, whole."""
-    with queue.reading(served.results) as book:
-        for by_attempt in book.store.verdicts_of(who).values():
+    with Gradebook.open_beside_writer(served.results) as book:
+        for by_attempt in book.tables.verdicts_of(who).values():
             for verdict in by_attempt.values():
                 yield verdict.result
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.submissions import ClassAttempt, read_attempt
+from grader.submissions import Attempt, read_attempt
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -68,14 +68,14 @@ def lay() -> Callable[[Path, Files], Path]:
     return _lay
 
 
-Sources = Callable[[ClassAttempt], dict[str, bytes | str]]
+Sources = Callable[[Attempt], dict[str, bytes | str]]
 
 
 @pytest.fixture
 def sources(course: Course) -> Sources:
     """What is read of an attempt: of each exercise the source, or why there is none."""
 
-    def read(found: ClassAttempt) -> dict[str, bytes | str]:
+    def read(found: Attempt) -> dict[str, bytes | str]:
         files = read_attempt(found, course).files
         return {
             name: handed.source if handed.source is not None else handed.problem

@@ -37,12 +37,13 @@ Read = Callable[[bytes, str], dict[str, Any]]
 @pytest.fixture
 def read(course: Course, tmp_path: Path) -> Read:
     """Of an archive with this name: by exercise its source, or the problem of all that have none."""
-    from grader.submissions.attempt import AttemptFile, ClassAttempt
+    from grader.submissions.attempt import Attempt
+    from grader.submissions.folder import AttemptFile
 
     def run(data: bytes, name: str = "alice.zip") -> dict[str, Any]:
         path = tmp_path / name
         path.write_bytes(data)
-        found = ClassAttempt(
+        found = Attempt(
             student=StudentInfo(id="alice"), path=path, members=(AttemptFile(name, path),)
         )
         files = read_attempt(found, course).files

@@ -202,7 +202,7 @@ def test_a_tar_that_unpacks_without_end(told: Told, kind: str, limit: int) -> No
     part = packer(bytes(64 << 20))
     first = packer(header("x.bin", 8**11 - 1))
     assert told(first + part * 6, f"alice.tar.{kind}") == (
-        f"alice.tar.{kind} unpacks to more than {limit} MiB: hand in the exercises alone."
+        f"alice.tar.{kind} unpacks to more than {limit} MiB: hand in only the exercises."
     )
 
 
@@ -259,6 +259,17 @@ def test_an_extension_that_is_costly_to_take_apart(told: Told, records: bytes) -
     assert told(data, "alice.tgz") == ""
 
 
+def test_a_table_of_holes_without_end(told: Told) -> None:
+    """`tarfile` alone reads on for as long as a block says that another one follows."""
+    block = bytearray(header("glu.py", 0))
+    block[156:157], block[482] = b"S", 1
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    table = (b"%011o\0%011o\0" % (1, 1)) * 21 + b"\1" + bytes(7)
+    data = gz_of(iter([bytes(block), *[table * 2048] * 250]))
+    assert told(data, "alice.tgz") == "alice.tgz holds a file with holes: pack it again as a zip."
+
+
 def test_extensions_without_end(told: Told) -> None:
     """Headers that belong to a member which never comes."""
     block = bytearray(header("note", 0))
@@ -293,6 +304,6 @@ def test_a_folder_of_too_many_files(
         (tmp_path / "class" / "alice" / "x" / str(number)).touch()
     alice, bob = find_class(tmp_path / "class", course).attempts
     assert read_attempt(alice, course).files["gelu"].problem == (
-        "alice holds more than 1,000 files: hand in those of the exercises alone."
+        "alice holds more than 1,000 files: hand in only those of the exercises."
     )
     assert read_attempt(bob, course).files["glu"].source == b""

@@ -10,8 +10,8 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.results import StudentInfo
-from grader.submissions import ClassAttempt, ExerciseFile, find_class, read_attempt, read_submission
-from grader.submissions.attempt import AttemptFile
+from grader.submissions import Attempt, ExerciseFile, find_class, read_attempt, read_submission
+from grader.submissions.folder import AttemptFile
 from grader.submissions.names import rank, spoken_of
 from grader.submissions.zip import Member, read_member
 
@@ -58,7 +58,7 @@ def handed(
         path = tmp_path / "ada.tar.gz"
         path.write_bytes(tarred(files, "w:gz"))
         student, members = StudentInfo(id="ada"), (AttemptFile(path.name, path),)
-        found = ClassAttempt(student=student, path=path, members=members)
+        found = Attempt(student=student, path=path, members=members)
         return read_attempt(found, few).files["glu"]
 
     return run

@@ -8,7 +8,7 @@ import pytest
 
 from grader.results import StudentInfo
 from grader.submissions.folder import Unreadable
-from grader.submissions.gradescope import Submitted, read_metadata
+from grader.submissions.gradescope import Submission, read_metadata
 
 METADATA = """\
 ---
@@ -48,7 +48,7 @@ submission_102:
 
 def test_submitters_and_times_are_read_and_nothing_else() -> None:
     assert read_metadata(io.BytesIO(METADATA.encode())) == {
-        "submission_101": Submitted(
+        "submission_101": Submission(
             (
                 StudentInfo(
                     id="007", name="Jane ☃ Doe", email="jane@uni.edu", ids={"gradescope_sid": "007"}
@@ -57,7 +57,7 @@ def test_submitters_and_times_are_read_and_nothing_else() -> None:
             ),
             "2026-01-02T08:04:05Z",
         ),
-        "submission_102": Submitted(
+        "submission_102": Submission(
             (StudentInfo(id="kim@uni.edu", name="", email="kim@uni.edu"),), "2026-01-02T03:04:05Z"
         ),
     }

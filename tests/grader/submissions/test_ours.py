@@ -16,7 +16,7 @@ from grader.exports import FORMATS, term
 from grader.exports.files import StudentFormat
 from grader.exports.formats.feedback import markdown_feedback
 from grader.exports.report import site
-from grader.gradebook import store
+from grader.gradebook import tables
 from grader.results import StudentInfo
 from grader.submissions import Roster, find_class, ours
 from tests.grader.builders import entry
@@ -145,7 +145,7 @@ def test_files_that_the_command_was_given_are_not_told(
 
 
 def test_the_marks_are_those_that_are_written() -> None:
-    assert ours.GRADEBOOK == (store.FILE,)
+    assert ours.GRADEBOOK == (tables.FILE,)
     assert site._FIRST_LINE.encode() == ours.REPORT_BEGINS
     assert {*ours.REPORT} == {*site._PARTS}
     assert {*ours.TERM} == {term.GRADES, term.EXPLAINED, term.PAGE}

@@ -12,7 +12,7 @@ from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course
 from grader.results import StudentInfo
 from grader.submissions import (
-    ClassAttempt,
+    Attempt,
     ClassDownload,
     Roster,
     find_class,
@@ -26,11 +26,9 @@ def student(name: str, team: str = "") -> StudentInfo:
     return StudentInfo(id=name, ids={"team": team} if team else {})
 
 
-def attempt(owner: StudentInfo, number: int, at: str = "") -> ClassAttempt:
+def attempt(owner: StudentInfo, number: int, at: str = "") -> Attempt:
     origin = f"{owner.id}-{number}.zip"
-    return ClassAttempt(
-        student=owner, attempt=number, submitted_at=at, origin=origin, path=Path(origin)
-    )
+    return Attempt(student=owner, attempt=number, submitted_at=at, origin=origin, path=Path(origin))
 
 
 def shown(download: ClassDownload) -> list[tuple[str, int, str]]:

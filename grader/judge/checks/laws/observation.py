@@ -1,19 +1,33 @@
-"""How a call left what it was given: the judge reads the sandbox's raw report and compares.
+"""Observe the side effects of a call: the judge reads the sandbox's raw report and compares.
 
-The report comes from the student's process. What the judge sent it knows itself, so its own tensors are
-what the report is compared with; only of live objects it has to take the report of before the call.
+The report comes from the student's process. The judge knows its own tensors, so it compares the report with
+these; only for live objects does it need the report of before the call.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
 
 from grader.judge.checks.assertions import assert_tensor, entry
 from grader.judge.checks.comparison import Rule, first_mismatch, is_ndarray, is_tensor
+from grader.judge.checks.laws.facts import (
+    ContainerFacts,
+    Facts,
+    ModuleFacts,
+    ObjectFacts,
+    OptimizerFacts,
+    Report,
+    TensorFacts,
+    shaped,
+    unreadable,
+)
 from grader.judge.student import RemoteFunction, Student
 from grader.judge.text import text
 from grader.sandbox.wire.values import Opaque
@@ -24,30 +38,31 @@ if TYPE_CHECKING:
 
     from grader.judge.remote import RemoteModule
 
-# What of the student's a law looks at: the name of a function or class, or what `student.function`,
-# `student.module` and `student.probe` gave.
+F = TypeVar("F", TensorFacts, ModuleFacts, ObjectFacts)
+# The student's code that a law looks at: the name of a function or class, or the result of `student.function`,
+# `student.module` or `student.probe`.
 Target = Any
 
 _SHIPPED = Path(__file__).with_name("grader_probe.py")
 
 
 def shipped(student: Student, name: str) -> RemoteFunction:
-    """A function of the probe that comes with the grader."""
+    """Return a function of the grader's own probe."""
     return student.probe(name, _SHIPPED)
 
 
 def called(student: Student, target: Target) -> RemoteFunction | RemoteModule:
-    """The function or module behind a target."""
+    """Return the function or module behind a target."""
     return student.function(target) if isinstance(target, str) else target
 
 
 def name_of(target: Target) -> str:
-    """How messages call the target."""
+    """Return the name of the target in messages."""
     return target if isinstance(target, str) else str(getattr(target, "name", "forward"))
 
 
 class Change(NamedTuple):
-    """One thing that is not as it was: in words, what part of what it is, and more about it."""
+    """One change: in words, the kind of part that changed, and details."""
 
     words: str
     part: str
@@ -55,13 +70,13 @@ class Change(NamedTuple):
     remark: str = ""
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Whether it is named: by its part, as `grad`, or by owner and part, as `model.grad`."""
+        """Return whether it is named: by its part, as `grad`, or by owner and part, as `model.grad`."""
         dotted = {f"{owner}.{self.part}" for owner in self.owners}
         return self.part in names or not dotted.isdisjoint(names)
 
 
 class Observation:
-    """What an observed call gave, and in what it left things changed."""
+    """The result of an observed call, and its side effects."""
 
     def __init__(
         self, value: Any, error: Exception | None, report: Any, known: Mapping[str, Any], seed: int
@@ -70,80 +85,84 @@ class Observation:
         self._report, self._known = report, known
 
     def after(self, argument: str | int, *path: str) -> Any:
-        """A fact of an argument after the call, as `after("model", "parameters", "bias", "grad")`.
+        """Return a fact about an argument after the call, as `after("model", "parameters", "bias", "grad")`.
 
-        Arguments go by their position or keyword; "module" is the module that was called.
+        Arguments go by position or keyword; "module" is the module that was called.
         """
         return entry(self._report, "after", *_place(argument), *path)
 
     def before(self, argument: str | int, *path: str) -> Any:
-        """The same before the call."""
+        """Return the same before the call."""
         return entry(self._report, "before", *_place(argument), *path)
 
     def result(self, *path: str) -> Any:
-        """A fact of what the call returned, as `result("requires_grad")`."""
+        """Return a fact about the return value, as `result("requires_grad")`."""
         return entry(self._report, "value", *path)
 
     def checked(self) -> Observation:
-        """Itself; raises what the student's code raised."""
+        """Return itself, or raise the exception of the student's code."""
         if self.error is not None:
             raise self.error
         return self
 
     def gradients(self, argument: str | int) -> dict[str, Any]:
-        """The `.grad` of each parameter of a module argument after the call."""
-        facts = self.after(argument, "parameters")
-        return {name: entry(fact, "grad") for name, fact in entry(facts, kind=dict).items()}
+        """Return the `.grad` of each parameter of a module argument after the call."""
+        facts = shaped(self.after(argument, "parameters"), dict[str, TensorFacts])
+        return {name: fact.grad for name, fact in facts.items()}
 
     def parameters(self, argument: str | int) -> dict[str, Tensor]:
-        """The values of each parameter and buffer of a module argument before the call."""
-        kinds = ("parameters", "buffers")
-        parts = [entry(self.before(argument), kind, kind=dict) for kind in kinds]
-        tensors = [(name, fact) for part in parts for name, fact in part.items()]
-        return {name: assert_tensor(entry(fact, "values")) for name, fact in tensors}
+        """Return the values of each parameter and buffer of a module argument before the call."""
+        facts = shaped(self.before(argument), ModuleFacts)
+        tensors = {**facts.parameters, **facts.buffers}
+        return {name: assert_tensor(fact.values) for name, fact in tensors.items()}
 
     @property
     def draws(self) -> Any:
-        """The next numbers of each global random state after the call, by library."""
-        return entry(self._report, "draws", kind=dict)
+        """Return the next numbers of each global random state after the call, by library."""
+        return self._facts.draws
+
+    @functools.cached_property
+    def _facts(self) -> Report:
+        return shaped(self._report, Report)
 
     def changes(self) -> Iterator[Change]:
-        """All that the call left changed."""
-        report = self._report
-        names = entry(report, "names", kind=list)
-        before, after = (entry(report, when, kind=dict) for when in ("before", "after"))
+        """Yield all changes that the call left."""
+        names, before, after = self._facts.names, self._facts.before, self._facts.after
         own = self._known["arguments"]
-        count = len(own)
-        old, new = (entry(facts, "arguments", kind=list, count=count) for facts in (before, after))
-        for i in range(count):
+        if not len(before.arguments) == len(after.arguments) == len(own):
+            raise unreadable()
+        for i, (was, now) in enumerate(zip(before.arguments, after.arguments, strict=True)):
             name = clean(str(names[i]), 60) if i < len(names) else text("argument {i}", i)
-            yield from _changes(name, _known(own[i], old[i]), new[i], frozenset({name, str(i)}))
+            yield from _changes(name, _known(own[i], was), now, frozenset({name, str(i)}))
         for name, value in self._known["keywords"].items():
-            was, now = (entry(facts, "keywords", name) for facts in (before, after))
-            yield from _changes(name, _known(value, was), now, frozenset({name}))
+            if name not in before.keywords or name not in after.keywords:
+                raise unreadable()
+            was = _known(value, before.keywords[name])
+            yield from _changes(name, was, after.keywords[name], frozenset({name}))
         if self._known["module"] is not None:
-            was = _known_module(self._known["module"], entry(before, "module"))
-            yield from _module_changes("", was, entry(after, "module"), frozenset({"module"}))
-        modes = entry(before, "modes", kind=dict)
-        for mode, setting in modes.items():
-            if not same(entry(after, "modes", mode), setting):
-                yield Change(text("PyTorch's {mode}", clean(str(mode), 40)), "modes", frozenset())
+            if before.module is None or after.module is None:
+                raise unreadable()
+            module = _known_module(self._known["module"], before.module)
+            yield from _module_changes("", module, after.module, frozenset({"module"}))
+        for mode, setting in before.modes.items():
+            if not same(after.modes.get(mode), setting):
+                yield Change(text("PyTorch's {mode}", clean(mode, 40)), "modes", frozenset())
         for library, numbers in _next_draws(self.seed).items():
-            if not same(entry(self._report, "draws", library, default=numbers), numbers):
+            if not same(self._facts.draws.get(library, numbers), numbers):
                 yield Change(
                     text("{library}'s global random state", library), "random", frozenset()
                 )
 
     def was_seeded(self) -> bool:
-        """Whether the call gave torch's global random state another seed."""
+        """Return whether the call seeded torch's global random state."""
         return not same(entry(self._report, "draws", "torch seed"), [self.seed])
 
 
 def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Observation:
-    """Call a target as a suite calls it, and learn how it left everything it was given.
+    """Call a target as a suite does, and observe how it left its arguments.
 
-    A tensor arrives as it is here: a leaf with its `.grad`, or the result of other operations. The three
-    global random states are seeded before. An exception of the student's code is kept in `.error`.
+    A tensor arrives as it is here: a leaf with its `.grad`, or the result of other operations. The three global
+    random states are seeded before. An exception of the student's code is kept in `.error`.
 
         seen = observe(student, "evaluate", student.made("network"), batches)
         assert not seen.after(0, "training", ""), "The model is left in training mode."
@@ -163,7 +182,7 @@ def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) 
 
 
 def kinds_of(x: Tensor) -> list[Tensor]:
-    """Copies of a tensor as callers have them: data, a leaf with a gradient, one without, a result."""
+    """Return copies of a tensor as callers have them: data, a leaf with a gradient, one without, a result."""
     import torch
 
     data, leaf, used = (x.detach().clone() for _ in range(3))
@@ -174,7 +193,7 @@ def kinds_of(x: Tensor) -> list[Tensor]:
 
 
 def _alive(student: Student, value: Any) -> Any:
-    """The value with a live tensor in the place of each one that requires a gradient."""
+    """Return the value with a live tensor instead of each one that requires a gradient."""
     if is_tensor(value) and value.requires_grad:
         grad = value.grad if value.is_leaf else None
         return shipped(student, "tensor").made(value.detach(), grad, value.is_leaf)
@@ -192,7 +211,7 @@ def _place(argument: str | int) -> tuple[str | int, ...]:
 
 
 def _next_draws(seed: int) -> dict[str, list[float]]:
-    """What each library draws next after this seed; of those only that this process has, too."""
+    """Return the next random numbers of each library after this seed, for libraries in this process."""
     numbers = {"Python": [random.Random(seed).random()]}  # noqa: S311 (a state is looked at)
     if (torch := sys.modules.get("torch")) is not None:
         generator = torch.Generator().manual_seed(seed)
@@ -202,79 +221,96 @@ def _next_draws(seed: int) -> dict[str, list[float]]:
     return numbers
 
 
-# --- what the judge knows itself --------------------------------------------------------------------
+# --- the judge's own knowledge -----------------------------------------------------------------------
 
 
-def _known(value: Any, reported: Any) -> Any:
-    """The facts before the call, with the judge's own in the place of those that were reported."""
+def _known(value: Any, reported: Facts) -> Facts:
+    """Return the facts before the call, with the judge's own instead of reported ones."""
     if is_tensor(value):
-        return {**entry(reported, kind=dict), **_own_facts(value)}
+        return _known_tensor(value, reported)
     if is_ndarray(value):
-        return {**entry(reported, kind=dict), "value": value}
-    if type(value) in (list, tuple, dict) and same(entry(reported, "kind"), "container"):
+        return msgspec.structs.replace(_of_kind(ObjectFacts, reported), value=value)
+    if type(value) in (list, tuple, dict) and isinstance(reported, ContainerFacts):
         items = list(value.values()) if isinstance(value, dict) else value
-        facts = entry(reported, "items", kind=list, count=len(items))
-        known = [_known(item, fact) for item, fact in zip(items, facts, strict=True)]
-        return {**reported, "items": known}
+        if len(items) != len(reported.items):
+            raise unreadable()
+        known = [_known(item, fact) for item, fact in zip(items, reported.items, strict=True)]
+        return msgspec.structs.replace(reported, items=known)
     return reported
 
 
-def _own_facts(tensor: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {"shape": list(tensor.shape), "dtype": str(tensor.dtype)}
-    if not tensor.is_meta:
-        facts["values"] = tensor.detach()
-    grad = tensor.grad if tensor.is_leaf else None
-    return {**facts, "requires_grad": tensor.requires_grad, "grad": grad, "sources": []}
+def _of_kind(kind: type[F], facts: Facts | None) -> F:
+    """The facts, if they are of this kind; otherwise the report cannot be read."""
+    if not isinstance(facts, kind):
+        raise unreadable()
+    return facts
 
 
-def _known_module(module: Any, reported: Any) -> Any:
-    """The facts of a module before the call, with the judge's own tensors and mode in them."""
-    facts = dict(entry(reported, kind=dict))
-    for kind, tensors in (
-        ("parameters", dict(module.named_parameters())),
-        ("buffers", dict(module.named_buffers())),
-    ):
-        facts[kind] = {
-            name: {**entry(reported, kind, name, kind=dict), **_own_facts(tensor)}
-            for name, tensor in tensors.items()
-        }
-    modes = entry(reported, "training", kind=dict)
-    return {**facts, "training": {**modes, "": module.training}}
+def _known_tensor(tensor: Any, reported: Facts | None) -> TensorFacts:
+    facts = _of_kind(TensorFacts, reported)
+    return msgspec.structs.replace(
+        facts,
+        shape=list(tensor.shape),
+        dtype=str(tensor.dtype),
+        values=facts.values if tensor.is_meta else tensor.detach(),
+        requires_grad=tensor.requires_grad,
+        grad=tensor.grad if tensor.is_leaf else None,
+        sources=[],
+    )
 
 
-# --- what differs -----------------------------------------------------------------------------------
+def _known_module(module: Any, reported: ModuleFacts) -> ModuleFacts:
+    """Return the facts of a module before the call, with the judge's own tensors and mode."""
+    return msgspec.structs.replace(
+        reported,
+        parameters={
+            name: _known_tensor(tensor, reported.parameters.get(name))
+            for name, tensor in module.named_parameters()
+        },
+        buffers={
+            name: _known_tensor(tensor, reported.buffers.get(name))
+            for name, tensor in module.named_buffers()
+        },
+        training={**reported.training, "": module.training},
+    )
+
+
+# --- differences -------------------------------------------------------------------------------------
 
 
 _EXACTLY = Rule(exact=True)
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
+    """Return whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
     if isinstance(left, Opaque) or isinstance(right, Opaque):
         return bool(left == right)
     return first_mismatch(left, right, _EXACTLY) is None
 
 
-def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
-    """What differs between the facts of one value before and after the call; messages call it `name`."""
-    kind = entry(before, "kind", kind=str)
-    kinds: dict[Any, Callable[..., Iterator[Change]]] = {
-        "tensor": _tensor_changes,
-        "module": _module_changes,
-        "optimizer": _optimizer_changes,
-        "container": _container_changes,
-    }
-    if not same(entry(after, "kind"), kind):
-        yield Change(name, "values", owners)
-    elif kind in kinds:
-        prefix = f"{name}." if kind == "module" else name
-        yield from kinds[kind](prefix, before, after, owners | {str(kind)})
-    elif not same(after, before):
-        yield Change(name, "values", owners)
+def _changes(name: str, before: Facts, after: Facts, owners: frozenset[str]) -> Iterator[Change]:
+    """Yield the differences between facts of one value before and after the call, called `name` in messages."""
+    match before, after:
+        case TensorFacts(), TensorFacts():
+            yield from _tensor_changes(name, before, after, owners | {"tensor"})
+        case ModuleFacts(), ModuleFacts():
+            yield from _module_changes(f"{name}.", before, after, owners | {"module"})
+        case OptimizerFacts(), OptimizerFacts():
+            yield from _optimizer_changes(name, before, after, owners | {"optimizer"})
+        case ContainerFacts(), ContainerFacts():
+            yield from _container_changes(name, before, after, owners | {"container"})
+        case ObjectFacts(), ObjectFacts() if same(
+            [after.id, after.value], [before.id, before.value]
+        ):
+            pass
+        case _:
+            yield Change(name, "values", owners)
 
 
-def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
-    """What differs in a tensor: shape and dtype first, since then nothing else can be compared."""
+def _tensor_changes(
+    name: str, before: TensorFacts, after: TensorFacts, owners: frozenset[str]
+) -> Iterator[Change]:
+    """Yield the differences of a tensor: shape and dtype first, since then nothing else can be compared."""
     for part, words in (
         ("shape", text("the shape of {name}", name)),
         ("dtype", text("the dtype of {name}", name)),
@@ -283,27 +319,29 @@ def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) 
         ("grad", text("{name}.grad", name)),
         ("sources", text("the .grad of what {name} was computed from", name)),
     ):
-        if not same(entry(after, part), entry(before, part)):
+        if not same(getattr(after, part), getattr(before, part)):
             yield Change(words, {"shape": "values", "sources": "grad"}.get(part, part), owners)
             if part in ("shape", "dtype"):
-                return  # then the rest says no more
-    if not same(entry(after, "version"), entry(before, "version")):
+                return
+    if after.version != before.version:
         yield Change(
             text("{name}._version, which counts changes in place", name), "version", owners
         )
 
 
 def _module_changes(
-    prefix: str, before: Any, after: Any, owners: frozenset[str]
+    prefix: str, before: ModuleFacts, after: ModuleFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """What differs in a module: modes, hooks, parameters and buffers; `prefix` stands before their names."""
+    """Yield the differences of a module: modes, hooks, parameters and buffers, their names after `prefix`."""
     yield from _mode_changes(prefix, before, after, owners)
-    if not same(entry(after, "hooks"), entry(before, "hooks")):
+    if after.hooks != before.hooks:
         yield Change(
             text("the hooks of {prefix}", prefix.rstrip(".") or "the module"), "hooks", owners
         )
-    for part, word in (("parameters", "parameter"), ("buffers", "buffer")):
-        old, new = (entry(facts, part, kind=dict) for facts in (before, after))
+    for part, word, old, new in (
+        ("parameters", "parameter", before.parameters, after.parameters),
+        ("buffers", "buffer", before.buffers, after.buffers),
+    ):
         for name in [*old, *(key for key in new if key not in old)]:
             words = clean(f"{prefix}{name}", 80)
             if name not in old or name not in new:
@@ -311,7 +349,7 @@ def _module_changes(
                 continue
             changes = list(_tensor_changes(words, old[name], new[name], owners))
             # A buffer may be assigned anew; an optimizer holds the parameters themselves.
-            if part == "parameters" and not same(entry(new[name], "id"), entry(old[name], "id")):
+            if part == "parameters" and new[name].id != old[name].id:
                 changes.append(
                     Change(
                         text("the {word} {words}, now another object", word, words), part, owners
@@ -322,9 +360,11 @@ def _module_changes(
                 yield change._replace(part=moved.get(change.part, change.part))
 
 
-def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
-    """The first submodule whose training mode is another one now."""
-    old, new = (entry(facts, "training", kind=dict) for facts in (before, after))
+def _mode_changes(
+    prefix: str, before: ModuleFacts, after: ModuleFacts, owners: frozenset[str]
+) -> Iterator[Change]:
+    """Yield the first submodule whose training mode changed."""
+    old, new = before.training, after.training
     if same(new, old):
         return
     remark = ""
@@ -343,25 +383,28 @@ def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) 
 
 
 def _optimizer_changes(
-    name: str, before: Any, after: Any, owners: frozenset[str]
+    name: str, before: OptimizerFacts, after: OptimizerFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
-    if not same(entry(after, "parameters"), entry(before, "parameters")):
+    if after.parameters != before.parameters:
         yield Change(text("which parameters {name} holds", name), "parameters", owners)
-    for part, words in (("options", "options"), ("state", "state")):
-        changes = _changes("", entry(before, part), entry(after, part), owners)
-        if any(change.part != "version" for change in changes):
-            yield Change(text("the {words} of {name}", words, name), part, owners)
+    for part, old, new in (
+        ("options", before.options, after.options),
+        ("state", before.state, after.state),
+    ):
+        if any(change.part != "version" for change in _changes("", old, new, owners)):
+            yield Change(text("the {words} of {name}", part, name), part, owners)
 
 
 def _container_changes(
-    name: str, before: Any, after: Any, owners: frozenset[str]
+    name: str, before: ContainerFacts, after: ContainerFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """What differs in the entries of a list, tuple or dict."""
-    old, new = (entry(facts, "items", kind=list) for facts in (before, after))
-    keys = entry(before, "keys", default=None)
-    if len(old) != len(new) or not same(entry(after, "keys", default=None), keys):
+    """Yield the differences between the entries of a list, tuple or dict."""
+    old, new, keys = before.items, after.items, before.keys
+    if len(old) != len(new) or not same(after.keys, keys):
         yield Change(text("the entries of {name}", name), "values", owners)
         return
+    if keys is not None and len(keys) != len(old):
+        raise unreadable()
     for i, (left, right) in enumerate(zip(old, new, strict=True)):
-        label = repr(entry(keys, i)) if keys is not None else i
+        label = repr(keys[i]) if keys is not None else i
         yield from _changes(clean(f"{name}[{label}]", 80), left, right, owners)

@@ -165,7 +165,7 @@ def test_only_what_changed_is_judged(running: Running) -> None:
     running.begin()
     running.verdicts(1)
     running.saved("greeting")
-    running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
+    running.face.wait(lambda: any("without a change" in each for each in running.face.statuses))
     running.save(b"x = 1\n", "word_count")
     view = running.verdicts(2)
     assert view.exercise.id == "word_count"
@@ -182,7 +182,7 @@ def test_a_save_that_changes_nothing_turns_to_its_exercise(running: Running) -> 
     running.saved("greeting")
     view = running.drawn(lambda view: view.exercise.id == "greeting")
     assert view.results[0].status is Status.PASSED
-    running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
+    running.face.wait(lambda: any("without a change" in each for each in running.face.statuses))
 
 
 def test_of_several_saved_the_one_that_is_shown_is_answered(running: Running) -> None:
@@ -356,7 +356,7 @@ def test_a_key_hands_in_and_the_verdict_is_shown_when_it_comes(
     running, server = handing_in
     running.press("ss")
     running.face.wait(lambda: "greeting: place 1 in the queue" in running.face.statuses)
-    running.face.wait(lambda: any("handed in already" in text for text in running.face.statuses))
+    running.face.wait(lambda: any("already handed in" in text for text in running.face.statuses))
     server.verdicts.put(served(Status.PARTIAL, 1.0))
     view = running.drawn(lambda view: view.served)
     assert view.results[0].score == 1.0 and "1 of 2.5 points from the server" in view.status

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from types import TracebackType
 
 import msgspec
 
 from grader.course.manifest import Course
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, LocalPool, Task
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import LocalPool, Task
 from grader.results import Status
 
-_known: dict[tuple[object, ...], Completed] = {}
+_known: dict[tuple[object, ...], Judgment] = {}
 
 
 def _state(course: Course) -> bytes:
@@ -43,35 +42,27 @@ class RememberingPool:
         self._pool.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pool.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
 
-    def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
+    def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
         """As `Pool.judged`; what is known comes first."""
-        unknown: dict[int, Task] = {}
+        unknown: list[Task] = []
         for task in tasks:
             known = _known.get(self._key_of(task))
             if known is None:
-                unknown[task.number] = task
+                unknown.append(task)
             else:
-                yield msgspec.structs.replace(known, number=task.number)
-        for completed in self._pool.judged(iter(unknown.values())):
-            task = unknown[completed.number]
-            if _is_certain(task, completed):
-                _known[self._key_of(task)] = completed
-            yield completed
+                yield task, known
+        for task, judged in self._pool.judged(iter(unknown)):
+            if isinstance(judged, Judgment) and _is_certain(task, judged):
+                _known[self._key_of(task)] = judged
+            yield task, judged
 
     def _key_of(self, task: Task) -> tuple[object, ...]:
         return (*self._key, task.exercise, task.source)
 
 
-def _is_certain(task: Task, completed: Completed) -> bool:
+def _is_certain(task: Task, judgment: Judgment) -> bool:
     """Whether a judge would say it again, on a machine that is busy or not."""
-    if completed.result is None:
-        return False
-    return completed.result.status is not Status.TIMEOUT or b"while True" in task.source
+    return judgment.result.status is not Status.TIMEOUT or b"while True" in task.source

@@ -17,7 +17,8 @@ from grader.authoring.release import Tier, _readme
 from grader.cli import main
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook
-from grader.gradebook.policy_file import PolicyError, policy_of, read_policy
+from grader.gradebook.policy import Rules
+from grader.gradebook.policy_file import PolicyError, policy_of
 from tests.grader.command import grade as run_grade
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
@@ -67,7 +68,7 @@ def grade(course: Path, *arguments: str | Path) -> subprocess.CompletedProcess[s
 def graded(results: Path) -> dict[str, float]:
     with Gradebook.open(results) as book:
         (entry,) = book.entries()
-        assert set(book.store.seeds()) == {entry.result.seed}
+        assert set(book.seeds()) == {entry.result.seed}
     return {exercise.name: exercise.score for exercise in entry.result.exercises}
 
 
@@ -83,8 +84,8 @@ def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
     assert "8231" not in done.stderr + done.stdout
     assert graded(results) == {"word_count": 9.0, "greeting": 2.25}
     with Gradebook.open(results) as book:
-        assert book.store.seeds() == (8231,)
-        assert book.fact("title") == "Plain Python and NumPy: Week 1"
+        assert book.seeds() == (8231,)
+        assert book.facts.title == "Plain Python and NumPy: Week 1"
     for command in (batch, ("regrade", results)):
         done = grade(course, *command)
         assert done.returncode == 0, done.stderr
@@ -142,15 +143,15 @@ def test_results_of_a_whole_course_become_those_of_an_assignment(
 def test_an_assignment_has_its_part_of_the_policy(course: Path) -> None:
     (course / "exercises/policy.toml").write_text(POLICY, encoding="utf-8")
     home = load_course(course)
-    week1 = read_policy(policy_of(home.assigned("week1")) or "").rules
+    week1 = policy_of(home.assigned("week1")) or Rules()
     assert [due.at.day for due in week1.due] == [12] and week1.late.per_day == 10
     assert not week1.extension, "it is for an exercise of another assignment"
-    week2 = read_policy(policy_of(home.assigned("week2")) or "").rules
+    week2 = policy_of(home.assigned("week2")) or Rules()
     assert [extension.student for extension in week2.extension] == ["ada"]
     file = course / "exercises/assignments.toml"
     own = '[assignment.policy]\nattempts = "best"\nlate = {per_day = 20}\n'
     file.write_text(ASSIGNMENTS + own, encoding="utf-8")
-    week2 = read_policy(policy_of(load_course(course).assigned("week2")) or "").rules
+    week2 = policy_of(load_course(course).assigned("week2")) or Rules()
     assert (week2.attempts.value, week2.late.per_day) == ("best", 20)
     file.write_text(ASSIGNMENTS + own.replace("best", "first"), encoding="utf-8")
     with pytest.raises(PolicyError, match=r"the policy of the assignment week2: `attempts`"):
@@ -246,7 +247,7 @@ def test_a_gradebook_of_the_whole_course_goes_back_to_its_policy(
 def test_without_rules_an_assignment_has_no_policy(course: Path) -> None:
     text = ASSIGNMENTS.replace("due = 2026-10-19T23:59:59\n", "")
     (course / "exercises/assignments.toml").write_text(text, encoding="utf-8")
-    assert policy_of(load_course(course).assigned("week2")) == ""
+    assert policy_of(load_course(course).assigned("week2")) == Rules()
 
 
 def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
+from grader.gradebook.policy_file import read_policy
 from grader.results import Entry, Status
 from tests.grader.command import grade
 
@@ -184,8 +185,8 @@ def test_an_attempt_that_no_verdict_tells_of_is_never_a_zero(term: Term) -> None
         files = {"text/greeting.py": GREETING + f"# {day}\n"}
         term.batch(term.download(f"d{day}", files, f"2026-03-0{3 - day}"), "--exercise", "greeting")
     policy = 'timezone = "UTC"\n[late]\ncloses = "1 hour"\n[[due]]\nat = 2026-03-01T12:00:00\n'
-    with Keeper.open(term.results) as keeper:
-        keeper.set_policy(policy)
+    with Gradebook.open_to_write(term.results) as book:
+        book.set_policy(read_policy(policy).rules)
     # The newest one came too late; the one before it was never judged.
     assert term.ada().result.exercises[0].status is Status.UNJUDGED
     assert term.rows()["ada"]["total"] == ""

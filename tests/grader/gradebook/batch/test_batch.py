@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.gradebook import Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.work import packed
 from grader.results import Outcome, Status
 
@@ -79,16 +79,16 @@ def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
 
 def _run_out_of_time(school: School, student: str) -> None:
     """Have the gradebook say of a student's file what it says on a machine that was too busy."""
-    with Keeper.open(school.results) as keeper:
-        (attempt,) = [each for each in keeper.book.store.attempts() if each.student == student]
-        result = keeper.book.store.verdicts_of(student)["task"][attempt.id].result
+    with Gradebook.open_to_write(school.results) as book:
+        (attempt,) = [each for each in book.tables.attempts() if each.student == student]
+        result = book.tables.verdicts_of(student)["task"][attempt.id].result
         tests = tuple(
             msgspec.structs.replace(test, outcome=Outcome.TIMEOUT, score=0.0)
             for test in result.tests
         )
         late = msgspec.structs.replace(result, tests=tests, score=0.0, status=Status.TIMEOUT)
-        with keeper.transaction():
-            keeper.book.store.connection.execute(
+        with book.transaction():
+            book.tables.connection.execute(
                 "UPDATE grades SET status = 'timeout', score = 0, result = ? WHERE attempt = ?",
                 (packed(late), attempt.id),
             )
@@ -231,7 +231,7 @@ def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
     assert (ann.score, ann.max_score) == (20, 20)
     manifest.write_text(before)
     done = run(school.command("regrade", str(school.results)))
-    assert "more is none of the course's exercises any more: its 7 verdicts stay" in done.stdout
+    assert "more is no longer an exercise of the course: its 7 verdicts stay" in done.stdout
     assert scores(school) == EXPECTED
     assert {each.result.max_score for each in school.entries().values()} == {10}
     assert json.loads((school.results / "results" / "ann.json").read_text())["max_score"] == 10

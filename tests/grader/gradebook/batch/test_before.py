@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.gradebook import Gradebook, Keeper
+from grader.gradebook import Gradebook
 from grader.gradebook.batch import changes
 from grader.gradebook.review import Attention, Reason
 from grader.results import Status, StudentInfo
@@ -61,7 +61,7 @@ def scores(book: Gradebook) -> dict[str, tuple[float, Status]]:
 def test_all_that_it_knows_is_read(results: Path) -> None:
     with Gradebook.open(results) as book:
         assert scores(book) == SCORES
-        assert [(each.student, each.number) for each in book.store.attempts()] == [
+        assert [(each.student, each.number) for each in book.tables.attempts()] == [
             (ZOE, 1), ("ann", 1), ("ann", 2), ("bob", 1), ("dee", 1), ("fay", 1), ("gus", 1),
         ]  # fmt: skip
         assert book.absent() == [StudentInfo(id="mia", name="Mia")]
@@ -74,7 +74,7 @@ def test_all_that_it_knows_is_read(results: Path) -> None:
         assert book.attention() == (
             Attention(Reason.FORGER, "fay", "task", "line 2 uses os._exit"),
         )
-        assert (book.course.name, book.revision, book.unfinished) == ("small", 2, "")
+        assert (book.facts.course.name, book.facts.revision, book.unfinished) == ("small", 2, "")
 
 
 def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
@@ -92,7 +92,7 @@ def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
     with Gradebook.open(results) as book:
         assert scores(book) == SCORES
         assert list(changes(book)) == [], "no verdict changed"
-        assert book.revision == 3
+        assert book.facts.revision == 3
     for table in ("students", "sources"):
         assert rows(results, table) == before[table]
     assert set(before["replaced"]) < set(rows(results, "replaced"))
@@ -101,7 +101,7 @@ def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
 
 
 def test_it_is_written_to(results: Path) -> None:
-    with Keeper.open(results) as keeper, keeper.transaction():
-        keeper.keep_student(StudentInfo(id="new"))
+    with Gradebook.open_to_write(results) as book, book.transaction():
+        book.keep_student(StudentInfo(id="new"))
     with Gradebook.open(results) as reader:
         assert [student.id for student in reader.absent()] == ["mia", "new"]

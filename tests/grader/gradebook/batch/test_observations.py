@@ -11,8 +11,8 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.findings import message_of
-from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Task, TaskJudges
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import LocalPool, Task
 from grader.judge.process import judges
 from grader.results import Finding
 from tests.grader.command import kept
@@ -44,9 +44,9 @@ def school(school: School, monkeypatch: pytest.MonkeyPatch) -> School:
     return school
 
 
-def is_named(completed: Completed) -> bool:
-    assert completed.result is not None
-    return completed.result.tests[0].message.startswith(SENTENCE)
+def is_named(judged: Judgment | JudgeFault) -> bool:
+    assert isinstance(judged, Judgment)
+    return judged.result.tests[0].message.startswith(SENTENCE)
 
 
 def kept_files(cache: Path) -> list[Path]:
@@ -67,13 +67,13 @@ def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(
 ) -> None:
     course = load_course(school.course)
     tasks = [Task(0, "task", source.encode()) for source in TRIPLED]
-    with TaskJudges(course, 2, OPTIONS) as judges:
+    with LocalPool(course, 2, OPTIONS) as judges:
         # In turn by one judge and by the other.
         assert is_named(judges.complete(tasks[0]))
         (path,) = kept_files(empty_cache)
         seen = path.stat().st_mtime_ns
         assert is_named(judges.complete(tasks[1]))
-    with TaskJudges(course, 1, OPTIONS) as judges:
+    with LocalPool(course, 1, OPTIONS) as judges:
         assert is_named(judges.complete(tasks[2]))
         judges.complete(Task(0, "task", RIGHT.encode()))
     assert path.stat().st_mtime_ns == seen
@@ -84,10 +84,10 @@ def test_a_mistake_is_recognized_that_takes_a_part_of_a_second(school: School) -
     slow = "import time\n\n\ndef double(x):\n    time.sleep(0.3)\n    return {}\n"
     header = HEADER.replace(SENTENCE, "You add 5.")
     wrong.write_text(header + slow.format("2 * x + 5"), encoding="utf-8")
-    with TaskJudges(load_course(school.course), 1, OPTIONS) as judges:
-        completed = judges.complete(Task(0, "task", slow.format("x + x + 5").encode()))
-    assert completed.result is not None
-    assert completed.result.tests[0].message.startswith("You add 5.")
+    with LocalPool(load_course(school.course), 1, OPTIONS) as judges:
+        judged = judges.complete(Task(0, "task", slow.format("x + x + 5").encode()))
+    assert isinstance(judged, Judgment)
+    assert judged.result.tests[0].message.startswith("You add 5.")
 
 
 def named(school: School, student: str, source: str) -> bool:

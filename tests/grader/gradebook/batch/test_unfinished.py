@@ -78,9 +78,9 @@ def test_who_is_not_judged_yet_has_no_total(school: School) -> None:
     assert rows["cem"]["total"] == "" and rows["cem"]["one/task"] == ""
     assert rows["cem"]["max_score"] == "10"
     assert rows["ann"]["total"] == "10"
-    assert "not at its end" in done.stderr and "grade batch" in done.stderr
+    assert "did not finish" in done.stderr and "grade batch" in done.stderr
     report = run([*_program(), "report", str(school.results), "-o", str(school.results / "report")])
-    assert "not at its end" in report.stderr
+    assert "did not finish" in report.stderr
     assert school.batch().returncode == 0
     assert school.entries()["cem"].result.exercises[0].status is Status.TIMEOUT
     # What fay handed in calls os._exit; without a point there is nothing to hold.
@@ -152,7 +152,7 @@ def test_what_is_no_file_of_the_course_needs_an_eye_however_often_it_is_graded(
     done = school.batch("--roster", str(roster))
     assert "task: one/task.py is missing" in done.stdout and "(hal (Hal))" in done.stdout
     assert "work.docx" in done.stdout and "inner.zip" in done.stdout
-    assert "Of the roster handed in nothing: Lou." in done.stdout
+    assert "In the roster, but handed in nothing: Lou." in done.stdout
     message = school.entries()["ivy"].result.exercises[0].message
     assert message.endswith("inner.zip. An archive in an archive is not opened.")
     again = run(school.command("regrade", str(school.results)))

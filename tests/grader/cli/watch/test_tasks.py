@@ -10,20 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.watch.loop import Orders
+from grader.cli.watch.loop import Tasks
 from grader.course.manifest import load_course
 from grader.errors import CourseError
-from grader.judge.warm import Answer, WarmJudge
+from grader.judge.assignment import JudgeFault, Judgment
+from grader.judge.pool import Task
+from grader.judge.warm import WarmJudge
 from grader.results import Status
 from grader.student.progress import Standing
 from grader.student.workspace import Workspace
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+Judged = tuple[Task, Judgment | JudgeFault]
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 
 
 class Desk:
-    """Orders about a fresh clone, and the answers of their judge."""
+    """Tasks of a fresh clone, and the judgments of their judge."""
 
     def __init__(self, root: Path) -> None:
         shutil.copytree(PLAIN, root, dirs_exist_ok=True)
@@ -31,30 +34,30 @@ class Desk:
         shutil.copytree(root / "exercises", root / "tests" / "stubs", ignore=ignored)
         self.workspace = Workspace(load_course(root))
         self.greeting = self.workspace.course.exercise("greeting")
-        self._answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Judged | Exception] = queue.SimpleQueue()
         put = self._answers.put
         self._has_begun = threading.Event()
         self.judge = WarmJudge(
             self.workspace.course,
-            answer=put,
-            test=lambda order, count: self._has_begun.set(),
+            answer=lambda *judged: put(judged),
+            test=lambda task, count: self._has_begun.set(),
             crashed=put,
         )
-        self.orders = Orders(self.workspace, self.judge)
+        self.tasks = Tasks(self.workspace, self.judge)
 
     def write(self, source: bytes) -> None:
         (self.workspace.course.folder / self.greeting.file).write_bytes(source)
         self.workspace.read_again()
 
     def wait_for_a_test(self) -> None:
-        """Wait until a first test ended: an order that is called off before is never judged."""
+        """Wait until a first test ended: a task that is called off before is never judged."""
         assert self._has_begun.wait(timeout=120)
 
-    def answer(self) -> Answer:
-        """The next answer of the judge."""
-        answer = self._answers.get(timeout=120)
-        assert isinstance(answer, Answer)
-        return answer
+    def judged(self) -> Judged:
+        """The next task that is judged."""
+        judged = self._answers.get(timeout=120)
+        assert isinstance(judged, tuple)
+        return judged
 
 
 @pytest.fixture
@@ -65,39 +68,39 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_what_needs_no_judge_is_known_at_once(desk: Desk) -> None:
-    assert desk.orders.known([desk.greeting]) == ()
-    desk.orders.place([desk.greeting])
-    assert desk.orders.open == []
-    (result,) = desk.orders.known([desk.greeting])
+    assert desk.tasks.known([desk.greeting]) == ()
+    desk.tasks.place([desk.greeting])
+    assert desk.tasks.open == []
+    (result,) = desk.tasks.known([desk.greeting])
     assert result.status is Status.NOT_ATTEMPTED
-    assert not desk.orders.is_new(desk.greeting)
+    assert not desk.tasks.is_new(desk.greeting)
 
 
 def test_a_file_is_new_until_it_is_asked_about_and_again_when_it_changes(desk: Desk) -> None:
     desk.write(RIGHT)
-    assert desk.orders.is_new(desk.greeting)
-    desk.orders.place([desk.greeting])
-    assert not desk.orders.is_new(desk.greeting)
+    assert desk.tasks.is_new(desk.greeting)
+    desk.tasks.place([desk.greeting])
+    assert not desk.tasks.is_new(desk.greeting)
     desk.write(RIGHT + b"# more\n")
-    assert desk.orders.is_new(desk.greeting)
+    assert desk.tasks.is_new(desk.greeting)
     desk.write(RIGHT)
-    assert desk.orders.take(desk.answer())
-    assert not desk.orders.is_new(desk.greeting)
-    assert desk.orders.known([desk.greeting])[0].status is Status.PASSED
+    assert desk.tasks.take(*desk.judged())
+    assert not desk.tasks.is_new(desk.greeting)
+    assert desk.tasks.known([desk.greeting])[0].status is Status.PASSED
 
 
 def test_what_was_called_off_is_a_verdict_that_nobody_waits_for(desk: Desk) -> None:
     desk.write(RIGHT)
-    desk.orders.place([desk.greeting])
-    (called_off,) = desk.orders.open
+    desk.tasks.place([desk.greeting])
+    (called_off,) = desk.tasks.open
     desk.wait_for_a_test()
     desk.write(b"def greeting(:\n")
-    desk.orders.place([desk.greeting])
-    assert desk.orders.open == []
-    answer = desk.answer()
-    assert answer.order == called_off
-    assert not desk.orders.take(answer)
-    (result,) = desk.orders.known([desk.greeting])
+    desk.tasks.place([desk.greeting])
+    assert desk.tasks.open == []
+    task, judged = desk.judged()
+    assert task == called_off
+    assert not desk.tasks.take(task, judged)
+    (result,) = desk.tasks.known([desk.greeting])
     assert result.status is Status.ERROR
     desk.write(RIGHT)
     assert desk.workspace.standings()["greeting"] is Standing.DONE
@@ -106,4 +109,4 @@ def test_what_was_called_off_is_a_verdict_that_nobody_waits_for(desk: Desk) -> N
 def test_an_exercise_without_a_suite_cannot_be_judged(desk: Desk) -> None:
     shutil.rmtree(desk.workspace.course.root / "tests" / "public")
     with pytest.raises(CourseError, match="has no suite"):
-        desk.orders.place([desk.greeting])
+        desk.tasks.place([desk.greeting])

@@ -1,8 +1,7 @@
-"""The file of a gradebook, `gradebook.sqlite`: the module that knows SQL, beside `queue.py` for its own tables
-and `migration.py` for those of earlier formats.
+"""The tables of a gradebook and its file, `gradebook.sqlite`: all SQL but in `queue.py` and `migration.py`.
 
-Rows come and go as structs. What they mean is not decided here: `book.py` reads by it, `keeper.py` writes by
-it. The file can be read while a grading writes to it.
+Rows come and go as structs; `book.py` decides what they mean. The file can be read while a grading writes to
+it.
 """
 
 from __future__ import annotations
@@ -13,20 +12,21 @@ import os
 import secrets
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from grader.errors import GraderError
+from grader.gradebook.facts import Facts, decoded, encoded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.gradebook.work import (
+    Answer,
     Attempt,
     DamagedValueError,
-    KeptRequest,
     Replaced,
-    RequestAnswer,
+    Request,
     Verdict,
     packed,
     unpacked,
@@ -36,18 +36,19 @@ from grader.submissions import ExerciseFile
 from grader.submissions.source import code_digest
 from grader.submissions.submission import digest_of_files
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 # Earlier formats, of which `migration.py` makes this one.
-OLDER = (1, 2)
+OLDER = (1, 2, 3)
 FILE = "gradebook.sqlite"
-# The fact with the secret from which `anonymous.py` draws pseudonyms.
-PSEUDONYMS = "pseudonyms"
 _LOCK = "batch.lock"
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
 _NOT_READABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
 
 _TABLES = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE facts (                -- one row: the struct Facts as JSON
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    facts TEXT NOT NULL
+);
 CREATE TABLE students (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL, ids TEXT NOT NULL
 ) WITHOUT ROWID;
@@ -56,7 +57,7 @@ CREATE TABLE attempts (
     student TEXT NOT NULL REFERENCES students (id),
     number INTEGER NOT NULL,        -- from 1, in the order in which they were found
     digest TEXT NOT NULL,           -- of the submission
-    submitted_at TEXT NOT NULL,     -- in UTC, empty where it is not known
+    submitted_at TEXT NOT NULL,     -- in UTC, empty if it is not known
     late INTEGER NOT NULL,          -- as the platform says
     origin TEXT NOT NULL,
     UNIQUE (student, number),
@@ -88,7 +89,7 @@ CREATE TABLE grades (
     PRIMARY KEY (attempt, exercise)
 ) WITHOUT ROWID;
 CREATE INDEX grades_by_key ON grades (key);
-CREATE TABLE replaced (             -- verdicts in whose place another one stands since a revision
+CREATE TABLE replaced (             -- verdicts that were replaced in a revision
     revision INTEGER NOT NULL,
     attempt INTEGER NOT NULL REFERENCES attempts (id),
     exercise TEXT NOT NULL,
@@ -142,58 +143,78 @@ _ATTEMPT = "SELECT id, student, number, submitted_at, late, origin, digest FROM 
 T = TypeVar("T")
 
 
-class Store:
-    """The tables of one gradebook, over one connection.
+class Tables:
+    """The tables of one gradebook, over one connection; `Gradebook` and `queue` use them, and no one else.
 
-    Methods that write are called within `transaction`, so that what belongs together is on the disk together.
-    Everything raises DamagedValueError or sqlite3.DatabaseError, which `opened` turns into a GraderError.
+    Methods that write are called within a transaction. Everything raises DamagedValueError or
+    sqlite3.DatabaseError, which `opened` turns into a GraderError.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        self._facts_changed = 0
+        self._facts: tuple[int, Facts] | None = None
+        self._is_writing = False
         self._has_requests = self._has_originals = False
         self._environments: dict[int, Environment] = {}
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written within is on the disk together when this ends, or nothing of it."""
-        with self.connection:
+        """Have all that is written within on the disk together when this ends, or nothing of it.
+
+        A transaction within another one is part of it.
+        """
+        if self._is_writing:
             yield
+            return
+        self._is_writing = True
+        try:
+            with self.connection:
+                yield
+        except BaseException:
+            self._facts = None
+            raise
+        finally:
+            self._is_writing = False
+
+    def back_up(self, target: Path) -> None:
+        """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup).
+
+        Only its owner can read the copy. Raises FileExistsError, or another OSError.
+        """
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+        with contextlib.closing(sqlite3.connect(target)) as copy:
+            self.connection.backup(copy)
 
     # --- facts ----------------------------------------------------------------------------------
 
     @property
-    def version(self) -> tuple[int, int]:
-        """A value that changes with every fact, whether this process changes it or another one."""
-        (others,) = self.connection.execute("PRAGMA data_version").fetchone()
-        return others, self._facts_changed
+    def facts(self) -> Facts:
+        """The facts about the whole gradebook: the same struct until one of them changes."""
+        # It changes when another process writes.
+        (version,) = self.connection.execute("PRAGMA data_version").fetchone()
+        if self._facts is None or self._facts[0] != version:
+            (text,) = self.connection.execute("SELECT facts FROM facts").fetchone()
+            facts = _read(lambda: decoded(text))
+            if self._facts is None or self._facts[1] != facts:
+                self._facts = version, facts
+            else:
+                self._facts = version, self._facts[1]
+        return self._facts[1]
 
-    def fact(self, name: str) -> str:
-        """A fact about the whole gradebook, such as `title`; empty where it is not known."""
-        row = self.connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return str(row[0]) if row else ""
-
-    def json_fact(self, name: str, kind: type[T]) -> T | None:
-        """A fact that is kept as JSON; None where it is not known."""
-        text = self.fact(name)
-        return _decoded(kind, text) if text else None
-
-    def set_facts(self, facts: Mapping[str, Any]) -> None:
-        """Set some facts; what is no text is kept as JSON."""
-        self._facts_changed += 1
-        for name, value in facts.items():
-            row = name, as_text(value)
-            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
+    def put_facts(self, facts: Facts) -> None:
+        """Replace the facts."""
+        (version,) = self.connection.execute("PRAGMA data_version").fetchone()
+        self.connection.execute("UPDATE facts SET facts = ?", (encoded(facts),))
+        self._facts = version, facts
 
     # --- students -------------------------------------------------------------------------------
 
     def students(self) -> list[StudentInfo]:
-        """Every student, by id, also those who handed in nothing."""
+        """Return every student by id, including those who handed in nothing."""
         return [_student(row) for row in self.connection.execute(f"{_STUDENT} ORDER BY id")]
 
     def student(self, id_: str) -> StudentInfo | None:
-        """The student with this id, if there is one."""
+        """Return the student with this id, if there is one."""
         row = self.connection.execute(f"{_STUDENT} WHERE id = ?", (id_,)).fetchone()
         return None if row is None else _student(row)
 
@@ -208,22 +229,22 @@ class Store:
     # --- attempts and files ---------------------------------------------------------------------
 
     def attempts(self) -> list[Attempt]:
-        """Every attempt, by student and number."""
+        """Return every attempt, by student and number."""
         rows = self.connection.execute(f"{_ATTEMPT} ORDER BY student, number")
         return [_attempt(row) for row in rows]
 
     def attempts_of(self, student: str) -> list[Attempt]:
-        """The attempts of a student, by number."""
+        """Return the attempts of a student, by number."""
         rows = self.connection.execute(f"{_ATTEMPT} WHERE student = ? ORDER BY number", (student,))
         return [_attempt(row) for row in rows]
 
     def attempt_counts(self) -> dict[str, int]:
-        """The number of attempts of each student who handed in something."""
+        """Return the number of attempts of each student who handed in something."""
         rows = self.connection.execute("SELECT student, count(*) FROM attempts GROUP BY student")
         return dict(rows.fetchall())
 
     def add_attempt(self, attempt: Attempt) -> Attempt:
-        """Insert an attempt, which is returned with its id."""
+        """Insert an attempt, and return it with its id."""
         cursor = self.connection.execute(
             "INSERT INTO attempts VALUES (NULL, :student, :number, :digest, :submitted_at, :late, :origin)",
             msgspec.structs.asdict(attempt),
@@ -239,7 +260,7 @@ class Store:
         )
 
     def digests_of(self, student: str) -> dict[str, dict[int, str]]:
-        """The digests of a student's files, by exercise and attempt; empty where there is none."""
+        """Return the digests of a student's files, by exercise and attempt; empty if there is no file."""
         digests: dict[str, dict[int, str]] = {}
         for exercise, attempt, source in self.connection.execute(
             "SELECT exercise, attempt, source FROM attempts JOIN files ON attempt = id"
@@ -250,7 +271,7 @@ class Store:
         return digests
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
-        """The files of an attempt, by exercise, as they came, or why there is none."""
+        """Return the files of an attempt, by exercise, as they came, or why there is none."""
         self._find_originals()
         query = _FILES_AS_THEY_CAME if self._has_originals else _FILES
         rows = self.connection.execute(query, (attempt,))
@@ -260,20 +281,20 @@ class Store:
         }
 
     def originals(self) -> dict[str, str]:
-        """The digests by which files are compared, by those of the bytes as they came where these differ."""
+        """Map digests of bytes as they came to the digests by which files are compared, if they differ."""
         self._find_originals()
         find = "SELECT originals.source, files.source FROM originals JOIN files USING (attempt, exercise)"
         return dict(self.connection.execute(find).fetchall()) if self._has_originals else {}
 
     def _find_originals(self) -> None:
-        """Look for a table that no gradebook has to which nothing was written since an earlier grader."""
+        """Look for a table that only a later grader made, when it first wrote to the gradebook."""
         if not self._has_originals:
             self._has_originals = _has_table(self.connection, "originals")
 
     def put_file(self, attempt: int, exercise: str, file: ExerciseFile, digest: str) -> None:
-        """Keep a file of an attempt; the same content stands in the gradebook once.
+        """Keep a file of an attempt; the same content is in the gradebook once.
 
-        With the digest that it has, it stays the file that came first.
+        A file with the same digest as before does not replace the one that came first.
         """
         place = attempt, exercise
         find = "SELECT source, problem FROM files WHERE attempt = ? AND exercise = ?"
@@ -298,22 +319,22 @@ class Store:
 
     # --- regrade requests -----------------------------------------------------------------------
 
-    def requests(self) -> list[KeptRequest]:
-        """Every request of the class with its answers, oldest first."""
+    def requests(self) -> list[Request]:
+        """Return every request of the class with its answers, oldest first."""
         return self._requests(f"{_REQUEST} ORDER BY number", ())
 
-    def requests_of(self, student: str) -> list[KeptRequest]:
-        """The requests of a student with their answers, oldest first."""
+    def requests_of(self, student: str) -> list[Request]:
+        """Return the requests of a student with their answers, oldest first."""
         return self._requests(f"{_REQUEST} WHERE student = ? ORDER BY number", (student,))
 
-    def _requests(self, query: str, values: Sequence[str]) -> list[KeptRequest]:
-        """The requests that a query finds, each with its answers."""
+    def _requests(self, query: str, values: Sequence[str]) -> list[Request]:
+        """Return the requests that a query finds, each with its answers."""
         if not self._has_requests:
-            # A gradebook that nothing was written to since an earlier grader has no such table.
+            # Not every gradebook has the table.
             self._has_requests = _has_table(self.connection, "answers")
         rows = self.connection.execute(query, values).fetchall() if self._has_requests else []
         return [
-            KeptRequest(
+            Request(
                 number=number,
                 student=student,
                 exercise=exercise,
@@ -325,12 +346,12 @@ class Store:
             for number, student, exercise, message, asked_at, origin in rows
         ]
 
-    def _answers(self, request: int) -> tuple[RequestAnswer, ...]:
+    def _answers(self, request: int) -> tuple[Answer, ...]:
         rows = self.connection.execute(
             "SELECT text, author, answered_at FROM answers WHERE request = ? ORDER BY number",
             (request,),
         )
-        return tuple(RequestAnswer(*row) for row in rows)
+        return tuple(Answer(*row) for row in rows)
 
     def add_request(
         self, student: str, exercise: str, message: str, asked_at: str, origin: str
@@ -343,7 +364,7 @@ class Store:
         )
         return cursor.rowcount > 0
 
-    def add_answer(self, request: int, answer: RequestAnswer) -> None:
+    def add_answer(self, request: int, answer: Answer) -> None:
         """Keep an answer to a request; earlier ones stay before it."""
         self.connection.execute(
             "INSERT INTO answers SELECT :request, count(*) + 1, :text, :author, :answered_at"
@@ -354,7 +375,7 @@ class Store:
     # --- verdicts -------------------------------------------------------------------------------
 
     def verdicts_of(self, student: str) -> dict[str, dict[int, Verdict]]:
-        """The verdicts on a student's attempts, by exercise and attempt."""
+        """Return the verdicts on a student's attempts, by exercise and attempt."""
         verdicts: dict[str, dict[int, Verdict]] = {}
         for exercise, attempt, *row in self.connection.execute(
             "SELECT exercise, attempt, status, score, max_score, result, graded_at, seed, environment"
@@ -365,7 +386,7 @@ class Store:
         return verdicts
 
     def verdict(self, key: str) -> Verdict | None:
-        """A verdict with this key, on the file of any student; None where there is none."""
+        """Return a verdict with this key, on the file of any student; None if there is none."""
         row = self.connection.execute(
             "SELECT status, score, max_score, result, graded_at, seed, environment FROM grades"
             " WHERE key = ? AND status != ? LIMIT 1",
@@ -384,7 +405,7 @@ class Store:
     def put_verdict(
         self, attempt: int, exercise: str, key: VerdictKey, verdict: Verdict, *, replace: bool
     ) -> None:
-        """Keep a verdict; one that is there gives way to it only if it is to `replace`."""
+        """Keep a verdict; one that is there stays, unless this one is to `replace` it."""
         insert = "INSERT OR REPLACE" if replace else "INSERT OR IGNORE"
         self.connection.execute(
             f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course, :grader,"
@@ -400,14 +421,14 @@ class Store:
         )
 
     def reword(self, attempt: int, result: ExerciseResult) -> None:
-        """Replace the words of a verdict, whose outcomes and points stay."""
+        """Replace the words of a verdict; its outcomes and points stay."""
         self.connection.execute(
             "UPDATE grades SET result = ? WHERE attempt = ? AND exercise = ?",
             (packed(result), attempt, result.name),
         )
 
     def set_aside(self, revision: int, attempt: int, exercise: str) -> None:
-        """Keep the verdict that is about to be replaced; within a revision the first one is kept.
+        """Keep the verdict that is about to be replaced; within a revision only the first one.
 
         A revision is one grading, however often it is interrupted: `grade regrade` compares its end with what
         was there at its beginning. Where a fault of the grader took the place of a verdict, the last verdict
@@ -434,7 +455,7 @@ class Store:
         )
 
     def replaced(self, revision: int) -> Iterator[Replaced]:
-        """The verdicts that were replaced in a revision, by student and attempt."""
+        """Yield the verdicts that were replaced in a revision, by student and attempt."""
         rows = self.connection.execute(
             "SELECT student, number, replaced.result, grades.result FROM replaced"
             " JOIN attempts ON attempts.id = replaced.attempt"
@@ -446,19 +467,19 @@ class Store:
             yield Replaced(student, number, unpacked(before), unpacked(after))
 
     def seeds(self) -> tuple[int, ...]:
-        """The seeds of the verdicts, that of the newest one first."""
+        """Return the seeds of the verdicts, the newest verdict's first."""
         rows = self.connection.execute(
             "SELECT seed FROM grades GROUP BY seed ORDER BY MAX(graded_at) DESC"
         )
         return tuple(int(seed) for (seed,) in rows)
 
     def verdict_counts(self) -> dict[str, int]:
-        """The number of verdicts on each exercise."""
+        """Return the number of verdicts on each exercise."""
         rows = self.connection.execute("SELECT exercise, count(*) FROM grades GROUP BY exercise")
         return dict(rows.fetchall())
 
     def _verdict(self, row: Any) -> Verdict:
-        """A row of `grades` as a verdict, whose result stays packed."""
+        """Return a row of `grades` as a verdict; its result stays packed."""
         status, score, max_score, result, graded_at, seed, environment = row
         return Verdict(
             status=_read(lambda: Status(status)),
@@ -471,7 +492,7 @@ class Store:
         )
 
     def _environment(self, number: int) -> Environment:
-        """The environment with this number, which most verdicts share."""
+        """Return the environment with this number; most verdicts share one."""
         if number not in self._environments:
             (text,) = self.connection.execute(
                 "SELECT environment FROM environments WHERE id = ?", (number,)
@@ -488,11 +509,6 @@ class Store:
 
 
 # --- values -------------------------------------------------------------------------------------------
-
-
-def as_text(value: Any) -> str:
-    """A fact as the table has it: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _student(row: Any) -> StudentInfo:
@@ -523,8 +539,8 @@ def _read(decode: Callable[[], T]) -> T:
 
 
 @contextlib.contextmanager
-def opened(file: Path, *, create: bool) -> Iterator[Store]:
-    """The store in a file, which is made where `create` is set and there is none.
+def opened(file: Path, *, create: bool) -> Iterator[Tables]:
+    """Open the tables of a file to read them, or with `create` to write to them; then a new file is made.
 
     Raises GraderError if it is no gradebook or damaged, and for whatever SQLite cannot do while it is open.
     """
@@ -553,12 +569,23 @@ def opened(file: Path, *, create: bool) -> Iterator[Store]:
             _prepare(connection, is_new=is_new)
         # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
         _check(connection, file)
-        yield Store(connection)
+        if not create:
+            connection.execute("PRAGMA query_only = ON")
+        yield Tables(connection)
+
+
+@contextlib.contextmanager
+def opened_again(file: Path) -> Iterator[Tables]:
+    """Open the tables of a file to read them beside a writer, which checked it when it opened it."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA busy_timeout = 10000")
+        connection.execute("PRAGMA query_only = ON")
+        yield Tables(connection)
 
 
 @contextlib.contextmanager
 def explained(file: Path) -> Iterator[None]:
-    """Raise GraderError, with what to do, for whatever SQLite cannot do with a gradebook within."""
+    """Raise GraderError, with what to do, for any error of SQLite within."""
     try:
         yield
     except (sqlite3.DatabaseError, DamagedValueError) as error:
@@ -566,7 +593,7 @@ def explained(file: Path) -> Iterator[None]:
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, file: Path, *, is_locked: bool) -> None:
-    """Make it a gradebook of today, and keep a copy; GraderError where nothing can be written."""
+    """Bring a gradebook up to date, and keep a copy; GraderError if nothing can be written."""
     from grader.gradebook.migration import migrate
 
     folder = file.parent
@@ -581,11 +608,11 @@ def _bring_up_to_date(connection: sqlite3.Connection, file: Path, *, is_locked: 
         if connection.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,):
             return
         _check(connection, file)
-        migrate(connection, file, _TABLES, FORMAT_VERSION, PSEUDONYMS)
+        migrate(connection, file, _TABLES, FORMAT_VERSION)
 
 
 def _connected(file: Path, *, create: bool) -> sqlite3.Connection:
-    """A connection; where nothing can be written (a backup, another's folder), one that writes nothing."""
+    """Connect to the file; without writing if that is impossible, as in a backup or another's folder."""
     if create:
         # Points and names are for whoever grades; SQLite gives its own files beside it the same mode.
         # What goes wrong here SQLite meets, too, and says.
@@ -603,8 +630,8 @@ def _prepare(connection: sqlite3.Connection, *, is_new: bool) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     if is_new:
         connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION};")
-        insert = "INSERT INTO facts VALUES (?, ?)"
-        connection.execute(insert, (PSEUDONYMS, secrets.token_hex(16)))
+        facts = Facts(secret=secrets.token_hex(16))
+        connection.execute("INSERT INTO facts VALUES (1, ?)", (encoded(facts),))
         connection.commit()
     connection.executescript(_LATER_TABLES)
     if not _has_table(connection, "originals"):
@@ -626,7 +653,7 @@ def _compare_code(connection: sqlite3.Connection) -> None:
         try:
             digest = code_digest(zlib.decompress(deflated))
         except (zlib.error, TypeError):
-            continue  # who reads it is told
+            continue  # the reader is told
         if digest == original:
             continue
         files = "SELECT attempt, exercise, source FROM files WHERE source = ?"
@@ -645,7 +672,7 @@ def _compare_code(connection: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the system lets go of whatever happens to this process."""
+    """Hold the folder's lock, which the OS releases even if this process is killed."""
     connection = sqlite3.connect(folder / _LOCK, timeout=0, isolation_level=None)
     try:
         try:
@@ -662,7 +689,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def _check(connection: sqlite3.Connection, file: Path) -> None:
-    """Raise sqlite3.DatabaseError for a damaged page, a missing end, or a row that points to none."""
+    """Raise sqlite3.DatabaseError for a damaged page, a missing end, or a row that points to no other."""
     page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
     # SQLite takes what is missing of the last page for zeros, unless the log has that page.
     if file.stat().st_size % page_bytes and not _has_log(file):
@@ -675,13 +702,13 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _has_log(file: Path) -> bool:
-    """Whether something is in the write-ahead log alone."""
+    """Whether something is only in the write-ahead log."""
     log = file.with_name(f"{file.name}-wal")
     return log.is_file() and log.stat().st_size > 0
 
 
 def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> GraderError:
-    """The message for an error of SQLite or an unreadable value, with the way out."""
+    """Return the message for an error of SQLite or an unreadable value, with the way out."""
     code = getattr(error, "sqlite_errorcode", 0)
     # Beyond a quota, and on a network's disk, a full disk is an input/output error.
     unwritten = _code(error) == sqlite3.SQLITE_IOERR and code not in _NOT_READABLE
@@ -698,5 +725,5 @@ def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> G
 
 
 def _code(error: Exception) -> int:
-    """The primary result code; what Python raises by itself has none."""
+    """Return the primary result code; 0 for an error that Python raises itself."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,0 +1,60 @@
+"""Files that are written whole and synced, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+
+def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Replace a file by this content; raises OSError, and then the file is as it was.
+
+    A reader sees the old file or the new one, also after the power went. A new file has the usual permissions,
+    or if `private` its owner's only; a file that is there keeps its own.
+    """
+    with replacing(path, private=private) as out:
+        out.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """Open a stream whose bytes replace a file when all of them are written, as `write_whole` does.
+
+    They go into a draft beside the file, which is renamed.
+    """
+    target = path.resolve()
+    # A name of its own: another process may write the same file.
+    draft = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.part")
+    mode = 0o600 if private else 0o666
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        if target.is_file() and not private:
+            draft.chmod(target.stat().st_mode)
+        draft.replace(target)
+        sync_folder(target.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove the drafts that killed processes left in a folder to which no other process writes."""
+    for draft in folder.glob(".*.part"):
+        draft.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Sync the names in a folder to the disk, so that a renamed file is found after the power went."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,102 @@
+"""The facts of a gradebook: its course, its rules, how far a grading is, and notes of commands.
+
+They are one struct, which is kept as JSON in one row. A field that a later grader adds has a default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from grader.gradebook.policy import NamedPolicy, Rules
+from grader.gradebook.review import Attention
+from grader.gradebook.times import Span, read_span, span_text
+from grader.results import CourseInfo, Result
+
+
+class AssignmentPart(msgspec.Struct, frozen=True):
+    """An assignment in the gradebook of a whole course."""
+
+    title: str
+    exercises: tuple[str, ...]
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """The answers about a file that is being marked: keys of items of the rubric, and comments."""
+
+    keys: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+
+
+class ClockChange(msgspec.Struct, frozen=True):
+    """The clock was set `seconds` ahead, or back if they are negative; noticed at this time of its own."""
+
+    noticed_at: str
+    seconds: float
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a gradebook knows beside students, attempts and verdicts."""
+
+    # Pseudonyms are drawn from it.
+    secret: str = ""
+
+    # The course of the last grading; `exercises` count, and `stubs` are the digests of theirs.
+    course: CourseInfo = CourseInfo("", "", "")
+    title: str = ""
+    exercises: tuple[str, ...] = ()
+    extra_credit: tuple[str, ...] = ()
+    stubs: dict[str, str] = {}
+    assignments: dict[str, AssignmentPart] = {}
+    # The result of a student who handed in nothing.
+    blank: Result | None = None
+
+    # The exercises that `grade batch` was given; none for the whole course.
+    assigned: tuple[str, ...] = ()
+    assignment: str = ""
+    teams: bool = False
+
+    policy: Rules = Rules()
+    named_policy: NamedPolicy | None = None
+
+    # The number of the grading that goes on, or of the last one.
+    revision: int = 0
+    is_unfinished: bool = False
+    # Whether results on the disk may differ from what counts.
+    is_stale: bool = False
+    # The digest of the file of corrections by which they were written.
+    corrections: str = ""
+    # Points of the students at the end of the last grading and of the one before it, if they are final.
+    totals: dict[str, float] = {}
+    totals_before: dict[str, float] = {}
+    attention: tuple[Attention, ...] = ()
+
+    # Of `grade mark`, by the names of its files.
+    drafts: dict[str, Draft] = {}
+
+    # Of `grade serve`.
+    is_paused: bool = False
+    clock: tuple[ClockChange, ...] = ()
+
+
+def encoded(facts: Facts) -> str:
+    """Return the facts as JSON."""
+    return msgspec.json.encode(facts, enc_hook=_encoded).decode()
+
+
+def decoded(text: str) -> Facts:
+    """Read facts from JSON; raises msgspec.DecodeError."""
+    return msgspec.json.decode(text, type=Facts, dec_hook=_decoded)
+
+
+def _encoded(value: Any) -> str:
+    if isinstance(value, Span):
+        return span_text(value)
+    raise NotImplementedError(f"{type(value)} in facts")
+
+
+def _decoded(kind: type, value: Any) -> Any:
+    if kind is Span:
+        return read_span(value)
+    raise NotImplementedError(f"{kind} in facts")
