@@ -3,8 +3,8 @@
 With only public suites, other tests decide about marks elsewhere. For self-study, there is a release with all
 suites, and with solutions that open once they are not needed any more. It is not for secrets or marks.
 
-The released suites' observations of the course's wrong answers can be included as data, so that students read
-the name of a mistake without having any answer.
+The released suites' observations of the course's wrong answers are included as data, so that students read
+the sentence of a mistake without having any answer.
 
 A release is built from a list of allowed files, never by leaving out forbidden ones. The manifest is written
 anew from its keys, all of which students may see; an author's comments are left out. The grader is included as
@@ -81,8 +81,7 @@ def release(
     action: str = "",
     fail_under: float = 0,
     force: bool = False,
-    trial: bool = False,
-    observe: bool = False,
+    judge: bool = False,
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Released:
@@ -101,10 +100,10 @@ def release(
         fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
             once everything was judged.
         force: replace an earlier release.
-        trial: grade the stubs and the solutions by the release before it is written.
-        observe: run the wrong answers in the released suites, so that mistakes have names
-            (see `observations`): a minute or more for a large course.
-        jobs: the number of judges that run them.
+        judge: grade the stubs and the solutions by the release before it is written, and run the wrong
+            answers in the released suites, whose observations it carries (see `observations`). Without
+            them, students read no sentence of a mistake.
+        jobs: the number of judges that run the wrong answers.
         done: called with each exercise's id as its wrong answers are run.
 
     Raises:
@@ -124,9 +123,8 @@ def release(
     }
     ours = before.keys() | others
     with _laid_out(contents) as released:
-        if trial:
+        if judge:
             try_out(released, course)
-        if observe:
             contents |= _observations(course, suites, released, jobs, done)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"

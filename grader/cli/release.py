@@ -49,12 +49,6 @@ from grader.course.manifest import Course
     help="The suites that students get. 'all' is for self-study: with hidden suites and sealed solutions.",
 )
 @click.option(
-    "--mistakes",
-    is_flag=True,
-    help="Run the wrong answers in the released suites, so that mistakes have names. Takes a minute "
-    "or more.",
-)
-@click.option(
     "--force", is_flag=True, help="Replace the files of an earlier release, but no others."
 )
 def release(
@@ -65,16 +59,15 @@ def release(
     action: str,
     fail_under: float,
     suites: str,
-    mistakes: bool,
     force: bool,
 ) -> None:
     """Write the students' copy of a course to FOLDER: stubs, public suites, README, workflow, the grader.
 
     Hidden suites, their probes, solutions, right and wrong answers, and comments of the manifest are left out.
-    With --mistakes, public tests' results for the wrong answers are included as data, so that mistakes have
-    names. The same course makes the same release. Its public tests grade the stubs and the solutions before
-    anything is written. Students read "public tests passed" instead of "done", since other tests decide about
-    marks.
+    Public tests' results for the wrong answers are included as data, so that mistakes have names; a course of
+    40 exercises takes a few minutes. The same course makes the same release. Its public tests grade the stubs
+    and the solutions before anything is written. Students read "public tests passed" instead of "done", since
+    other tests decide about marks.
 
     With --assignment, only that assignment's exercises are included. Unpacked over the release of an earlier
     assignment, or written into it with --force, they change no file of another assignment.
@@ -89,7 +82,6 @@ def release(
       grade release ../self-study --suites all
       grade release ../students --force        replace the one from last week
       grade release ../week3 --assignment week3    the exercises of one assignment
-      grade release ../students --mistakes     name more mistakes than the public suites do
       grade release ../students --fail-under 100    pushes are red until full marks
     """
     course = own_course(course_path, assignment)
@@ -98,8 +90,7 @@ def release(
     from grader.cli.terminal.progress import ProgressBar
 
     with ProgressBar("exercises") as bar:
-        if mistakes:
-            bar.start("Observing wrong answers", len(course.exercises))
+        bar.start("Observing wrong answers", len(course.exercises))
         released = write(
             course,
             folder,
@@ -108,8 +99,7 @@ def release(
             action=action,
             fail_under=fail_under,
             force=force,
-            trial=True,
-            observe=mistakes,
+            judge=True,
             jobs=os.cpu_count() or 1,
             done=lambda _: bar.advance(),
         )

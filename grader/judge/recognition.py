@@ -15,6 +15,7 @@ code ever ran. What is kept has hidden values in it, and goes into no result.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from grader.results import Cause, ExerciseResult, Finding, Outcome, TestResult, 
 MOST_SECONDS = 1.0
 # Other orders of the same sums differ by less, and other mistakes by more.
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 
 Key = tuple[Visibility, str]
 # What the tests saw of a wrong answer; None where a test passed, or saw nothing to compare.
@@ -80,14 +82,16 @@ def alike(left: Finding | None, right: Finding | None) -> bool:
 
 
 def _near(left: str, right: str) -> bool:
-    """Whether two values are equal, or numbers that are nearly so."""
+    """Whether two values are equal but for numbers in them, which are nearly so."""
     if left == right:
         return True
-    try:
-        one, other = float(left), float(right)
-    except ValueError:
+    if _NUMBER.sub("", left) != _NUMBER.sub("", right):
         return False
-    return abs(one - other) <= _ABSOLUTE + _RELATIVE * max(abs(one), abs(other))
+    pairs = zip(_NUMBER.findall(left), _NUMBER.findall(right), strict=False)
+    return all(
+        abs(one - other) <= _ABSOLUTE + _RELATIVE * max(abs(one), abs(other))
+        for one, other in (map(float, pair) for pair in pairs)
+    )
 
 
 def recognize(

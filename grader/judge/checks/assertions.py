@@ -34,34 +34,21 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Maps a sentence for the student to the value that this misconception gives, or to a function without arguments
-# that computes it.
-Named = Mapping[str, Any]
-# Only needed if a check fails: a function is called only then, since most checks pass.
-Mistakes = Named | Callable[[], Named]
-
 
 def assert_close(
     actual: Any,
     expected: Any,
     *,
     what: str = "the output",
-    mistakes: Mistakes | None = None,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> None:
     """Check type, shape, dtype and values, by the tolerance of the expected value's dtype.
 
     `expected` is a Tensor, an array, a number, or a list, tuple or dict of these; a list may answer
-    a tuple and an int a float. `mistakes` name the misconceptions to recognize. The student reads one only
-    if it explains the whole value and differs from the right answer:
-
-        assert_close(layer(x), value * torch.sigmoid(gate), mistakes=lambda: {
-            "Your output equals sigmoid(value) * gate: the halves are swapped.":
-                torch.sigmoid(value) * gate,
-        })
+    a tuple and an int a float.
     """
-    _check(actual, expected, Rule(rtol=rtol, atol=atol), what, mistakes)
+    compare(actual, expected, Rule(rtol=rtol, atol=atol), what)
 
 
 def assert_equal(
@@ -69,22 +56,13 @@ def assert_equal(
     expected: Any,
     *,
     what: str = "the output",
-    mistakes: Mistakes | None = None,
     ordered: bool = True,
 ) -> None:
     """Check that plain data are equal: types and values exactly, dicts with the order of keys.
 
     With `ordered=False`, the keys may be in any order.
     """
-    _check(actual, expected, Rule(exact=True, ordered=ordered), what, mistakes)
-
-
-def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
-    """Compare by a rule; raise CheckFailed, with the sentence of a recognized mistake first."""
-    if first_mismatch(actual, expected, rule) is not None:
-        named = mistakes() if callable(mistakes) else mistakes
-        told = _recognized(actual, expected, rule, named or {})
-        compare(actual, expected, rule, what, told=told or "")
+    compare(actual, expected, Rule(exact=True, ordered=ordered), what)
 
 
 def compare(actual: Any, expected: Any, rule: Rule, what: str, *, told: str = "") -> None:
@@ -99,16 +77,21 @@ def compare(actual: Any, expected: Any, rule: Rule, what: str, *, told: str = ""
     raise CheckFailed([told, *lines])
 
 
-def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
-    """Return the sentence of the first mistake that explains the whole value."""
-    for told, mistake in mistakes.items():
-        # An exception here is a fault of the suite, so it is not caught.
-        value = mistake() if callable(mistake) else mistake
-        if first_mismatch(value, expected, rule) is None:
-            continue  # on this input, the misconception gives the right answer
-        if first_mismatch(actual, value, rule) is None:
-            return told
-    return None
+def compare_named(
+    actual: Any, expected: Any, rule: Rule, what: str, mistakes: Callable[[], Mapping[str, Any]]
+) -> None:
+    """Compare by a rule; raise CheckFailed, with the sentence of a mistake that a law knows first.
+
+    Where the check fails, `mistakes` computes the value of each mistake, by its sentence. A mistake is told
+    if it explains the whole value, and the right answer would not look the same.
+    """
+    if first_mismatch(actual, expected, rule) is None:
+        return
+    for told, value in mistakes().items():
+        is_seen = first_mismatch(value, expected, rule) is not None
+        if is_seen and first_mismatch(actual, value, rule) is None:
+            compare(actual, expected, rule, what, told=told)
+    compare(actual, expected, rule, what)
 
 
 def assert_tensor(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from grader.judge.checks.comparison import (
@@ -62,6 +63,8 @@ _CAUSES = {
     DifferenceKind.ORDER: Cause.VALUES,
     DifferenceKind.VALUES: Cause.VALUES,
 }
+# How long a list, tuple or dict may be that a message shows whole, and how large a tensor in it.
+_LONGEST_WHOLE, _MOST_ELEMENTS = 160, 16
 # The same structure with finite numbers of any value.
 _ALIKE = Rule(rtol=0.0, atol=math.inf)
 
@@ -76,7 +79,57 @@ def cause_of(kind: DifferenceKind, what: str, value: Any = ...) -> Cause:
 def explain(
     mismatch: Mismatch, actual: Any, expected: Any, rule: Rule, what: str, search: bool = True
 ) -> list[str]:
-    """Return lines about the first mismatch of two values; `search` also looks for relations."""
+    """Return lines about the first mismatch of two values; `search` also looks for relations.
+
+    All entries of a short list, tuple or dict come last: another mistake may have the same first mismatch.
+    """
+    lines = _explain_first(mismatch, actual, expected, rule, what, search)
+    return lines + _whole(actual, what) if search else lines
+
+
+def _whole(actual: Any, what: str) -> list[str]:
+    """The line with all entries of a short list, tuple or dict."""
+    if not isinstance(actual, (list, tuple, Mapping)):
+        return []
+    shown = _written(actual, _LONGEST_WHOLE)
+    return [] if shown is None else [sentence("{what} in full: {value}.", what, shown)]
+
+
+def _written(value: Any, room: int) -> str | None:
+    """A value of plain data in at most `room` characters; None where it is longer, or something else."""
+    if isinstance(value, (list, tuple, Mapping)) and len(value) > room:
+        return None
+    if isinstance(value, Mapping):
+        pairs = [_joined(pair, room) for pair in value.items()]
+        parts = [": ".join(pair) for pair in pairs if pair is not None]
+        shown = f"{{{', '.join(parts)}}}" if len(parts) == len(pairs) else None
+    elif isinstance(value, (list, tuple)):
+        entries = _joined(value, room)
+        shown = None if entries is None else f"[{', '.join(entries)}]"
+    elif is_array(value):
+        array = as_array(value)
+        small = array is not None and array.size <= _MOST_ELEMENTS
+        return _written(array.tolist(), room) if array is not None and small else None
+    else:
+        shown = element(value) if value is None or isinstance(value, (int, float, str)) else None
+    return shown if shown is not None and len(shown) <= room else None
+
+
+def _joined(values: Iterable[Any], room: int) -> list[str] | None:
+    """Several values as they are written, None where there is no room for them."""
+    parts: list[str] = []
+    for value in values:
+        shown = _written(value, room)
+        if shown is None:
+            return None
+        parts.append(shown)
+        room -= len(shown) + 2
+    return parts
+
+
+def _explain_first(
+    mismatch: Mismatch, actual: Any, expected: Any, rule: Rule, what: str, search: bool
+) -> list[str]:
     what = subject(what, mismatch.path)
     left, right = mismatch.actual, mismatch.expected
     match mismatch.kind:

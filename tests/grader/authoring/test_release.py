@@ -131,10 +131,10 @@ def test_what_takes_points_from_a_solution_does_not_go_out(folder: Path, tmp_pat
     right = solution.read_text(encoding="utf-8")
     solution.write_text(right.replace("Hello", "Hi"), encoding="utf-8")
     with pytest.raises(CourseError, match=r"the solution of 'greeting' earns 0 of 2\.5 points"):
-        release(load_course(folder), tmp_path / "out", trial=True)
+        release(load_course(folder), tmp_path / "out", judge=True)
     assert not (tmp_path / "out").exists()
     solution.write_text(right, encoding="utf-8")
-    assert release(load_course(folder), tmp_path / "out", trial=True).files
+    assert release(load_course(folder), tmp_path / "out", judge=True).files
 
 
 def test_shares_are_released(folder: Path, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_verify_says_where_a_stub_drifted(grade: Grade, clone: Path) -> None:
 
 def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path: Path) -> None:
     released = grade("release", tmp_path / "students", cwd=clone)
-    assert released.stdout.startswith("18 files in ")
+    assert released.stdout.startswith("21 files in ")
     assert (released.returncode, released.stderr) == (0, "")
     students = tmp_path / "students"
     # A student fills in one exercise, and hands in the same file.

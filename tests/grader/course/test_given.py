@@ -178,7 +178,7 @@ def test_what_it_is_made_to_do_is_the_student_s(course: Course, tmp_path: Path) 
 
 
 def test_students_get_it_and_may_spoil_it(course: Course, tmp_path: Path) -> None:
-    release(course, tmp_path / "students", trial=True)
+    release(course, tmp_path / "students", judge=True)
     students = load_course(tmp_path / "students")
     theirs = students.folder / "text" / "words.py"
     assert theirs.read_text("utf-8") == WORDS

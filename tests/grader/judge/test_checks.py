@@ -23,6 +23,8 @@ from grader.judge.checks import (
     entry,
     must_raise,
 )
+from grader.judge.checks.assertions import compare_named
+from grader.judge.checks.comparison import Rule
 from grader.judge.outcomes import (
     CheckFailed,
     Forbidden,
@@ -36,6 +38,7 @@ from grader.sandbox.wire.values import Opaque, Record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CLOSE = Rule()
 DTYPES = (
     *(torch.bool, torch.uint8, torch.uint64, torch.int8, torch.int64, torch.float16),
     *(torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
@@ -347,15 +350,15 @@ def test_few_or_degenerate_values_identify_nothing() -> None:
 # --- mistakes -------------------------------------------------------------------------------------
 
 
+def named(actual: Any, expected: Any, mistakes: dict[str, Any], rule: Rule = CLOSE) -> str:
+    """The message of a law that knows these mistakes."""
+    return message_of(compare_named, actual, expected, rule, "the output", lambda: mistakes)
+
+
 def test_a_mistake_is_told_in_its_own_words() -> None:
     x = randn(3, 4)
-    text = message_of(
-        assert_close,
-        x.sum(1),
-        x.sum(0),
-        mistakes={"Not this.": x.sum(0) + 1, "You summed the wrong dimension.": lambda: x.sum(1)},
-    )
-    first, *rest = text.splitlines()
+    mistakes = {"Not this.": x.sum(0) + 1, "You summed the wrong dimension.": x.sum(1)}
+    first, *rest = named(x.sum(1), x.sum(0), mistakes).splitlines()
     assert first == "You summed the wrong dimension."
     assert rest[0] == "The output has shape (3,), expected (4,)."
 
@@ -364,35 +367,53 @@ def test_a_mistake_has_to_explain_every_entry() -> None:
     xs = [randn(3, seed=seed) for seed in range(3)]
     twice = [2 * x for x in xs]
     mistakes = {"You doubled it.": twice}
-    assert message_of(assert_close, twice, xs, mistakes=mistakes).startswith("You doubled it.\n")
-    actual = [*twice[:2], xs[2]]
-    assert "You doubled it." not in message_of(assert_close, actual, xs, mistakes=mistakes)
-    text = message_of(assert_close, [xs[0], *twice[1:]], xs, mistakes=mistakes)
+    assert named(twice, xs, mistakes).startswith("You doubled it.\n")
+    assert "You doubled it." not in named([*twice[:2], xs[2]], xs, mistakes)
+    text = named([xs[0], *twice[1:]], xs, mistakes)
     assert "entry 1 (counted from 0) of the output" in text
 
 
 def test_a_mistake_that_is_right_here_is_ignored() -> None:
     x = randn(3)
-    text = message_of(assert_close, x + 1e-4, x, atol=1e-5, mistakes={"Wrong.": x + 1e-7})
-    assert "Wrong." not in text
-    text = message_of(assert_equal, 2, 1, mistakes={"Right.": 1, "Off by one.": 2})
+    assert "Wrong." not in named(x + 1e-4, x, {"Wrong.": x + 1e-7}, Rule(atol=1e-5))
+    text = named(2, 1, {"Right.": 1, "Off by one.": 2}, Rule(exact=True))
     assert text.startswith("Off by one.\n")
 
 
 def test_mistakes_of_another_structure_do_not_match() -> None:
     x = randn(3)
     mistakes = {"a": None, "b": "text", "c": [x], "d": {"x": x}, "e": Opaque("x"), "f": 1.0}
-    assert message_of(assert_close, 2 * x, x, mistakes=mistakes)[1:2] != "\n"
-    assert message_of(assert_close, None, x, mistakes={"None.": None}).startswith("None.\n")
+    assert named(2 * x, x, mistakes)[1:2] != "\n"
+    assert named(None, x, {"None.": None}).startswith("None.\n")
 
 
-def test_a_mistake_is_computed_only_on_failure_and_may_not_fail() -> None:
-    def broken() -> None:
+def test_mistakes_are_computed_only_on_failure() -> None:
+    def broken() -> dict[str, Any]:
         raise ZeroDivisionError
 
-    assert_close(1.0, 1.0, mistakes={"x": broken})
+    compare_named(1.0, 1.0, Rule(), "the output", broken)
     with pytest.raises(ZeroDivisionError):
-        assert_close(1.0, 2.0, mistakes={"x": broken})
+        compare_named(1.0, 2.0, Rule(), "the output", broken)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "shown"),
+    [
+        ([1, 4, 12], (12, 4, 1), "The output in full: [1, 4, 12]."),
+        ([1.5, 2.0], [1.5], "The output in full: [1.5, 2]."),
+        ({"a": [True, None]}, {"a": [True, False]}, 'The output in full: {"a": [True, None]}.'),
+        ([randn(2) * 0, {"b": "c"}], [randn(2), {}], 'The output in full: [[0, 0], {"b": "c"}].'),
+    ],
+)
+def test_a_short_list_is_shown_in_full(actual: Any, expected: Any, shown: str) -> None:
+    assert message_of(assert_close, actual, expected).splitlines()[-1] == shown
+
+
+@pytest.mark.parametrize(
+    "actual", [[1] * 100, ["x" * 90] * 2, [Opaque("x")], [randn(5, 5)], [[[1j]]]]
+)
+def test_a_long_or_odd_list_is_not(actual: Any) -> None:
+    assert "in full" not in message_of(assert_close, actual, [0])
 
 
 def test_long_texts_are_cut() -> None:
@@ -537,9 +558,9 @@ def nested(depth: int) -> list[Any]:
 )
 def test_any_data_give_a_verdict_and_nothing_else(actual: Any, expected: Any, other: Any) -> None:
     checks: tuple[Callable[[], object], ...] = (
-        lambda: assert_close(actual, expected, mistakes={"No.": other}),
+        lambda: compare_named(actual, expected, Rule(), "the output", lambda: {"No.": other}),
         lambda: assert_close([actual, expected], [expected, actual]),
-        lambda: assert_equal(actual, expected, mistakes={"No.": lambda: other}),
+        lambda: assert_equal(actual, expected),
         lambda: assert_tensor(actual, shape=(3, 4), dtype=torch.float32),
     )
     for check in checks:

@@ -238,9 +238,7 @@ def test_a_release_names_mistakes_by_what_public_tests_saw_and_holds_nothing_of_
     course, release, mine = (tmp_path / name for name in ("course", "release", "mine.py"))
     copy_course(course)
     mine.write_text(ALPHABET, encoding="utf-8")
-    made = grade(
-        "release", release, "--mistakes", "--course", course, "--grader", "lab-bench", cwd=course
-    )
+    made = grade("release", release, "--course", course, "--grader", "lab-bench", cwd=course)
     assert made.returncode == 0, made.stderr
     told = judged(release, mine)
     assert told["test_most_common"].startswith("You sort by the alphabet alone: ")

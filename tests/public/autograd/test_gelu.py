@@ -21,14 +21,6 @@ def test_example_values(student: Student) -> None:
         y,
         numbers(-0.003637392082, -0.158808009392, 0.0, 0.841191990608, 1.954597694088),
         what="gelu(x)",
-        mistakes=lambda: {
-            "Your gelu is the exact one, with erf: use the approximation with tanh.": numbers(
-                -0.004049694095, -0.158655253931, 0.0, 0.841344746069, 1.954499736104
-            ),
-            "Your gelu is x * sigmoid(1.702 x): use the approximation with tanh.": numbers(
-                -0.018071309664, -0.154204234207, 0.0, 0.845795765793, 1.935658623050
-            ),
-        },
     )
 
 
@@ -53,9 +45,6 @@ def test_example_gradients(student: Student) -> None:
         gradient,
         slopes * grad_output,
         what="the gradient at x for the grad_output [1, 1, 1, 2, -10]",
-        mistakes=lambda: {
-            "Your gradient is the derivative alone: multiply by grad_output.": slopes,
-        },
     )
 
 
@@ -96,9 +85,6 @@ def test_example_gradient_error(student: Student) -> None:
         student.run("doubled", "gradient_error", numbers(-3.0, -1.0)),
         0.082964083846,
         what="gradient_error([-3, -1]) where backward gives twice the gradient",
-        mistakes={
-            "You take the largest difference with its sign: take absolute values first.": -0.011584166631
-        },
     )
     error = student.function("gradient_error")(torch.empty(0))
     assert_close(error, 0.0, what="gradient_error(x) of an empty x")
@@ -112,22 +98,11 @@ def test_example_gradient_error(student: Student) -> None:
 def test_example_check_gradients(student: Student) -> None:
     """check_gradients says True about a right gradient, and False about one that is twice as large."""
     answer = student.function("check_gradients")(torch.tensor(X))
-    assert_equal(
-        answer,
-        True,
-        what="check_gradients(x)",
-        mistakes=lambda: {
-            "check_gradients says False: either your backward is not the derivative of your forward, "
-            "or x is still float32, where finite differences drown in rounding errors.": False,
-        },
-    )
+    assert_equal(answer, True, what="check_gradients(x)")
     assert_equal(
         student.run("doubled", "check_gradients", torch.tensor(X)),
         False,
         what="check_gradients(x) where backward gives twice the gradient",
-        mistakes=lambda: {
-            "check_gradients says True about a wrong gradient, too: return what gradcheck says.": True,
-        },
     )
     for name in ("gradient_error", "check_gradients"):
         laws.check_changes_nothing(student, name, numbers(*X))

@@ -27,12 +27,8 @@ Y = np.arange(12)
 def test_example_dataset(student: Student) -> None:
     """The item 2 of a dataset is row 2 as float32 and class 2 as a 0-d int64 tensor."""
     row, target = torch.tensor([2.0, 40.0, 7.0]), torch.tensor(2)
-    mistakes = {
-        "The row is float64: make it float32.": (row.double(), target),
-        "The class is a float: make it int64.": (row, target.float()),
-    }
     item = student.run("item", X, Y, 2)
-    assert_close(item, (row, target), what="dataset[2]", mistakes=mistakes)
+    assert_close(item, (row, target), what="dataset[2]")
 
 
 @promise("TabularDataset", hint="if len(X) != len(y): raise ValueError(...)")
@@ -67,12 +63,7 @@ def test_example_standardize(student: Student) -> None:
     result = student.function("standardize")(rows, np.array([[4.0, 6]]))
     result = tuple(result) if isinstance(result, list) else result
     train = np.array([[-1.0, 0], [1, 0], [-1, 0], [1, 0]])
-    nan = np.where([True, False], train, np.nan)
-    mistakes = {
-        "The second array has its own statistics: take those of train.": (train, 0 * train[:1]),
-        "A constant column has the std 0: divide by 1.": (nan, np.array([[2.0, np.inf]])),
-    }
-    assert_close(result, (train, np.array([[2.0, 1]])), what="the result", mistakes=mistakes)
+    assert_close(result, (train, np.array([[2.0, 1]])), what="the result")
 
 
 @promise(
@@ -96,7 +87,9 @@ def test_example_loaders(student: Student) -> None:
     every, others = sorted([*parts[1], *parts[2]]), entry(report, "others", kind=list)
     others = sorted(row for row in others if isinstance(row, int))
     assert_equal(others, every, what="the sorted list of the other loaders' rows")
-    std = [(np.add(rows.std(axis=0), (0, 0, 1)), rows.mean(axis=0)) for rows in (X[parts[0]], X)]
-    right, leak = (torch.from_numpy((X[every] - m) / s).float().sum(0) for s, m in std)
-    known, what = {"Statistics of all rows are a leak.": leak}, "the sum of the others' inputs"
-    assert_close(entry(report, "sum"), right, what=what, mistakes=known, rtol=1e-4, atol=1e-3)
+    mean, std = X[parts[0]].mean(axis=0), np.add(X[parts[0]].std(axis=0), (0, 0, 1))
+    right, what = (
+        torch.from_numpy((X[every] - mean) / std).float().sum(0),
+        "the sum of the others' inputs",
+    )
+    assert_close(entry(report, "sum"), right, what=what, rtol=1e-4, atol=1e-3)

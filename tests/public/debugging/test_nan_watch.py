@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from grader.judge.checks import assert_close, assert_equal, entry, promise
@@ -19,14 +17,8 @@ X = torch.tensor([[3.0, 1.0]])
 def test_example_norms(student: Student) -> None:
     """Gradients [[3, 1], [3, 1]], none, [[5, 5]] and [1] have the norms sqrt(20), None, sqrt(50), 1."""
     norms = {"0.weight": 20**0.5, "0.bias": None, "2.0.weight": 50**0.5, "2.0.bias": 1.0}
-    wrong = {
-        "A parameter without a gradient has None.": {
-            n: v for n, v in norms.items() if v is not None
-        },
-        "These are squares: take the root.": {n: v and v**2 for n, v in norms.items()},
-    }
     report = student.run("norms", X)
-    assert_close(report, norms, what="the dict", mistakes=wrong, rtol=1e-5, atol=1e-6)
+    assert_close(report, norms, what="the dict", rtol=1e-5, atol=1e-6)
 
 
 @promise(
@@ -36,14 +28,10 @@ def test_example_norms(student: Student) -> None:
 )
 def test_example_first(student: Student) -> None:
     """With a NaN in the last bias "2.0" is first, in the first one "0", and without one None."""
-    last = {"That is the model itself: a child returns before it.": ""}
-    near: dict[str, Any] = {"The ReLU works in place: look at once.": "1", **last}
-    checks: Any = (("2.0.bias", "2.0", {"That is the container.": "2", **last}), ("", None, {}),
-                   ("0.bias", "0", near))  # fmt: skip
-    for spoiled, right, wrong in checks:
+    for spoiled, right in (("2.0.bias", "2.0"), ("", None), ("0.bias", "0")):
         report = student.run("first", spoiled, X)
         what = f"first_non_finite with a NaN in {spoiled or 'nothing'}"
-        assert_equal(entry(report, "value"), right, what=what, mistakes=wrong)
+        assert_equal(entry(report, "value"), right, what=what)
         assert_equal(entry(report, "left"), 0, what="the number of hooks left afterwards")
 
 

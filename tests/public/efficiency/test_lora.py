@@ -16,15 +16,7 @@ X = torch.tensor([[1.0, 2.0]])
 @promise("LoRALinear.forward", hint="alpha / rank is 2 here: [1, 2] + 2 * [3, -3].")
 def test_example_forward(student: Student) -> None:
     """For alpha = 2 and rank = 1, [1, 2] + 2 * [3, -3] is [7, -4]."""
-    assert_close(
-        student.run("example", X, []),
-        torch.tensor([[7.0, -4.0]]),
-        mistakes={
-            "The factor alpha / rank is missing.": torch.tensor([[4.0, -1.0]]),
-            "The change is missing: add it to what the base gives.": X,
-            "The base is missing: add what it gives to the change.": torch.tensor([[6.0, -6.0]]),
-        },
-    )
+    assert_close(student.run("example", X, []), torch.tensor([[7.0, -4.0]]))
 
 
 @promise("LoRALinear.merge", hint="A merged layer gives base(x): the change is in the weight.")
@@ -35,12 +27,6 @@ def test_example_merge(student: Student) -> None:
             student.run("example", X, calls),
             torch.tensor([[7.0, -4.0]]),
             what=f"the output after {' and '.join(calls)}",
-            mistakes={
-                "The change counts twice: a merged layer gives base(x).": torch.tensor(
-                    [[13.0, -10.0]]
-                ),
-                "The change is lost: merge adds it to base.weight.": X,
-            },
         )
 
 

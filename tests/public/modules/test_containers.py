@@ -23,12 +23,6 @@ def test_example_mlp(student: Student) -> None:
         right,
         what="the dict of parameter shapes of MLP([2, 3, 1])",
         ordered=False,
-        mistakes={
-            "There are no parameters: PyTorch does not see layers in a plain list.": {},
-            "layers holds no ReLU: with it the second Linear is layers.2.": {
-                name.replace("2.", "1."): shape for name, shape in right.items()
-            },
-        },
     )
     tensors = dict(zip(right, laws.check_parameters(layer, right), strict=True))
     with torch.no_grad():
@@ -37,12 +31,8 @@ def test_example_mlp(student: Student) -> None:
         tensors["layers.0.bias"].zero_()
         tensors["layers.2.bias"].zero_()
     # The hidden layer is [3, -4, -1] and [1, 0, 1], and [3, 0, 0] and [1, 0, 1] behind the ReLU.
-    mistakes = {
-        "There is no ReLU between the Linears.": torch.tensor([[-3.0], [-1.0]]),
-        "A ReLU comes after the last Linear, too.": torch.tensor([[3.0], [0.0]]),
-    }
     x = torch.tensor([[3.0, -4.0], [1.0, 0.0]])
-    assert_close(layer(x), torch.tensor([[3.0], [-1.0]]), mistakes=mistakes)
+    assert_close(layer(x), torch.tensor([[3.0], [-1.0]]))
 
 
 @promise(
@@ -59,23 +49,8 @@ def test_example_one_width(student: Student) -> None:
 def test_example_stack(student: Student) -> None:
     """Blocks that multiply by 2 and by 10 make 33 out of 1, and 3 if the second one is skipped."""
     stack, x = student.module("ResidualStack", student.made("times", 2.0, 10.0)), torch.ones(1)
-    mistakes = {
-        "The skip connections are missing: x = x + block(x).": torch.tensor([20.0]),
-        "Every block gets the first x.": torch.tensor([13.0]),
-        "One skip connection leads around all blocks: each needs its own.": torch.tensor([21.0]),
-        "Every block is added to the first x: x = x + block(x).": torch.tensor([31.0]),
-    }
-    assert_close(stack(x), torch.tensor([33.0]), mistakes=mistakes)
-    doubled = {
-        "A skipped block leaves x as it is: it adds nothing.": torch.tensor([6.0]),
-        "skip is ignored.": torch.tensor([33.0]),
-        "A skipped block leaves x as it is, and does not set it to zero.": torch.zeros(1),
-        "A skipped block is not called at all: only its skip connection is missing here.": torch.tensor(
-            [30.0]
-        ),
-        "The blocks run in the reverse order.": torch.tensor([11.0]),
-    }
-    assert_close(stack(x, skip=[1]), torch.tensor([3.0]), mistakes=doubled)
+    assert_close(stack(x), torch.tensor([33.0]))
+    assert_close(stack(x, skip=[1]), torch.tensor([3.0]))
     laws.check_changes_nothing(student, stack, x, call="forward")
 
 
@@ -98,13 +73,6 @@ def test_example_plain(student: Student) -> None:
     """A dict "heads" of the model and a list "encoder.layers" are found, nothing else."""
     names = student.function("plain_containers")(student.made("hiding"))
     right = ["encoder.layers", "heads"]
-    mistakes = {
-        "Attributes of submodules are missing: encoder has a list.": ["heads"],
-        "A dict hides layers, too: heads is one.": ["encoder.layers"],
-        "The name of the submodule belongs before that of its attribute.": ["heads", "layers"],
-        "A dot stands before the name of the model's own attribute.": [".heads", "encoder.layers"],
-        "Each attribute is in the result once, whatever it holds.": ["encoder.layers", *right],
-    }
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     value = sorted(names) if is_list else names
-    assert_equal(value, right, what="the sorted result", mistakes=mistakes)
+    assert_equal(value, right, what="the sorted result")

@@ -16,20 +16,15 @@ ROUTED = [2 * BATCHES[0], -BATCHES[1], 2 * BATCHES[2]]
 @promise("BranchFreeRouter", hint="torch.where takes the decision as a tensor.")
 def test_example_router(student: Student) -> None:
     """Batches with a mean above 0 are doubled, others negated, each as a whole."""
-    rows = {"Each row is decided for itself: take the mean of the batch.": [
-        torch.where(x > 0, 2 * x, -x) for x in BATCHES
-    ]}  # fmt: skip
     value = student.run("outputs", "BranchFreeRouter", BATCHES)
-    assert_close(value, ROUTED, what="BranchFreeRouter", mistakes=rows)
+    assert_close(value, ROUTED, what="BranchFreeRouter")
 
 
 @promise("to_torchscript", hint="A trace keeps the branch of its example: script the model.")
 def test_example_script(student: Student) -> None:
     """The scripted router keeps both branches."""
-    lost = "The script takes one branch for every batch, as a trace does: script the model."
-    wrong = {lost: [2 * x for x in BATCHES], f"{lost} ": [-x for x in BATCHES]}
     value = student.run("outputs", "to_torchscript", BATCHES)
-    assert_close(value, ROUTED, what="the scripted router", mistakes=wrong)
+    assert_close(value, ROUTED, what="the scripted router")
 
 
 @promise("to_exported", hint="Eval mode, two rows, and dynamic_shapes for dimension 0.")
@@ -47,33 +42,14 @@ def test_example_difference(student: Student) -> None:
     """[1, 2] and [1.5, 0] differ by 2; shapes that differ and NaN are infinitely far away."""
     x = torch.tensor([1.0, 2.0])
     what = "largest_difference"
-    wrong = {
-        "The difference is signed: take its absolute value.": 0.5,
-        "This is the mean over the elements: take the largest.": 1.25,
-        "This is the L2 norm of the difference: take the largest element.": math.sqrt(4.25),
-        "The difference is relative to the model's output: divide by nothing.": 1.0,
-    }
     y = torch.tensor([1.5, 0.0])
-    assert_close(student.run("difference", x, y), 2.0, what=what, mistakes=wrong)
-    broadcast = {"Shapes that differ broadcast: compare them first.": 1.0}
-    broadcast["Shapes that differ are passed over: give infinity."] = 0.0
-    assert_close(student.run("difference", x, x[:1]), math.inf, what=what, mistakes=broadcast)
-    nan = {"The difference is NaN: give infinity.": math.nan, "The NaN is lost.": 0.0}
-    assert_close(student.run("difference", x, x * math.nan), math.inf, what=what, mistakes=nan)
+    assert_close(student.run("difference", x, y), 2.0, what=what)
+    assert_close(student.run("difference", x, x[:1]), math.inf, what=what)
+    assert_close(student.run("difference", x, x * math.nan), math.inf, what=what)
 
 
 @promise("to_onnx", hint="input_names, output_names and dynamic_axes of torch.onnx.export.")
 def test_example_onnx(student: Student) -> None:
     """The ONNX model has the input features, the output logits, and no fixed batch size."""
-    wrong = {
-        "The batch size is fixed: declare dimension 0 as dynamic.": [
-            "features",
-            "logits",
-            True,
-            True,
-        ]
-    }
     what = "the names of input and output, and whether the batch size of each is fixed,"
-    assert_equal(
-        student.run("onnx_inputs"), ["features", "logits", False, False], what=what, mistakes=wrong
-    )
+    assert_equal(student.run("onnx_inputs"), ["features", "logits", False, False], what=what)

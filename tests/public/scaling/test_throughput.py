@@ -11,21 +11,7 @@ from grader.judge.student import Student
 def test_throughput_of_three_steps(student: Student) -> None:
     """After a slow warm-up step, 8 + 8 + 4 samples in 2 seconds are 10 samples per second"""
     result = student.run("throughput", [8, 8, 8, 4], [6.0, 0.5, 0.5, 1.0], warmup=1)
-    assert_close(
-        result,
-        10.0,
-        what="the throughput",
-        mistakes=lambda: {
-            "The warm-up step is timed and counted.": 28 / 8.0,
-            "The warm-up step is timed.": 20 / 8.0,
-            "The warm-up step's samples are counted.": 28 / 2.0,
-            "Only the last step's samples are counted: sum up what all return.": 2.0,
-            "The first step's samples stand for all steps': sum up what each returns.": 12.0,
-            "The last step's samples stand for all steps': sum up what each returns.": 6.0,
-            "It is steps per second, not samples per second.": 1.5,
-            "It is seconds per sample, not samples per second.": 0.1,
-        },
-    )
+    assert_close(result, 10.0, what="the throughput")
 
 
 @promise("throughput", hint="Warm-up steps, synchronize, clock, timed steps, synchronize, clock.")
@@ -36,9 +22,6 @@ def test_throughput_reads_the_clock_twice(student: Student) -> None:
         [event for event in events if event != "synchronize"],
         ["step", "clock", "step", "step", "clock"],
         what="the list of what throughput calls for one step of warm-up and two timed ones",
-        mistakes={
-            "The clock is read around every step.": ["step"] + ["clock", "step", "clock"] * 2
-        },
     )
     before = [events[i - 1] for i, event in enumerate(events) if event == "clock"]
     assert_equal(before, ["synchronize"] * 2, what="the list of what is called before each reading")
@@ -58,10 +41,7 @@ def test_throughput_of_a_stopped_clock(student: Student) -> None:
 def test_benchmark_of_two_ranks(student: Student) -> None:
     """Where rank 0 measures 10 samples per second and rank 1 measures 20, the benchmark says 30"""
     assert_close(
-        student.run("benchmarked"),
-        {2: 30.0, 1: 10.0},
-        what="the throughputs by world size",
-        mistakes={"This is the ranks' mean: their throughputs add up.": {2: 15.0, 1: 10.0}},
+        student.run("benchmarked"), {2: 30.0, 1: 10.0}, what="the throughputs by world size"
     )
 
 

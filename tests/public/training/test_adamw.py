@@ -26,30 +26,12 @@ DECOUPLED, L2 = pair(1.85, -3.725), pair(1.93333333333, -3.91666666667)
 )
 def test_example_steps(student: Student) -> None:
     """From (2, -4), with lr=0.1, weight_decay=0.5 and eps=1, the first step leads to (1.85, -3.725)."""
-    mistakes = {
-        "The decay goes through the gradient (L2): decoupled, it multiplies the parameter itself.": L2,
-        "The decay lacks lr: multiply by 1 - lr * weight_decay.": pair(0.95, -1.925),
-        "The parameter decays after the update: multiply it first.": pair(1.8525, -3.72875),
-        "The moments are not corrected: divide by 1 - beta**t.": pair(1.8615385, -3.7210526),
-        "Only m is corrected: divide v by 1 - beta2**t, too.": pair(1.8230769, -3.6421053),
-        "Only v is corrected: divide m by 1 - beta1**t, too.": pair(1.875, -3.7625),
-        "eps stands inside of the root: it is sqrt(v_hat) + eps.": pair(1.8292893, -3.7051317),
-        "eps is added before v is corrected: it is sqrt(v_hat) + eps.": pair(1.8769231, -3.7526316),
-        "weight_decay is ignored.": pair(1.95, -3.925),
-    }
     first = student.run("values", START, GRADS[:1], OPTIONS)
-    named = {told: [value] for told, value in mistakes.items()}
-    assert_close(first, [DECOUPLED], what="the list of the values after a step", mistakes=named)
+    assert_close(first, [DECOUPLED], what="the list of the values after a step")
     # In the first step the corrected moments are the same for any betas.
-    second = {
-        "The betas are swapped: the first is that of m, the second that of v.": pair(
-            1.7075, -3.507676090455
-        ),
-    }
     history, after = student.run("values", START, GRADS, OPTIONS), pair(1.7075, -3.528312188091)
-    named = {told: [DECOUPLED, value] for told, value in second.items()}
     what = "the list of the values after two steps"
-    assert_close(history, [DECOUPLED, after], what=what, mistakes=named)
+    assert_close(history, [DECOUPLED, after], what=what)
 
 
 @promise(
@@ -60,9 +42,8 @@ def test_example_steps(student: Student) -> None:
 def test_example_l2(student: Student) -> None:
     """With decoupled_weight_decay=False the first step leads to (1.9333333, -3.9166667)."""
     options = {**OPTIONS, "decoupled_weight_decay": False}
-    told = "With decoupled_weight_decay=False weight_decay * parameter is added to the gradient."
-    history, named = student.run("values", START, GRADS[:1], options), {told: [DECOUPLED]}
-    assert_close(history, [L2], what="the list of the values after a step", mistakes=named)
+    history = student.run("values", START, GRADS[:1], options)
+    assert_close(history, [L2], what="the list of the values after a step")
 
 
 @promise(
@@ -73,16 +54,10 @@ def test_example_l2(student: Student) -> None:
 def test_example_state(student: Student) -> None:
     """A step without a gradient changes nothing, and a new AdamW goes on from a state dict."""
     history = student.run("values", START, [GRADS[0], None], OPTIONS)
-    told = "A parameter whose .grad is None decays: leave it alone."
-    zeros = "A .grad of None counts as zeros: leave the parameter alone."
-    named = {told: [DECOUPLED, pair(1.7575, -3.53875)]}
-    named[zeros] = [DECOUPLED, pair(1.737779, -3.5061845)]
     what = "the list of the values, the second step without a gradient,"
-    assert_close(history, [DECOUPLED, DECOUPLED], what=what, mistakes=named)
-    told = "After loading its state the optimizer begins anew: moments and count are lost."
+    assert_close(history, [DECOUPLED, DECOUPLED], what=what)
     value, right = student.run("resumed", START, GRADS, OPTIONS), pair(1.7075, -3.528312188091)
-    named_value = {told: pair(1.7075, -3.58875)}
-    assert_close(value, right, what="the value after saving and loading", mistakes=named_value)
+    assert_close(value, right, what="the value after saving and loading")
 
 
 @promise(

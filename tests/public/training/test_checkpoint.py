@@ -41,9 +41,7 @@ def test_example_saves(student: Student) -> None:
     report = losses(student)
     told = "The optimizer has no momentum after load_checkpoint: save its state_dict()."
     assert entry(report, "momentum", kind=bool), told
-    mistakes = {"The rate is still that of the new optimizer: load its state_dict().": 0.1}
-    mistakes["The rate falls a second time: load the scheduler's state, do not step it."] = 0.001
-    assert_close(entry(report, "rate", kind=float), 0.01, what="the rate", mistakes=mistakes)
+    assert_close(entry(report, "rate", kind=float), 0.01, what="the rate")
 
 
 @promise(
@@ -54,10 +52,8 @@ def test_example_saves(student: Student) -> None:
 def test_example_resumes(student: Student) -> None:
     """A training that is resumed after epoch 2 has the losses of one that went on, to the last bit."""
     report = losses(student)
-    again = {"The saved epoch would be run twice: return the next one.": 2}
-    assert_equal(entry(report, "epoch"), 3, what="the result of load_checkpoint", mistakes=again)
-    anew = {"The scheduler starts anew: load its state_dict().": 0}
-    assert_equal(entry(report, "steps"), 3, what="the scheduler's last_epoch", mistakes=anew)
+    assert_equal(entry(report, "epoch"), 3, what="the result of load_checkpoint")
+    assert_equal(entry(report, "steps"), 3, what="the scheduler's last_epoch")
     assert entry(report, "same", kind=bool), "The optimizer does not hold the model's parameters."
     for function, training in entry(report, "modes", kind=dict).items():
         assert training, f"{function} leaves the model in evaluation mode."

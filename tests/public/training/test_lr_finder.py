@@ -31,12 +31,6 @@ def test_three_rates(student: Student) -> None:
         student.function("exponential_lrs")(0.01, 1.0, 3),
         numbers(0.01, 0.1, 1.0),
         what="exponential_lrs(0.01, 1.0, 3)",
-        mistakes=lambda: {
-            "Your rates are evenly spaced themselves; their logarithms should be.": (
-                numbers(0.01, 0.505, 1.0)
-            ),
-            "Your rates stop one step short of lr_max.": (0.01 * 100 ** numbers(0, 1 / 3, 2 / 3)),
-        },
     )
 
 
@@ -64,42 +58,12 @@ def test_one_weight(student: Student) -> None:
     #     1.0     0.784            0.614656    -0.784
     # The loader has one batch, so it is iterated over three times.
     result = student.run("one_weight")
-    assert_close(
-        entry(result, "learning_rates"),
-        numbers(0.01, 0.1, 1.0),
-        what="learning_rates",
-        mistakes=lambda: {
-            "The loader ran out after one batch, and so did the test: begin it anew.": (
-                numbers(0.01)
-            ),
-        },
-    )
-    assert_close(
-        entry(result, "losses"),
-        numbers(1.0, 0.9604, 0.614656),
-        what="losses",
-        mistakes=lambda: {
-            "Your losses are those after the step.": numbers(0.9604, 0.614656, 0.614656),
-            "The test does not train: the weight stays 1.": numbers(1.0, 1.0, 1.0),
-            "Your gradients add up from step to step: zero them before each backward.": (
-                numbers(1.0, 0.9604, 0.341056)
-            ),
-            "Your steps use the learning rate that the optimizer came with.": (
-                numbers(1.0, 0.0, 0.0)
-            ),
-        },
-    )
+    assert_close(entry(result, "learning_rates"), numbers(0.01, 0.1, 1.0), what="learning_rates")
+    assert_close(entry(result, "losses"), numbers(1.0, 0.9604, 0.614656), what="losses")
     assert_close(
         [entry(result, "weight"), entry(result, "lr")],
         [1.0, 0.5],
         what="the list of the weight and the optimizer's learning rate after the test",
-        mistakes=lambda: {
-            "The weight is left as the last step made it: put the parameters back.": [-0.784, 0.5],
-            "The optimizer is left with the last learning rate of the test: put its state dict "
-            "back.": [1.0, 1.0],
-            "Nothing is put back: the weight is left as the last step made it, the optimizer with "
-            "the last learning rate.": [-0.784, 1.0],
-        },
     )
 
 
@@ -115,23 +79,7 @@ def test_five_batches(student: Student) -> None:
         student.run("scripted", [3, float("nan"), 1]),
     ]
     right = [numbers(8, 4, 2, 1, 3, 5), numbers(3, float("nan"))]
-    first = "Every step takes the first batch: make the iterator once, before the loop."
-    assert_close(
-        [entry(run, "losses") for run in runs],
-        right,
-        what="the list of recorded losses",
-        mistakes={
-            first: [numbers(*[8] * 7), numbers(3, 3, 3)],
-            "Record the loss at which the test stops, then stop.": [each[:-1] for each in right],
-            "The test never stops early.": [
-                numbers(8, 4, 2, 1, 3, 5, 1),
-                numbers(3, float("nan"), 1),
-            ],
-            "Compare with the lowest loss before, not with the previous or the first one.": (
-                [numbers(8, 4, 2, 1, 3, 5, 1), right[1]]
-            ),
-        },
-    )
+    assert_close([entry(run, "losses") for run in runs], right, what="the list of recorded losses")
     for run in runs:
         count = len(entry(run, "losses"))
         assert entry(run, "rates") == count, "There is one learning rate for each loss, no more."
@@ -151,18 +99,7 @@ def test_five_batches(student: Student) -> None:
 def test_four_losses(student: Student) -> None:
     """The losses 2, 1, 3, 5 diverge at the last one."""
     suggestion = student.run("suggestion", numbers(0.001, 0.02, 0.3, 1.0), numbers(2, 1, 3, 5))
-    assert_close(
-        suggestion,
-        0.1,
-        what="the suggestion",
-        mistakes=lambda: {
-            "You suggest the rate at which the loss diverges; go one decade below.": 1.0,
-            "You suggest the rate of the lowest loss.": 0.02,
-            "You go one decade below the rate of the lowest loss.": 0.002,
-            "You suggest the last rate before the divergence.": 0.3,
-            "You go one decade below the last rate before the divergence.": 0.03,
-        },
-    )
+    assert_close(suggestion, 0.1, what="the suggestion")
     rates, nan = numbers(0.001, 0.02, 0.3, 1.0), float("nan")
     assert_close(
         [
@@ -171,10 +108,6 @@ def test_four_losses(student: Student) -> None:
         ],
         [0.002, 0.03],
         what="the list of suggestions for 2, NaN, 3, 9 and, with factor=2, for 2, 1, 3, 5",
-        mistakes={
-            "NaN is divergence: NaN > anything is False, ask math.isfinite.": [0.1, 0.03],
-            "factor is ignored: 4 is its default, not its value.": [0.002, 0.1],
-        },
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_tensor, laws, promise
 from grader.judge.student import Student
@@ -15,19 +14,7 @@ X = torch.tensor([[3.0, 4.0], [6.0, -8.0]])
 def test_example(student: Student) -> None:
     """[3, 4] and [6, -8] are divided by the roots of 12.5 and 50, and become equally long."""
     right = torch.tensor([[0.848528, 1.131371], [0.848528, -1.131371]])
-    assert_close(
-        student.function("rms_norm")(X, torch.ones(2)),
-        right,
-        rtol=1e-4,
-        atol=1e-4,
-        mistakes=lambda: {
-            "You divide by the root of the sum of squares: take their mean.": right / 2**0.5,
-            "You divide by the mean square: its root is missing.": X / mean_square(X),
-            "You subtract the mean first: RMSNorm leaves it where it is.": centered(X),
-            "The mean is over everything: take it over the last dimension, with keepdim=True.": X
-            / 31.25**0.5,
-        },
-    )
+    assert_close(student.function("rms_norm")(X, torch.ones(2)), right, rtol=1e-4, atol=1e-4)
 
 
 @promise(
@@ -42,24 +29,4 @@ def test_example_gradient(student: Student) -> None:
     laws.check_attached(output)
     (gradient,) = torch.autograd.grad(output[0, 0], x, allow_unused=True)
     right = torch.tensor([[0.181019, -0.135765]])
-    assert_close(
-        gradient,
-        right,
-        what="the gradient at [3, 4]",
-        rtol=1e-4,
-        atol=1e-4,
-        mistakes=lambda: {
-            "You take r for a constant: it depends on every x of its row.": torch.tensor(
-                [[0.282843, 0.0]]
-            ),
-        },
-    )
-
-
-def mean_square(x: Tensor) -> Tensor:
-    return x.pow(2).mean(-1, keepdim=True)
-
-
-def centered(x: Tensor) -> Tensor:
-    x = x - x.mean(-1, keepdim=True)
-    return x / mean_square(x).sqrt()
+    assert_close(gradient, right, what="the gradient at [3, 4]", rtol=1e-4, atol=1e-4)

@@ -21,15 +21,6 @@ def test_example_angles(student: Student) -> None:
         what="the angles of positions 0, 1 and 7",
         rtol=1e-4,
         atol=1e-5,
-        mistakes={
-            "The exponent is -i / dim: it is -2 * i / dim.": angles_of(
-                positions, [1.0, 100**-0.25]
-            ),
-            "The frequencies grow: the exponent is negative.": angles_of(positions, [1.0, 10.0]),
-            "The positions are counted from 0: use those that you get.": angles_of(
-                torch.arange(3), [1.0, 0.1]
-            ),
-        },
     )
 
 
@@ -43,14 +34,6 @@ def test_example_turns(student: Student) -> None:
         what="[1, 2, 3, 4] after a quarter turn of its first pair",
         rtol=1e-4,
         atol=1e-4,
-        mistakes={
-            "You pair neighbors: feature i belongs to feature i + dim / 2.": torch.tensor(
-                [[-2.0, 1.0, 3.0, 4.0]]
-            ),
-            "You turn the other way round: look at the signs of the sines.": torch.tensor(
-                [[3.0, 2.0, -1.0, 4.0]]
-            ),
-        },
     )
 
 

@@ -10,10 +10,11 @@ import msgspec
 
 from grader.judge.checks.assertions import (
     assert_close,
-    assert_equal,
     assert_tensor,
+    compare_named,
     must_raise,
 )
+from grader.judge.checks.comparison import Rule
 from grader.judge.checks.laws.facts import ContainerFacts, Facts, TensorFacts, facts_of, shaped
 from grader.judge.checks.laws.numerics import check_attached
 from grader.judge.checks.laws.observation import (
@@ -276,17 +277,19 @@ def check_dtypes(
         for dtype in wanted
     ]
     names = [str(dtype).removeprefix("torch.") for dtype in wanted]
-    assert_equal(
+    always = {
+        text("{what} is always {name}: it should keep the dtype of x.", sentence(what), name): [
+            name,
+            name,
+        ]
+        for name in names
+    }
+    compare_named(
         [str(output.dtype).removeprefix("torch.") for output in outputs],
         names,
-        what=text("the list of the dtypes of {what} for a float32 and a float64 x", what),
-        mistakes={
-            text("{what} is always {name}: it should keep the dtype of x.", sentence(what), name): [
-                name
-            ]
-            * 2
-            for name in names
-        },
+        Rule(exact=True),
+        text("the list of the dtypes of {what} for a float32 and a float64 x", what),
+        lambda: always,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import UNREADABLE, assert_equal, entry
-from grader.judge.checks.comparison import is_ndarray
+from grader.judge.checks.assertions import UNREADABLE, compare_named, entry
+from grader.judge.checks.comparison import Rule, is_ndarray
 from grader.judge.checks.laws.observation import Target, name_of, same, shipped
 from grader.judge.checks.wording import element
 from grader.judge.outcomes import CheckFailed
@@ -109,11 +109,12 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
         words = "{count} of the caller's {all} figures were closed: {own}."
         raise CheckFailed(text(words, len(closed), len(old), own))
     drawn = "The caller's current figure is drawn on or cleared: make a figure of your own."
-    assert_equal(
+    compare_named(
         entry(after, "contents"),
         entry(before, "contents"),
-        what="the list of what the caller's figures contain",
-        mistakes=lambda: {drawn: entry(after, "contents")},
+        Rule(exact=True),
+        "the list of what the caller's figures contain",
+        lambda: {drawn: entry(after, "contents")},
     )
     if any(returned is not False for returned in entry(after, "callers", kind=list)):
         raise CheckFailed("The caller's figure is returned: make a figure of your own.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_equal, assert_tensor, entry
-from grader.judge.checks.comparison import type_of
+from grader.judge.checks.assertions import assert_tensor, compare_named, entry
+from grader.judge.checks.comparison import Rule, type_of
 from grader.judge.checks.laws.numerics import check_finite
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import failed, sentence
@@ -67,7 +67,8 @@ def check_parameters(
         for name, shape in expected.items()
     }
     what = text("the dict of parameter shapes of {call}", call)
-    assert_equal(own, expected, what=what, mistakes={**turned, **padded}, ordered=False)
+    rule = Rule(exact=True, ordered=False)
+    compare_named(own, expected, rule, what, lambda: {**turned, **padded})
     return [named[name] for name in shapes]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_close, assert_tensor, entry, fields
+from grader.judge.checks.assertions import assert_close, assert_tensor, compare_named, entry, fields
+from grader.judge.checks.comparison import Rule
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.wording import element, failed, sentence, verb
 from grader.judge.outcomes import CheckFailed
@@ -138,11 +139,12 @@ def check_gradients(
             raise failed("No gradient reaches {name}: {cut}", name, cut)
     names = " and ".join(f"{name}.grad" for name in leaves)
     ones = "The gradient ignores the one that comes in from behind (grad_output)."
-    assert_close(
+    compare_named(
         [leaf.grad for leaf in leaves.values()],
         gradients(upstream),
-        what=text("the list of {names}", names) if len(leaves) > 1 else names,
-        mistakes=lambda: {ones: gradients(torch.ones_like(upstream))},
+        Rule(),
+        text("the list of {names}", names) if len(leaves) > 1 else names,
+        lambda: {ones: gradients(torch.ones_like(upstream))},
     )
 
 
@@ -283,10 +285,8 @@ def check_again_differentiable(
     by_x, by_g = gradients_again(f, x, g, v)
     wanted, what = v * g * second(x), "the gradient of the gradient with respect to"
     if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
-        constant = {_CONSTANT: torch.zeros_like(by_x)}
-        assert_close(
-            by_x, wanted, what=text("{what} x, the second derivative,", what), mistakes=constant
-        )
+        by = text("{what} x, the second derivative,", what)
+        compare_named(by_x, wanted, Rule(), by, lambda: {_CONSTANT: torch.zeros_like(by_x)})
     assert_close(by_g, v * first(x), what=text("{what} grad_output", what), atol=loose or None)
 
 
