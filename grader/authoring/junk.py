@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 
+from grader.course.syntax import syntax_tree
+
 # FIRST is the first argument of each function.
 BODIES = {"returns None": "return None", "returns its first argument": "return FIRST"}
 
 
 def junk_of(stub: bytes) -> dict[str, bytes]:
     """The stub with each of the BODIES in its unwritten parts, if it has any, by what they do."""
-    tree = ast.parse(stub)
+    tree = syntax_tree(stub)
     if not is_unwritten(tree):
         return {}
     return {
-        does: ast.unparse(filled(ast.parse(stub), body)).encode() for does, body in BODIES.items()
+        does: ast.unparse(filled(syntax_tree(stub), body)).encode() for does, body in BODIES.items()
     }
 
 
@@ -44,4 +46,4 @@ def _filling(function: ast.FunctionDef, body: str) -> list[ast.stmt]:
     body = "return" if function.name == "__init__" and "return" in body else body
     names = [argument.arg for argument in function.args.args]
     first = next((name for name in names if name not in ("self", "ctx")), [*names, "None"][0])
-    return ast.parse(body.replace("FIRST", first)).body
+    return syntax_tree(body.replace("FIRST", first)).body

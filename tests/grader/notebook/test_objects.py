@@ -197,7 +197,7 @@ def test_what_an_import_has_taken_is_said() -> None:
         patch.setitem(sys.modules, "__main__", math_name)
         vars(math_name).update(greeting=greeting)
         told = "greeting is now from math: an import has taken its name"
-        with pytest.raises(ValueError, match=f"Nothing of greeting is defined here.*{told}"):
+        with pytest.raises(ValueError, match=f"No part of greeting is defined here.*{told}"):
             check("greeting", course=course)
         with pytest.raises(ValueError, match="greeting is now from math, not yours"):
             check("greeting", greeting, course=course)

@@ -1,4 +1,4 @@
-# wrong: greets the world | told: expected "Hello, Ada!"
+# wrong: greets the world | central: greeting | told: expected "Hello, Ada!"
 
 
 def greeting(name: str) -> str:

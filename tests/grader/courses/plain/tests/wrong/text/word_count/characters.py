@@ -1,4 +1,4 @@
-# wrong: counts characters | told: counted characters
+# wrong: counts characters | central: word_count | told: counted characters
 
 
 def word_count(text: str) -> dict[str, int]:
