@@ -29,6 +29,8 @@ SEEDS = 5
 # The most that a mistake central to a function may keep of its points, and that any other may cost.
 _CENTRAL = 0.5
 _DEAREST = 1 / 3
+# A complaint comes later than the mark of `--points`: nobody should have to weigh a suite to the last per cent.
+_TOO_DEAR = 0.4
 # The least that a central mistake should leave: the rest of the exercise has some worth, too.
 _LEAST = 0.25
 _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
@@ -478,11 +480,11 @@ def _recognized(
 
 
 def _dear_complaints(wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
-    """A mistake that is not central to a function and costs more than a third of the points."""
-    if not wrong.central and (cost := 1 - kept(result.tests)) > _DEAREST:
+    """A mistake that is not central to a function and costs far more than a third of the points."""
+    if not wrong.central and (cost := 1 - kept(result.tests)) > _TOO_DEAR:
         yield (
-            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost a third. "
-            "Let fewer tests depend on it, list functions that others use in builds_on, or mark the mistake as "
+            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost about a "
+            "third. Let fewer tests depend on it, list functions that others use in builds_on, or mark the mistake as "
             "central to a function."
         )
 
