@@ -484,8 +484,8 @@ def _dear_complaints(wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str
     if not wrong.central and (cost := 1 - kept(result.tests)) > _TOO_DEAR:
         yield (
             f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost about a "
-            "third. Let fewer tests depend on it, list functions that others use in builds_on, or mark the mistake as "
-            "central to a function."
+            "third. Let fewer tests depend on it, list functions that others use in builds_on, or mark the "
+            "mistake as central to a function."
         )
 
 
