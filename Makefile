@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Where an image forbids Python to keep bytecode, each process would compile the grader, and each worker the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all verify lint bench pins clean
 
 demo: $(READY)

@@ -18,22 +18,23 @@ from __future__ import annotations
 
 
 class GraderError(Exception):
-    """A fault of the grader or the machine's; the text says what, where and what to do next."""
+    """A fault of the grader or the machine; the text says what, where, and what to do next."""
 
     exit_code = 3
 
 
 class CourseError(GraderError):
-    """The course is not in order: its author has to mend it."""
+    """The course is not in order, and its author must mend it."""
 
 
 class UsageError(GraderError):
-    """What the caller asked for cannot be done: the text says what to name instead."""
+    """The caller's request is impossible; the text says what to name instead."""
 
     exit_code = 2
 
 
-# The caller named what is missing, in the way, or not theirs; a full or broken disk is nobody's choice.
+# The caller named a path that is missing, in the way, or not theirs; a full or broken disk is not the caller's
+# choice.
 _NAMED_WRONGLY = (
     FileExistsError,
     FileNotFoundError,
@@ -44,13 +45,13 @@ _NAMED_WRONGLY = (
 
 
 def not_written(what: object, error: OSError) -> GraderError:
-    """The error where a file or a folder that the caller named cannot be written."""
+    """Return the error for a file or a folder, named by the caller, that cannot be written."""
     kind = UsageError if isinstance(error, _NAMED_WRONGLY) else GraderError
     return kind(f"{what} cannot be written: {error.strerror}.")
 
 
 class SubmissionError(GraderError):
-    """There is nothing to grade where the caller pointed."""
+    """There is nothing to grade at the caller's path."""
 
     exit_code = 2
 
@@ -60,7 +61,7 @@ class SandboxError(GraderError):
 
 
 class IsolationError(GraderError):
-    """A wall that the caller insists on does not stand on this machine."""
+    """A wall that the caller requires is missing on this machine."""
 
 
 class JudgeError(GraderError):

@@ -1,4 +1,4 @@
-"""Messages, composed from findings for whoever reads them. Nothing takes a message apart again."""
+"""Compose messages from findings for their reader. Nothing parses a message."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _MOST_DETAILS = 2
 
 
 def message_of(finding: Finding) -> str:
-    """All that a finding says, for staff and for whoever may read the suite."""
+    """Return the whole message of a finding, for staff and other readers of the suite."""
     lines = (finding.sentence, *finding.details)
     return clean_lines("\n".join(filled(line, finding.values) for line in lines), LONGEST_MESSAGE)
 
 
 def first_line(finding: Finding | None) -> str:
-    """The sentence of a finding alone, with its values."""
+    """Return only the sentence of a finding, with its values."""
     return "" if finding is None else filled(finding.sentence, finding.values)
 
 
 def details_of(finding: Finding | None) -> tuple[str, ...]:
-    """What a finding says after its sentence, with its values."""
+    """Return the sentences of a finding after the first, with their values."""
     return (
         () if finding is None else tuple(filled(each, finding.values) for each in finding.details)
     )
 
 
 def without_values(finding: Finding) -> Finding:
-    """The finding for a reader who may not know its values.
+    """Return the finding for a reader who may not know its values.
 
-    An ellipsis stands for a value. A sentence that says too little without its values is left out, and so are
-    details that have any.
+    Each value becomes an ellipsis. A sentence that says too little without its values is left out, and so are
+    details with values.
     """
     lines = list(finding.plain)
     if not lines:
@@ -50,12 +50,12 @@ def without_values(finding: Finding) -> Finding:
 
 
 def escaped(words: str) -> str:
-    """The words as a sentence of a finding: a brace in them stands for no name."""
+    """Escape words for use as a sentence of a finding: braces in them are not names."""
     return words.replace("{", "{{").replace("}", "}}")
 
 
 def filled(words: str, values: Mapping[str, str]) -> str:
-    """The words with the values in the places of their names."""
+    """Fill in the values for their names."""
     return "".join(
         literal if name is None else literal + values.get(name, _ELLIPSIS)
         for literal, name, _, _ in parsed(words)
@@ -64,12 +64,12 @@ def filled(words: str, values: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def parsed(words: str) -> list[tuple[str, str | None, str | None, str | None]]:
-    """The parts of a sentence: some words, and the name behind them with its format and conversion."""
+    """Return the parts of a sentence: words, and the name after them with its format and conversion."""
     return list(Formatter().parse(words))
 
 
 def _without_values(words: str) -> str:
-    """The words with an ellipsis for each value; empty where they are too few beside it."""
+    """Replace each value by an ellipsis; empty if too few words are left."""
     shown = re.sub(rf"{_ELLIPSIS}(?:[\s,;()\[\]]*{_ELLIPSIS})+", _ELLIPSIS, filled(words, {}))
     count = len(_WORD.findall(shown))
     enough = count >= _FEWEST_WORDS and count > 2 * shown.count(_ELLIPSIS)

@@ -1,4 +1,4 @@
-"""Grade a submission: settle what needs no judge, have the rest judged, put the result together."""
+"""Grade a submission: settle cases that need no judge, have the rest judged, and compose the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from grader.results import (
 from grader.submissions import ExerciseFile, State, Submission, read_submission
 from grader.submissions.submission import about_names
 
-# Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
+# Imported when needed: if nothing has to be judged, no judge is loaded.
 if TYPE_CHECKING:
     from grader.judge.pool import Judges
 
@@ -42,13 +42,13 @@ class Progress:
     """The events of a grading; every method does nothing unless overridden."""
 
     def begin(self, exercise: Exercise, tests: int) -> None:
-        """An exercise is about to be judged by this many tests."""
+        """Called when an exercise is about to be judged by this many tests."""
 
     def test(self, exercise: Exercise, result: TestResult) -> None:
-        """A test ended."""
+        """Called when a test ended."""
 
     def end(self, exercise: Exercise, result: ExerciseResult) -> None:
-        """The exercise is judged or settled."""
+        """Called when the exercise is judged or settled."""
 
 
 def grade(
@@ -65,25 +65,28 @@ def grade(
 ) -> Result:
     """Grade one submission and return its result.
 
+        result = grade("my-submission", course="course", exercises=["glu"])
+        print(result.score, "of", result.max_score)
+
     Args:
-        submission: a folder with `<chapter>/<exercise>.py` files, or one such file, of any name if one
-            exercise is to be graded; or what was read.
+        submission: a folder with `<chapter>/<exercise>.py` files; one such file, of any name if one
+            exercise is graded; or a submission that was read.
         course: the course, or a folder at or below it.
         exercises: ids of the exercises to grade; all of them by default.
         seed: seeds the inputs of every test; the same seed gives the same result.
         suite: `public`, `hidden` or `all` suites.
         walls: False to run the student's code unconfined (for measurements).
-        require_isolation: refuse to judge behind less than this level: `none`, `limits`, `kernel`,
+        require_isolation: refuse weaker isolation than this level: `none`, `limits`, `kernel`,
             `namespaces` or `full`.
-        allow_empty: take a folder or an archive without any file of the course as a submission in which
+        allow_empty: accept a folder or an archive without any file of the course, as a submission in which
             every exercise is missing.
-        progress: is called with every test as it ends.
+        progress: called with every test as it ends.
 
     Raises:
         SubmissionError: there is nothing to grade at this path.
         CourseError: the course is not in order, or has no such exercise.
-        GraderError: any other fault that is not the submission's, if no exercise has a verdict; one
-            without a verdict beside others is `unjudged` in the result.
+        GraderError: any other fault that is not the submission's, if no exercise has a verdict; beside
+            others, an exercise without a verdict is `unjudged` in the result.
     """
     begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     if not isinstance(course, Course):
@@ -96,7 +99,7 @@ def grade(
     selected = _selected(course, submission, exercises, options)
     grading = _Grading(course, submission, options, progress or Progress())
     with grading.judges_started(selected, walls=walls):
-        # While the judge loads: it is needed at the end alone.
+        # While the judge loads, since it is only needed at the end.
         course_info = course.info()
         results = [grading.result(exercise) for exercise in selected]
     if len(grading.faults) == len(results):
@@ -119,8 +122,7 @@ def grade(
 class _Grading:
     """One submission on its way through settling and judging.
 
-    `torch` is the version and `walls` are the walls that it was judged with; where nothing was
-    judged, there are none.
+    `torch` is the version and `walls` are the walls with which it was judged; empty if nothing was judged.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class _Grading:
 
     @contextlib.contextmanager
     def judges_started(self, selected: Iterable[Exercise], *, walls: bool) -> Iterator[None]:
-        """Start what takes longest first: a judge, if any of these exercises needs one."""
+        """Start a judge, which takes longest, first, if any of these exercises needs one."""
         course, files = self._course, self._files
         self._verdicts = {e.id: _verdict(course, e, files[e.id]) for e in selected}
         open_ones = [exercise for exercise in selected if self._verdicts[exercise.id] is None]
@@ -172,7 +174,7 @@ class _Grading:
         return result
 
     def _judged(self, exercise: Exercise) -> ExerciseResult:
-        """Have one exercise judged, and tell of each test as it ends."""
+        """Have one exercise judged, and report each test as it ends."""
         source = self._files[exercise.id].source
         assert self._judges is not None and source is not None, (
             "a judge was started for what is open"
@@ -192,10 +194,10 @@ class _Grading:
 def _selected(
     course: Course, read: Submission, ids: Iterable[str], options: GradingOptions
 ) -> tuple[Exercise, ...]:
-    """The exercises to grade: those named or handed in that have a suite of the chosen ones.
+    """Return the exercises to grade: those named or handed in that have a suite of the chosen ones.
 
-    A hidden suite that is not here is no fault: a student has none. What would be judged by no
-    test at all is never scored.
+    A missing hidden suite is not a fault, since students have none. An exercise that no test would judge is
+    never scored.
     """
     named = course.select(tuple(ids) or read.files)
     for exercise in named:
@@ -217,11 +219,11 @@ def _selected(
 def grading_options(
     seed: int = 0, suite: str = "all", require_isolation: str = "none"
 ) -> GradingOptions:
-    """Options by the names that a command line has for them; `suite` is `public`, `hidden` or `all`."""
+    """Return options by their names on a command line; `suite` is `public`, `hidden` or `all`."""
     suites = tuple(Visibility) if suite == "all" else (Visibility(suite),)
     if require_isolation == "none":
         return GradingOptions(seed, suites, recognize=True)
-    # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
+    # Imported here, since the first `grade` of a fresh clone needs no walls.
     from grader.sandbox.walls.survey import walls_of
     from grader.sandbox.walls.wall import Level
 
@@ -229,7 +231,7 @@ def grading_options(
 
 
 class _Settled(msgspec.Struct, frozen=True):
-    """Why an exercise needs no judge: the end of each of its tests, and the message for the student."""
+    """Why an exercise needs no judge: the outcome of each of its tests, and the message for the student."""
 
     outcome: Outcome
     message: str
@@ -239,13 +241,13 @@ class _Settled(msgspec.Struct, frozen=True):
 def settle(
     course: Course, exercise: Exercise, handed: ExerciseFile, options: GradingOptions
 ) -> ExerciseResult | None:
-    """The result of an exercise that needs no judge: missing, untouched, unreadable; else None."""
+    """Return the result of an exercise that needs no judge (missing, untouched, unreadable), or None."""
     verdict = _verdict(course, exercise, handed)
     return None if verdict is None else _settled(course, exercise, options, verdict)
 
 
 def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settled | None:
-    """Judge without a judge; no suite is read here, so that a judge can start before one is."""
+    """Settle without reading a suite, so that a judge can start first."""
     look = handed.look(course.stub(exercise))
     match look.state:
         case State.MISSING | State.UNREADABLE:
@@ -275,7 +277,7 @@ def _settled(
 
 
 def with_note(result: ExerciseResult, handed: ExerciseFile) -> ExerciseResult:
-    """The result with what has to be said of this file; of a settled one the message says it."""
+    """Return the result with the note on this file; a settled one has it in its message."""
     note = ""
     if handed.source is not None and not result.settled:
         note = f"{handed.problem} {foreign_names(result, handed.source)}".strip()
@@ -283,7 +285,7 @@ def with_note(result: ExerciseResult, handed: ExerciseFile) -> ExerciseResult:
 
 
 def foreign_names(result: ExerciseResult, source: bytes) -> str:
-    """What the code names that this Python does not have, if it raised something; a sentence, or empty."""
+    """Return a sentence about names that this Python lacks, if the code raised because of them; else empty."""
     raised = result.status is Status.ERROR or any(t.outcome is Outcome.ERROR for t in result.tests)
     return about_names(source) if raised and not result.settled else ""
 
@@ -291,10 +293,10 @@ def foreign_names(result: ExerciseResult, source: bytes) -> str:
 def nothing_handed_in(
     course: Course, exercises: Iterable[Exercise], options: GradingOptions
 ) -> Result:
-    """The result of a student of the class who handed in nothing."""
+    """Return the result of a student of the class who handed in nothing."""
     results = []
     for exercise in exercises:
-        # A hint is for who tried.
+        # Hints are for students who tried.
         tests = [
             msgspec.structs.replace(test, hint="")
             for test in tests_of(course, exercise, options.suites)
@@ -319,7 +321,7 @@ def nothing_handed_in(
 def unjudged(
     course: Course, exercise: Exercise, options: GradingOptions, why: str, *, waiting: bool = False
 ) -> ExerciseResult:
-    """The result without a verdict: `why` names the fault of the grader, or what it is `waiting` for."""
+    """Return the result without a verdict: `why` names the fault of the grader, or the reason for `waiting`."""
     try:
         tests = tests_of(course, exercise, options.suites)
     except CourseError:
@@ -330,7 +332,7 @@ def unjudged(
 
 
 def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:
-    """Where we are, for a result; no torch and no walls where nothing had to be judged."""
+    """Return the environment of a result, without torch and walls if nothing had to be judged."""
     # `platform.platform()` would start a process to say more.
     system = platform.uname()
     return Environment(
@@ -343,8 +345,8 @@ def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed package, without importing it; empty if there is none."""
-    # 20 ms that cost nothing while a judge loads, and too many where there is nothing to judge.
+    """Return the version of an installed package, without importing it; empty if there is none."""
+    # Takes 20 ms: free while a judge loads, but too long if there is nothing to judge.
     from importlib import metadata
 
     try:

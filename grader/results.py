@@ -1,4 +1,4 @@
-"""The result of a grading: the typed structs that every export, report and command reads, and their schema."""
+"""The result of a grading: typed structs that every export, report and command reads, and their schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 SCHEMA_VERSION = 2
-# What students read beside an exercise that full marks do not need.
+# Shown beside an exercise that full marks do not need.
 EXTRA_CREDIT = "extra credit"
 
 
@@ -32,22 +32,22 @@ class Outcome(enum.Enum):
 
 
 class Cause(enum.Enum):
-    """What the message of a test that did not pass says about the cause."""
+    """The kind of problem that the message of a failed test is about."""
 
-    # An exception, a crash, what is not allowed, a part to be written: the outcome says it.
+    # An exception, a crash, a forbidden function, an unwritten part: the outcome says it.
     OTHER = "other"
-    # A sentence names it: that of the test's own matter, or that of a law that holds everywhere.
+    # A sentence names the mistake: the test's own, or that of a law for all exercises.
     MISTAKE = "mistake"
     LAW = "law"
     TYPE = "type"
-    # None, where something else is expected: what uses it raises.
+    # None instead of a value, so that code using it raises.
     NOTHING = "nothing"
     SHAPE = "shape"
     VALUES = "values"
     GRADIENT = "gradient"
-    # The code ended it with a `raise` of its own: another mistake may have led there.
+    # The code reached a `raise` of its own, to which another mistake may have led.
     RAISE = "raise"
-    # Tests of the same share took the time of this one.
+    # Earlier tests of the same share took the time of this one.
     NO_TIME = "no_time"
 
 
@@ -60,12 +60,13 @@ class Status(enum.Enum):
     NOT_ATTEMPTED = "not_attempted"
     ERROR = "error"
     TIMEOUT = "timeout"
-    # A fault of the grader: no verdict. It is no loss either: a reader of the score has to see it first.
+    # A fault of the grader: there is no verdict. It is not a loss either, and readers of the score must check
+    # it first.
     UNJUDGED = "unjudged"
 
 
 class Disclosure(enum.Enum):
-    """What a student may read of a hidden test, each more than the one before."""
+    """How much a student may read of a hidden test, in ascending order."""
 
     NOTHING = "nothing"
     TITLE = "title"
@@ -74,7 +75,7 @@ class Disclosure(enum.Enum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where in the submission to look: `line` counts from 1."""
+    """A place in the submission; `line` counts from 1."""
 
     file: str
     line: int
@@ -82,12 +83,12 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a check found, as data: a sentence, values by name, and a cause.
+    """The problem found by a check, as data: a sentence, values by name, and a cause.
 
-    The `sentence` says the most, and the `details` follow it. They are words of the author's or the grader's,
-    in which a name in braces stands for one of the `values` of the run; any other brace is doubled. Where
-    values may not be shown, the lines of `plain` are said instead, if there are any. `grader.findings` composes
-    messages.
+    The `sentence` is the most informative, and the `details` follow it. Their words are the author's or the
+    grader's; a name in braces is replaced by one of the `values` of the run, and other braces are doubled. If
+    values may not be shown, the lines of `plain` are shown instead, if there are any. `grader.findings`
+    composes messages.
     """
 
     sentence: str
@@ -104,14 +105,14 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class TestResult(msgspec.Struct, frozen=True):
-    """One test of a suite: its name, what it says to the student, and what it earned.
+    """One test of a suite: its name, its message for the student, and its points.
 
-    `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff. One that
-    was `refused` ended where the code used what is not allowed, before it came to what the title says.
-    The `message` is what its reader may know of the `finding`. One that did not pass has its `subject`, the
-    function or class that it is about, and which others that do not pass this one `uses`; it `carries` the
-    points of that many tests that hold and do not count yet. Tests in which one known mistake does the same
-    have the same `mistake`, which counts from 1.
+    `printed` is the printed output in this test, bounded; of a hidden test it is for staff. A `refused` test
+    ended early because the code used something forbidden. The `message` is as much of the `finding` as its
+    reader may know. A test that did not pass has its `subject`, a function or class, and the others that it
+    `uses` and that do not pass either. It `carries` the points of this many passed tests, which do not count
+    yet. All tests that one known mistake explains have the same `mistake` number, from 1. Functions of the
+    solution `stood_in` for the student's own, which other tests found wrong.
     """
 
     # pytest collects classes by this prefix.
@@ -134,19 +135,20 @@ class TestResult(msgspec.Struct, frozen=True):
     uses: tuple[str, ...] = ()
     carries: int = 0
     mistake: int = 0
+    stood_in: tuple[str, ...] = ()
 
     @property
     def cause(self) -> Cause:
-        """What the finding says about the cause."""
+        """The cause of the finding."""
         return Cause.OTHER if self.finding is None else self.finding.cause
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What a policy and corrections made of the points of an exercise: `judged` are those of the judge.
+    """The effect of a policy and corrections on the points of an exercise; `judged` are the judge's points.
 
     The reasons are sentences for the student, as are the lines of the comment. The attempt counts from 1, and
-    its file was handed in at `submitted_at`. By the policy the exercise was `due`, without an extension, and so
-    many points were `lost` by lateness. Times are ISO 8601 in UTC, empty where they are not known.
+    its file was handed in at `submitted_at`. The exercise was `due` by the policy, without an extension, and
+    lateness cost the `lost` points. Times are ISO 8601 in UTC, empty if they are not known.
     """
 
     judged: float
@@ -159,7 +161,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class StudentRequest(msgspec.Struct, frozen=True):
-    """A student's request to look at an exercise again, and the answer, empty while there is none.
+    """A student's regrade request, and the answer, empty while there is none.
 
     Times are ISO 8601 in UTC.
     """
@@ -171,15 +173,15 @@ class StudentRequest(msgspec.Struct, frozen=True):
 
 
 class ExerciseResult(msgspec.Struct, frozen=True):
-    """One exercise of one submission; `output` is what the student's code printed, bounded.
+    """One exercise of one submission; `output` is the printed output of the student's code, bounded.
 
-    One that needed no judge is `settled`: missing, unreadable, not Python, or still the stub. `left_out`
-    says which tests count for nothing here, for want of a package. In a gradebook `score` is what counts;
-    where that is not what the judge gave, `mark` says what is, and why. While `held` names odd code in the
-    file, the points are provisional: a person looks first. `requests` are the student's own, oldest first.
-    Points for `extra_credit` are added to the score, and full marks do not need them. The `note` is a sentence
-    about the file: that it has another name, what was handed in besides, or that it is for a newer Python.
-    One that is unjudged and `waiting` has no verdict yet, for no fault of anybody's.
+    A `settled` exercise needed no judge: it is missing, unreadable, not Python, or still the stub. `left_out`
+    lists tests that do not count here because a package is missing. In a gradebook, `score` is the points that
+    count; if they differ from the judge's, `mark` explains them. While `held` names odd code in the file, the
+    points are provisional until a person has looked. `requests` are the student's own, oldest first. Points for
+    `extra_credit` are added to the score, and full marks do not need them. The `note` is a sentence about the
+    file: that it has another name, that others were handed in besides, or that it is for a newer Python. An
+    unjudged exercise that is `waiting` has no verdict yet, without any fault.
     """
 
     name: str
@@ -203,33 +205,33 @@ class ExerciseResult(msgspec.Struct, frozen=True):
 
     @property
     def provisional(self) -> str:
-        """A sentence for the student while there are points and they are held, else empty."""
+        """A sentence for the student if there are held points, else empty."""
         if not self.held or not self.score:
             return ""
         return f"Provisional until a person has looked at the file: {'; '.join(self.held)}."
 
     @property
     def attempted(self) -> bool:
-        """Whether it is an attempt: a file with something of the student's own, also if it is not valid Python.
+        """Whether it is an attempt: a file with something of the student's own, even if it is not valid Python.
 
-        A stub, an empty file and one that is missing or cannot be read are no attempt, and neither is code of
-        which everything called raised NotImplementedError. Every count of attempts asks this.
+        A stub, an empty file, and a missing or unreadable one are not attempts, and neither is code in which
+        everything called raised NotImplementedError. Every count of attempts uses this.
         """
         if self.status is Status.ERROR and self.settled:
-            # What is not valid Python has the line where it is not; where there is nothing to read, no line is.
+            # Invalid Python has the line of its mistake; an unreadable file has no line.
             return any(test.place is not None for test in self.tests)
         return self.status is not Status.NOT_ATTEMPTED
 
     @property
     def untouched(self) -> bool:
-        """Whether it is still the stub; what was judged and raised NotImplementedError everywhere is not."""
+        """Whether it is still the stub; judged code that raised NotImplementedError everywhere is not."""
         return self.settled and self.status is Status.NOT_ATTEMPTED
 
 
 class CourseInfo(msgspec.Struct, frozen=True):
     """The course that judged; the digest covers its manifest and suites.
 
-    `disclose` is what students may read of hidden tests, unless a command asks for another level.
+    `disclose` is how much students read of hidden tests, unless a command sets another level.
     """
 
     name: str
@@ -273,8 +275,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A student: `id` is the key of a class, `ids` are the same person's names in other systems.
 
-    The keys of `ids` are those of the formats: `canvas_id`, `sis_user_id`, `sis_login_id`,
-    `section`, `team`, `moodle_identifier`, `username`, `gradescope_sid`.
+    The keys of `ids` are those of the formats: `canvas_id`, `sis_user_id`, `sis_login_id`, `section`, `team`,
+    `moodle_identifier`, `username`, `gradescope_sid`.
     """
 
     id: str
@@ -284,17 +286,17 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def other_ids(self) -> dict[str, str]:
-        """The `ids` that stand for this person alone: no section and no team."""
+        """The `ids` that belong only to this person: no section and no team."""
         return {kind: id_ for kind, id_ in self.ids.items() if kind not in ("section", "team")}
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts of one student: what exports and reports are written from.
+    """The result of one student that counts; exports and reports are written from these.
 
-    The newest attempt that counts for an exercise is shown: `attempt` counts from 1 in the order of being
-    found, and is 0 for a student who handed in nothing; `submitted_at` is ISO 8601 in UTC, empty where it
-    is not known; `origin` is where in the download it was found. People read times in the class's
-    `timezone`, or in UTC where it has none.
+    For each exercise, it has the newest attempt that counts. `attempt` counts from 1 in the order in which
+    attempts were found, and is 0 for a student who handed in nothing; `submitted_at` is ISO 8601 in UTC, empty
+    if it is not known; `origin` is its place in the download. People read times in the class's `timezone`, or
+    in UTC if it has none.
     """
 
     student: StudentInfo
@@ -312,12 +314,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_version_2(raw: bytes) -> bytes:
-    """JSON of a result, or of an exercise of one, of which a grader with schema version 1 may be the writer.
+    """Return JSON of a result or an exercise in schema version 2; it may have been written in version 1.
 
-    There a test had a `cause`, and in `named` what was said without values. What was said with them stays one
+    There a test had a `cause`, and in `named` the text without values. The text with values becomes one
     sentence.
     """
-    # In a string the quotes would be escaped.
+    # In a string, the quotes would be escaped.
     if b'"named":' not in raw:
         return raw
     result = msgspec.json.decode(raw)
@@ -334,18 +336,18 @@ def in_version_2(raw: bytes) -> bytes:
 
 
 def to_json(result: Result) -> bytes:
-    """The result as indented UTF-8 JSON, as `grade run --json` writes it."""
+    """Return the result as indented UTF-8 JSON, as `grade run --json` writes it."""
     return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
 
 
 def schema_json() -> bytes:
-    """The schema as indented UTF-8 JSON, as `grade schema` writes it."""
+    """Return the schema as indented UTF-8 JSON, as `grade schema` writes it."""
     return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2) + b"\n"
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a result."""
-    # Through JSON: a default that is a tuple is an array there.
+    """Return the JSON Schema (draft 2020-12) of a result."""
+    # Through JSON, so that a default that is a tuple becomes an array.
     schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Result)))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -9,15 +9,15 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 LONGEST_TEXT = 120
-# What makes text bold or colored in a terminal, as torch writes it into its messages.
+# Escapes for bold and colored text, as torch writes them into its messages.
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def clean(text: str, limit: int = LONGEST_TEXT) -> str:
-    """One line of at most `limit` characters, with invisible characters escaped.
+    """Return one line of at most `limit` characters, with invisible characters escaped.
 
-    Control characters could drive a terminal, and the bidirectional ones reorder the words of a
-    message; both are shown as escapes.
+    Control characters could drive a terminal, and bidirectional ones reorder the words of a message; both are
+    shown as escapes.
     """
     shown = "".join(
         character
@@ -29,7 +29,7 @@ def clean(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def clean_lines(text: str, limit: int) -> str:
-    """Several lines, cleaned one by one, at most `limit` characters in all; colors are left out."""
+    """Return several lines, cleaned one by one, at most `limit` characters in all, without colors."""
     plain = _DECORATION.sub("", text[:limit])
     lines = plain.replace("\t", "    ").split("\n")
     cleaned = "\n".join(clean(line.removesuffix("\r"), limit) for line in lines)
@@ -37,12 +37,12 @@ def clean_lines(text: str, limit: int) -> str:
 
 
 def counted(count: int, singular: str, plural: str | None = None) -> str:
-    """1 line, 2 lines."""
+    """Return a count with its noun: 1 line, 2 lines."""
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
 def with_article(noun: str) -> str:
-    """a tensor, an int64 tensor, a uint8 tensor, an SGD, a NoneType."""
+    """Return a noun with its article: a tensor, an int64 tensor, a uint8 tensor, an SGD, a NoneType."""
     word = noun.lstrip("\"'`_")
     # Two capitals are read letter by letter.
     spelled = re.match(r"[A-Z]{2,}(?![a-z])", word)
@@ -51,7 +51,7 @@ def with_article(noun: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """a, b and c; of more than `most` the first ones, and how many more there are."""
+    """Join names: a, b and c; if there are more than `most`, only the first, and the number of the rest."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     *first, last = names
@@ -61,19 +61,19 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 def rounded(value: float) -> float:
     """Round to hundredths, half of one away from zero, as people and spreadsheets do.
 
-    What is rounded is shown or kept, and no percentage is taken of it: compute with the exact value.
+    Rounded values are for showing and keeping. Compute percentages from exact values.
     """
     # 0.285 is a little less in binary.
     return math.copysign(math.floor(abs(value) * 100 + 0.5 + 1e-6) / 100, value) + 0.0
 
 
 def number(value: float) -> str:
-    """Points as a person writes them: 15, 7.5, 0.33."""
+    """Return points as a person writes them: 15, 7.5, 0.33."""
     return f"{rounded(value):.2f}".rstrip("0").rstrip(".")
 
 
 def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = None) -> str:
-    """Which of the known names may be meant; `also` has other words for some of them."""
+    """Return a sentence with the known names that may be meant; `also` has other words for some of them."""
     from difflib import get_close_matches
 
     words = {text.casefold(): text for text in known}
@@ -88,14 +88,14 @@ def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = No
 
 
 def alike(name: str, known: Iterable[str]) -> list[str]:
-    """The known names that are so like a name that the same person may be meant, the likest first."""
+    """Return the known names that are similar enough to be the same person's, the likeliest first."""
     from difflib import get_close_matches
 
     folded = {text.casefold(): text for text in known}
     return [folded[match] for match in get_close_matches(name.casefold(), folded, n=3, cutoff=0.75)]
 
 
-# For characters that an encoding lacks; others are replaced by the parts that they consist of.
+# Replacements for characters that an encoding lacks; others are replaced by their parts.
 _PLAIN = {
     "\N{MIDDLE DOT}": "*",
     "\N{RIGHTWARDS ARROW}": "->",
@@ -113,7 +113,8 @@ _PLAIN = {
     "\N{LESS-THAN OR EQUAL TO}": "<=",
     "\N{GREATER-THAN OR EQUAL TO}": ">=",
 }
-# The name of an error handler for streams: "..." for dots, "->" for an arrow, "e" for one with an accent.
+# The name of an error handler for streams: "..." for an ellipsis, "->" for an arrow, "e" for one with an
+# accent.
 PLAINER = "lab-bench-plainer"
 
 

@@ -1,9 +1,9 @@
-"""TOML that people write: read into structs, its mistakes in plain words, and tables written anew.
+"""TOML that people write: read it into structs, explain its mistakes in plain words, and write tables.
 
 The manifest, the assignments, the policy, corrections, rubrics and wrong answers are decoded by msgspec.
-Neither tomllib nor msgspec says where a key stands, so that `line_of` looks for it. Errors of msgspec name
-types and paths: in their place the author of a course reads the exercise and its key (`read_course_file`), and
-a teacher the table, the key and what to write (`explained`).
+Neither tomllib nor msgspec knows the line of a key, so `line_of` looks for it. Errors of msgspec name types and
+paths; instead, the author of a course reads the exercise and its key (`read_course_file`), and a teacher the
+table, the key and an example (`explained`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grader.text import nearest
 
 T = TypeVar("T")
 _Path = tuple[str | int, ...]
-# The struct of each table by its name, that of the whole file by an empty one.
+# The struct of each table by its name; that of the whole file has an empty name.
 Tables = Mapping[str, type[msgspec.Struct]]
 
 _IDENTIFIER = r"^[a-z][a-z0-9_]*$"
@@ -38,7 +38,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
 QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
 
-# What msgspec and tomllib say, and where they stopped.
+# How messages of msgspec and tomllib end: with the place where they stopped.
 _AT = re.compile(r" - at (`key` in )?`\$\.?(?P<path>[^`]*)`$")
 _AT_LINE = re.compile(r" \(at line (?P<line>\d+), column \d+\)")
 _AT_TABLE = re.compile(r"(?P<table>exercise|assignment)\[(?P<number>\d+)\]\.?(?P<key>.*)")
@@ -67,10 +67,10 @@ _WIDTH = 100
 
 
 class TomlMistake(ValueError):
-    """What is wrong in a TOML text: `reason` in the parser's or decoder's words, `line` from 1 (0: unknown).
+    """A mistake in a TOML text: `reason` in the parser's or decoder's words, `line` from 1 (0: unknown).
 
-    `path` names the key or table, as `exercise[2].points`; it is empty for the file as a whole, and for what is
-    no TOML.
+    `path` names the key or table, as `exercise[2].points`; it is empty for the file as a whole, and for text
+    that is not TOML.
     """
 
     def __init__(self, reason: str, path: str, line: int) -> None:
@@ -79,7 +79,7 @@ class TomlMistake(ValueError):
 
     @property
     def place(self) -> str:
-        """What follows the file's name in a message: ", line 12"."""
+        """The text after the file's name in a message: ", line 12"."""
         return f", line {self.line}" if self.line else ""
 
 
@@ -106,7 +106,7 @@ def converted(
     *,
     dec_hook: Callable[[type, Any], Any] | None = None,
 ) -> T:
-    """Convert what a TOML text holds to a struct; raises TomlMistake."""
+    """Convert a TOML text's table to a struct; raises TomlMistake."""
     try:
         return msgspec.convert(table, kind, dec_hook=dec_hook)
     except msgspec.ValidationError as error:
@@ -119,7 +119,7 @@ def converted(
 
 
 def _impossible(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The paths of values that no key of any file may have, and what is wrong with them."""
+    """Yield the paths of values that are impossible for every key, each with its problem."""
     match value:
         case dict():
             for key, item in value.items():
@@ -150,7 +150,7 @@ def line_of(text: str, path: str) -> int:
 
 
 def _places(text: str) -> Iterator[tuple[int, _Path]]:
-    """The line of each header and key, and its path; an entry of an array of tables has its number from 0."""
+    """Yield the line of each header and key with its path; entries of arrays of tables count from 0."""
     counts: dict[_Path, int] = {}
     table: _Path = ()
     quotes = ""
@@ -180,7 +180,7 @@ def _names(dotted: str) -> list[str]:
 
 
 def read_course_file(file: Path, kind: type[T], page: str) -> T:
-    """Read a file of a course as a struct whose keys this page of docs/ explains.
+    """Read a file of a course as a struct; the page of docs/ explains its keys.
 
     Raises CourseError with the file, the line, the exercise or assignment, and the key.
     """
@@ -196,7 +196,7 @@ def read_course_file(file: Path, kind: type[T], page: str) -> T:
 
 
 def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
-    """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern or an enum."""
+    """Return a decoder's message with the id instead of `exercise[0]`, and words for a pattern or an enum."""
     reason, meant = unknown_key(mistake.reason.rstrip("."), kind, mistake.path)
     if reason.startswith("Invalid enum value") and (choices := _choices(kind, mistake.path)):
         reason += f", not one of {', '.join(map(str, choices))}"
@@ -211,14 +211,15 @@ def _of_an_entry(mistake: TomlMistake, text: str, kind: type) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it ends in a question or a sentence."""
+    """Return the text with a full stop, unless it already ends a sentence."""
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def unknown_key(reason: str, kind: type, path: str = "") -> tuple[str, str]:
-    """A decoder's message about an unknown key in plain words, and which key of a struct may be meant.
+    """Explain a decoder's message about an unknown key, and suggest the key that may be meant.
 
-    Other messages stay as they are, with nothing behind them. `path` leads to the struct from one of this kind.
+    Other messages are unchanged, without a suggestion. `path` leads from a struct of this kind to the one of
+    the key.
     """
     if (unknown := _UNKNOWN.fullmatch(reason)) is None:
         return reason, ""
@@ -228,7 +229,7 @@ def unknown_key(reason: str, kind: type, path: str = "") -> tuple[str, str]:
 
 
 def _choices(kind: type, path: str) -> list[Any]:
-    """The values of the enum at a decoder's path through structs and lists; empty where it leads elsewhere."""
+    """Return the values of the enum at a decoder's path through structs and lists; empty if there is none."""
     types = _types_at(kind, path)
     enums = [t for t in types if isinstance(t, msgspec.inspect.EnumType)]
     literals = [t for t in types if isinstance(t, msgspec.inspect.LiteralType)]
@@ -237,7 +238,7 @@ def _choices(kind: type, path: str) -> list[Any]:
 
 
 def _types_at(kind: type, path: str) -> list[msgspec.inspect.Type]:
-    """The types that a value may have at a decoder's path through structs and lists."""
+    """Return the types of a value at a decoder's path through structs and lists."""
     types = [msgspec.inspect.type_info(kind)]
     for key, _ in _parts(path):
         structs = [t for t in types if isinstance(t, msgspec.inspect.StructType)]
@@ -247,7 +248,7 @@ def _types_at(kind: type, path: str) -> list[msgspec.inspect.Type]:
 
 
 def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
-    """The types that a value, or an item of a list, may have."""
+    """Return the types of a value, or of an item of a list."""
     if isinstance(kind, msgspec.inspect.UnionType):
         return [t for part in kind.types for t in _alternatives(part)]
     if isinstance(kind, msgspec.inspect.CollectionType):
@@ -256,7 +257,7 @@ def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
 
 
 def _id_of(text: str, table: str, number: int) -> str:
-    """The id of a table of a file that is not in order; empty if it has none."""
+    """Return the id of a table in a file that is not in order; empty if it has none."""
     try:
         return repr(tomllib.loads(text)[table][number]["id"])
     except (ValueError, LookupError, TypeError):
@@ -267,9 +268,9 @@ def _id_of(text: str, table: str, number: int) -> str:
 
 
 def explained(mistake: TomlMistake, text: str, tables: Tables, examples: Mapping[str, str]) -> str:
-    """The decoder's words with the table and the key in the place of a path, and what to write.
+    """Explain the decoder's message with the table and the key instead of a path, and say what to write.
 
-    `examples` has what to write, by key.
+    `examples` has an example for each key.
     """
     if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
         return _no_toml(mistake, text)
@@ -290,7 +291,7 @@ def explained(mistake: TomlMistake, text: str, tables: Tables, examples: Mapping
 
 
 def _no_toml(mistake: TomlMistake, text: str) -> str:
-    """The parser's words, with what stands in the line, and what a time needs."""
+    """Return the parser's message with the text of the line, and how to write a time."""
     lines = text.splitlines()
     line = lines[mistake.line - 1].strip() if 0 < mistake.line <= len(lines) else ""
     advice = ""
@@ -300,7 +301,7 @@ def _no_toml(mistake: TomlMistake, text: str) -> str:
 
 
 def _key_advice(key: str, table: str, tables: Tables) -> str:
-    """Where an unknown key belongs, or which ones of its table may be meant."""
+    """Say where an unknown key belongs, or which keys of its table may be meant."""
     elsewhere = [f"[{name}]" for name, kind in tables.items() if key in kind.__struct_fields__]
     if elsewhere:
         return f"It belongs below {' or '.join(elsewhere).replace('[]', 'no table')}."
@@ -308,7 +309,7 @@ def _key_advice(key: str, table: str, tables: Tables) -> str:
 
 
 def _parts(path: str) -> list[tuple[str, int | None]]:
-    """The keys of a decoder's path with the number, from 0, of those that are lists."""
+    """Split a decoder's path into keys; list entries have a number, from 0."""
     pairs = re.findall(r"([\w-]+)(?:\[(\d+|\.\.\.)\])?", path)
     return [(key, int(index) if index.isdigit() else None) for key, index in pairs]
 
@@ -319,7 +320,7 @@ def _table_of(path: str, tables: Tables) -> str:
 
 
 def _where(path: str) -> str:
-    """A table as its author finds it: [late], [[due]] 2."""
+    """Return a table's name as its author finds it: [late], [[due]] 2."""
     words = [
         f"[[{key}]] {index + 1}" if index is not None else f"[{key}]" for key, index in _parts(path)
     ]
@@ -328,7 +329,7 @@ def _where(path: str) -> str:
 
 def _key_and_table(path: str) -> tuple[str, str]:
     parts = _parts(path)
-    # A table in a wrong shape is named as a key, the members of a list of texts by the list.
+    # A table of the wrong shape is named as a key, and items of a list of texts by the list.
     key = parts[-1][0] if parts else ""
     is_step = len(parts) > 1 and parts[-2][0] == "steps"
     table = path.rsplit(".", 1)[0] if "." in path else ""
@@ -339,9 +340,9 @@ def _key_and_table(path: str) -> tuple[str, str]:
 
 
 def written(table: Mapping[str, Any]) -> str:
-    """A table as a TOML file: its values, then the arrays of tables in it, each under its header.
+    """Return a table as a TOML file: its values, then its arrays of tables, each under its header.
 
-    Raises GraderError where reading it again would give something else.
+    Raises GraderError if reading it again would give something else.
     """
     text = "\n".join(_lines(table, "")) + "\n"
     if tomllib.loads(text) != table:
@@ -365,7 +366,7 @@ def _is_tables(value: Any) -> bool:
 
 
 def written_value(value: Any) -> str:
-    """A value as TOML has it after the `=`; a list that is too long for a line has a line for each item."""
+    """Return a value as TOML after the `=`; a list too long for a line has a line for each item."""
     if isinstance(value, dict):
         pairs = [f"{written_value(key)} = {written_value(item)}" for key, item in value.items()]
         return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
@@ -375,5 +376,5 @@ def written_value(value: Any) -> str:
         return line if len(line) <= _WIDTH else "[\n    " + ",\n    ".join(items) + ",\n]"
     if isinstance(value, datetime.datetime):
         return value.isoformat()
-    # A string of JSON is one of TOML but for this character, which TOML has escaped.
+    # A JSON string is a TOML string, except for this character, which TOML escapes.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
 """The walls under attack, for `grade audit`.
 
-`attacks` is the catalogue: hostile submissions, and the little course that they are handed in to. `catalogue`
-reads it, `auditor` grades each attack as any submission in a field of processes, where `canaries` are what it
-aims at and `resident` is its neighbor. `evidence` tells whether it succeeded.
+`attacks` is the catalogue of hostile submissions, with a small course that they are handed in to. `catalogue`
+reads it. `auditor` grades each attack like any submission, in a field of processes with `canaries` as its
+targets and `resident` as its neighbor. `evidence` decides whether it succeeded.
 """

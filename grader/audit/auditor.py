@@ -1,7 +1,7 @@
-"""Runs attacks through the ordinary grader, with its walls, and looks for evidence of a success.
+"""Run attacks through the ordinary grader, with its walls, and look for evidence of success.
 
-An attack is graded as any submission is, in a `Field`: a judge, a fork server, a neighbor in a sandbox of its
-own, and the canaries. After a success all of it is made anew.
+An attack is graded like any submission, in a `Field`: a judge, a fork server, a neighbor in another sandbox,
+and the canaries. After a success everything is made anew.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from grader.submissions import ExerciseFile
 _HIDDEN = re.compile(r"canary:(\w+):\w+")
 _TRIES = 3
 _NO_ANSWER = "keep the names of the stub"
-# Submissions that attack nothing: one that is done at once, and one that takes all of its time.
+# Submissions that attack nothing: one that ends at once, and one that takes all of its time.
 _HARMLESS = b"def scale(x, factor):\n    return factor * x\n"
 _LOOP = b"def scale(x, factor):\n    while True:\n        pass\n\n\ndoubled = scale\n"
-# A busy machine is slow, too: what takes longer than this is held up, or dead.
+# A busy machine is slow, too: a judge that takes longer is stuck or dead.
 _PATIENCE_SECONDS = 120.0
 _ANSWER_SECONDS = 60.0
 
@@ -65,14 +65,14 @@ class AttackResult(msgspec.Struct, frozen=True):
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing shows that it succeeded."""
+        """Whether there is no evidence of success."""
         return not self.evidence
 
 
 def audit(
     folder: Path, names: Sequence[str] = (), *, walls: bool = True, bubblewrap: bool = True
 ) -> Iterator[tuple[AttackResult, tuple[str, ...]]]:
-    """Run the catalogue in `folder`, or the named attacks of it: results, and the walls that held."""
+    """Run the catalogue in `folder`, or its named attacks; yield results and the active walls."""
     attacks = read_catalogue(folder, names)
     with Auditor(folder, walls=walls, bubblewrap=bubblewrap) as auditor:
         for attack in attacks:
@@ -80,7 +80,7 @@ def audit(
 
 
 class Auditor:
-    """A judge, a fork server, canaries and a neighbor; after a success all of it is made anew."""
+    """A judge, a fork server, canaries and a neighbor; after a success all of them are made anew."""
 
     def __init__(self, folder: Path, *, walls: bool = True, bubblewrap: bool = True) -> None:
         self.walls: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ class Auditor:
     def run(self, attack: Attack) -> AttackResult:
         """Grade one attack and look for evidence.
 
-        A busy machine is late as well: late is what overruns its time by more than a harmless loop does, each
-        time of three.
+        A busy machine is late as well. An attack is late if it overruns its time by more than a harmless loop
+        does, three times out of three.
         """
         for _ in range(_TRIES):
             result = self._run(attack)
@@ -112,10 +112,10 @@ class Auditor:
         return result
 
     def _run(self, attack: Attack) -> AttackResult:
-        """Grade one attack in the field, which is made anew where the last attack succeeded."""
+        """Grade one attack in the field, which is made anew if the last attack succeeded."""
         if self._field is None:
             self._field = Field(walls=self._walls, bubblewrap=self._bubblewrap)
-            # A new judge imports torch and the suites first: no attack is to pay for that.
+            # A new judge first imports torch and the suites, which should not count as an attack's time.
             self._grade(self._field, attack.exercise, _HARMLESS)
         target = self._field
         memory = self._course.exercise(attack.exercise).memory_mb
@@ -141,7 +141,7 @@ class Auditor:
     def _grade(
         self, target: Field, name: str, source: bytes
     ) -> tuple[ExerciseResult | None, Trial]:
-        """Grade a source as any submission is graded; a fault of the grader is part of the trial."""
+        """Grade a source like any submission; a fault of the grader is part of the trial."""
         exercise = self._course.exercise(name)
         file = ExerciseFile(source)
         begin, result, fault = time.monotonic(), None, ""
@@ -155,7 +155,7 @@ class Auditor:
                         target.judge, self._course, exercise, file.source, options
                     )
                 result, self.walls = judged.result, judged.walls
-        # The border: whatever a submission makes fail in here is its success.
+        # The border: any failure that a submission causes here is its success.
         except Exception as error:  # noqa: BLE001
             fault = f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begin
@@ -165,7 +165,7 @@ class Auditor:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every string in a result."""
+    """Yield every string in a result."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -175,9 +175,9 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def plant_course(template: Path, folder: Path) -> Course:
-    """Copy a course into the folder, with canaries that are new.
+    """Copy a course into the folder, with new canaries.
 
-    The catalogue of an installed grader lies among the packages, which every sandbox may read.
+    The catalogue of an installed grader is among the packages, which every sandbox may read.
     """
     canaries: dict[str, str] = {}
 
@@ -193,7 +193,7 @@ def plant_course(template: Path, folder: Path) -> Course:
 
 
 def hidden_canaries(course: Course) -> dict[str, str]:
-    """The strings in the hidden suites and solutions that no sandbox may hold."""
+    """Return the strings in hidden suites and solutions that no sandbox may hold."""
     return {
         canary[1]: canary[0]
         for exercise in course.exercises
@@ -203,18 +203,18 @@ def hidden_canaries(course: Course) -> dict[str, str]:
 
 
 def _met(result: ExerciseResult | None, trial: Trial) -> str:
-    """The obstacle by the attack's own words, else by the grader's."""
+    """Return the obstacle in the attack's own words, else in the grader's."""
     if result is None:
         return trial.fault
     own = [line for line in result.output.splitlines() if line.startswith("met: ")]
     messages = [first_line(test.finding) for test in result.tests if test.finding is not None]
     outcome = next((test.outcome.value for test in result.tests), "nothing")
     met = [*(line.removeprefix("met: ") for line in own[-1:]), result.message, *messages, outcome]
-    # It did not even try to be a submission: whatever it looked for, it did not find it.
-    return next("it came to nothing" if _NO_ANSWER in text else text for text in met if text)
+    # It did not even try to be a submission, so it did not find its target.
+    return next("it did not succeed" if _NO_ANSWER in text else text for text in met if text)
 
 
-# --- where attacks are run ----------------------------------------------------------------------------
+# --- the field ----------------------------------------------------------------------------------------
 
 
 class Field:
@@ -238,12 +238,12 @@ class Field:
         return int(str(self.canaries.targets()["key"]))
 
     def targets(self) -> dict[str, object]:
-        """All that an attack may aim at."""
+        """Return all targets of an attack."""
         more = {"neighbor": self._neighbor_pid, "neighbor_address": self._address}
         return self.canaries.targets() | more
 
     def evidence(self) -> Iterator[Evidence]:
-        """Evidence outside of the grading."""
+        """Yield evidence outside of the grading."""
         for name in self.canaries.files_changed():
             yield Evidence(Proof.FILE, f"{name} is changed")
         for detail in self.canaries.process_harmed():
@@ -262,7 +262,7 @@ class Field:
 
     @contextlib.contextmanager
     def patience(self, seconds: float) -> Iterator[None]:
-        """End the judge if it is held up for much longer than the exercise may take."""
+        """End the judge if it takes much longer than the exercise may."""
         timer = threading.Timer(seconds + _PATIENCE_SECONDS, self.judge.close)
         timer.start()
         try:
@@ -271,7 +271,7 @@ class Field:
             timer.cancel()
 
     def close(self) -> None:
-        """End the processes, ours and those of an attack; remove its files."""
+        """End our processes and those of an attack; remove its files."""
         with contextlib.suppress(GraderError, OSError, ValueError):
             self._neighbor.stop()
         with contextlib.suppress(OSError, ValueError):
@@ -279,12 +279,12 @@ class Field:
         self._server.close()
         self._leavings.remove()
         with contextlib.suppress(OSError):
-            # Without walls every process may use the neighbor's shared memory, and the neighbor was killed.
+            # Without walls, every process may use the neighbor's shared memory, and the neighbor was killed.
             Path("/dev/shm", self._address).unlink()  # noqa: S108 (a name of our own)
         self.canaries.__exit__(None, None, None)
 
     def _keep_neighbor(self) -> None:
-        """A sandbox with a secret, of an exercise that lets it listen for connections."""
+        """Keep a sandbox with a secret, of an exercise that lets it listen for connections."""
         self._address = f"neighbor-{secrets.token_hex(4)}"
         self._neighbor = self._spawn(Limits(processes=True, loopback=True))
         self._neighbor_pid = self._neighbor._number

@@ -1,4 +1,4 @@
-"""The targets of attacks: a folder, a process and a service, made for one audit, with canaries in them."""
+"""The targets of attacks: a folder, a process and a service with canaries in them, made for one audit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any
 from grader.sandbox.surroundings import remove_tree
 
 _ANSWER_SECONDS = 5
-# In the environment of the grader, too.
+# Also in the environment of the grader.
 _VARIABLE = "GRADE_AUDIT_CANARY"
-# Answers each line with all that an attack could change about it; ends with the grader.
+# Answers each line with everything that an attack could change about it; ends with the grader.
 _PROCESS = """
 import ctypes, os, resource, signal, sys
 secret = ctypes.create_string_buffer(sys.stdin.readline().strip().encode())
@@ -36,7 +36,7 @@ for line in sys.stdin:
 
 
 class Canaries:
-    """A context; `secrets` are the texts that must never be seen in a result."""
+    """A context; `secrets` are texts that must never appear in a result."""
 
     def __init__(self) -> None:
         self.mark = "attack-" + secrets.token_hex(6)
@@ -46,7 +46,7 @@ class Canaries:
 
     def __enter__(self) -> Canaries:
         self.folder = Path(tempfile.mkdtemp(prefix="grade-audit-"))
-        # For everybody, as everybody may be the one who attacks.
+        # Writable for everybody, since any user may be the attacker.
         self.folder.chmod(0o777)
         (self.folder / "secret.txt").write_text(self.secrets["file"])
         (self.folder / "secret.txt").chmod(0o666)
@@ -66,7 +66,7 @@ class Canaries:
         remove_tree(self.folder)
 
     def targets(self) -> dict[str, object]:
-        """Where an attack finds all of this: its `target`."""
+        """Return the places of all of these, which an attack finds in `target`."""
         return {
             "mark": self.mark,
             "trophy": self.trophy,
@@ -80,19 +80,19 @@ class Canaries:
         }
 
     def files_changed(self) -> list[str]:
-        """The changes to the folder."""
+        """Return the changes to the folder."""
         now = self._look()
         return [
             name for name in now.keys() | self._before if now.get(name) != self._before.get(name)
         ]
 
     def process_harmed(self) -> list[str]:
-        """The changes to the process."""
+        """Return the changes to the process."""
         now = self._ask()
         return [] if now == self._said else [f"the canary process says {now or 'nothing'}"]
 
     def _look(self) -> dict[str, object]:
-        """The state of the folder and of each file in it: mode, owner, time, links, size and content."""
+        """Return the state of the folder and of each file in it: mode, owner, time, links, size and content."""
         states: dict[str, object] = {}
         for path in (self.folder, *self.folder.iterdir()):
             status = path.lstat()
@@ -107,7 +107,7 @@ class Canaries:
         return states
 
     def _start_process(self) -> None:
-        """Start the process to aim at: its memory, arguments, environment and an open file hold secrets."""
+        """Start the process to attack: its memory, arguments, environment and an open file hold secrets."""
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -134,7 +134,7 @@ class Canaries:
     def _ask(self) -> str:
         self._tell("")
         assert self._process.stdout is not None
-        # A process that was stopped does not answer.
+        # A stopped process does not answer.
         if select.select([self._process.stdout], [], [], _ANSWER_SECONDS)[0]:
             return os.read(self._process.stdout.fileno(), 4096).decode().strip()
         return ""
@@ -158,7 +158,7 @@ class _Service:
         self._thread.start()
 
     def _serve(self) -> None:
-        """Answer clients, until `close` writes to the pipe."""
+        """Answer clients until `close` writes to the pipe."""
         while True:
             waiting: list[Any] = [*self._servers, self._ended]
             ready, _, _ = select.select(waiting, [], [])

@@ -1,10 +1,10 @@
-"""The attack catalogue: hostile submissions on disk, each with a first line that says what it tries.
+"""The attack catalogue: hostile submissions on disk, each with a first line that names its aim.
 
-# attack: ends the process before a test can fail | class: forging | canary: score
+    # attack: ends the process before a test can fail | class: forging | canary: score
 
-The keys after that are optional: `exercise` (scale, or crowd, which may start processes), `as: root`
-(it needs to be root where it is to succeed), `dud: why` (why it cannot succeed in the process of plain
-pytest). The text before the first bar is for the table of an audit.
+Optional keys follow: `exercise` (scale, or crowd, which may start processes), `as: root` (it must be root in
+order to succeed), `dud: why` (why it cannot succeed in the process of plain pytest). The text before the first
+bar is for the table of an audit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from grader.errors import CourseError
 
 CLASSES = ("forging", "reading", "escaping", "hanging", "exhausting", "polluting")
-# The grader's own, with the little course that its attacks are handed in to.
+# The grader's own, with the small course that its attacks are handed in to.
 CATALOGUE = Path(__file__).with_name("attacks")
 _KEYS = {"attack", "class", "canary", "exercise", "as", "dud"}
 
@@ -27,12 +27,12 @@ class Proof(enum.Enum):
     """The kinds of evidence that an attack succeeded."""
 
     SCORE = "score"  # it earned points
-    TEXT = "text"  # a secret stands in the result
-    CLAIM = "claim"  # it could do what it then says it did
+    TEXT = "text"  # a secret is in the result
+    CLAIM = "claim"  # it could do something forbidden, and says so
     FILE = "file"  # the canary folder is changed
     REMAINS = "remains"  # a process, a file or shared memory is left
     NEIGHBOR = "neighbor"  # another sandbox or process is harmed
-    NEXT = "next"  # the next sandbox is not what it would have been
+    NEXT = "next"  # the next sandbox differs
     TIME = "time"  # it outlived its time
     SCREEN = "screen"  # it wrote control characters into the result
     FAULT = "fault"  # the grader itself failed
@@ -40,7 +40,7 @@ class Proof(enum.Enum):
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """One hostile submission: what it tries, in which class, and what would prove that it worked."""
+    """One hostile submission: its aim, its class, and the evidence that would prove its success."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ class Attack(msgspec.Struct, frozen=True):
 
 
 def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
-    """The attacks by class and name, or only those of these names; a wrong header is a CourseError."""
+    """Return the attacks by class and name, or only the named ones; a wrong header is a CourseError."""
     attacks = [
         _read(path, kind) for kind in CLASSES for path in sorted((folder / kind).glob("*.py"))
     ]
@@ -67,7 +67,7 @@ def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
 
 
 def _read(path: Path, kind: str) -> Attack:
-    """One attack; CourseError where its first line is not that of an attack of this class."""
+    """Read one attack; CourseError if its first line does not declare an attack of this class."""
     source = path.read_bytes()
     first = source.partition(b"\n")[0].decode().removeprefix("# ")
     header = dict(part.partition(": ")[::2] for part in first.split(" | "))
@@ -77,7 +77,7 @@ def _read(path: Path, kind: str) -> Attack:
     try:
         proof = Proof(header["canary"])
     except ValueError:
-        raise CourseError(f"{path}: {header['canary']!r} is no kind of evidence.") from None
+        raise CourseError(f"{path}: {header['canary']!r} is not a kind of evidence.") from None
     return Attack(
         name=path.stem,
         kind=kind,
@@ -91,6 +91,6 @@ def _read(path: Path, kind: str) -> Attack:
 
 
 def arm(attack: Attack, targets: Mapping[str, object]) -> bytes:
-    """The source with its aims in place of the first line: line numbers stay as they are."""
+    """Return the source with its targets in place of the first line, so that line numbers stay."""
     aims = "; ".join(f"{name} = {value!r}" for name, value in targets.items())
     return f"class target: {aims}\n".encode() + attack.source.partition(b"\n")[2]

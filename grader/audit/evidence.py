@@ -1,7 +1,7 @@
-"""Evidence of an attack's success, from outside: all kinds are looked for, not the announced one alone.
+"""Evidence of an attack's success, from outside. All kinds are looked for, not only the announced one.
 
-First what the grading itself shows, then what was left on the machine: processes, files under the attack's
-mark, System V shared memory.
+The grading comes first, and then leavings on the machine: processes, files under the attack's mark, System V
+shared memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_SECONDS = 1.0
 # The fork server removes the folder of a sandbox after its end.
 _FOLDER_SECONDS = 5.0
-# Where every system lets programs share files.
+# Folders in which every system lets programs share files.
 _SHARED = ("tmp", "var/tmp", "dev/shm", "dev/mqueue")
 
 
@@ -34,9 +34,9 @@ _SHARED = ("tmp", "var/tmp", "dev/shm", "dev/mqueue")
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """An attack that was graded: its points, its output, and how long it took of its time.
+    """A graded attack: its points, its output, and its time.
 
-    `loop_late_seconds` is by how much a harmless loop overran the same time in the same place, right after it.
+    `loop_late_seconds` is how long a harmless loop overran the same time in the same place, right after it.
     """
 
     score: float
@@ -48,7 +48,7 @@ class Trial(msgspec.Struct, frozen=True):
 
     @property
     def is_late(self) -> bool:
-        """Whether it overran its time by more than the machine makes a loop overrun it."""
+        """Whether it overran its time by more than a loop does on this machine."""
         allowed = LATE_SECONDS + 2 * max(self.loop_late_seconds, 0.0)
         return self.seconds - self.budget_seconds > allowed
 
@@ -61,7 +61,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def evidence_in(trial: Trial, secrets: Mapping[str, str], trophy: str) -> Iterable[Evidence]:
-    """Evidence in the grading itself; `Field` and `Leavings` look elsewhere."""
+    """Yield evidence in the grading itself; `Field` and `Leavings` look elsewhere."""
     if trial.fault:
         yield Evidence(Proof.FAULT, trial.fault)
     if trial.score > 0:
@@ -92,7 +92,7 @@ def adopt_orphans() -> None:
 
 
 def descendants(root: int | None = None) -> set[int]:
-    """The processes below `root` (by default this one); those that have ended do not count."""
+    """Return the processes below `root` (by default this one), without those that have ended."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -112,8 +112,8 @@ def descendants(root: int | None = None) -> set[int]:
 class Leavings:
     """Processes, files and shared memory that were not there before.
 
-    `known` are the processes that belong there, `scratch` the folder in which each sandbox finds its
-    own, as the sandboxes see it.
+    `known` are the processes that belong there; `scratch` is the folder of each sandbox's own files, as the
+    sandboxes see it.
     """
 
     def __init__(self, mark: str, key: int, known: Iterable[int], scratch: Path) -> None:
@@ -122,7 +122,7 @@ class Leavings:
         self._before = set(self._files())
 
     def found(self) -> list[str]:
-        """The leavings, in words; ending processes have a moment to be gone, and then their folders."""
+        """Return the leavings, in words, after giving ending processes and then their folders a moment."""
         end = time.monotonic() + _GRACE_SECONDS
         while (left := self._processes()) and time.monotonic() < end:
             time.sleep(0.02)
@@ -134,7 +134,7 @@ class Leavings:
         return words + self._shared_memory()
 
     def remove(self) -> None:
-        """Kill and remove it."""
+        """Kill and remove them."""
         for pid in self._processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -149,7 +149,7 @@ class Leavings:
         return descendants() - self._known
 
     def _files(self) -> list[Path]:
-        """Files under the attack's mark, and all that lies in the folders of sandboxes."""
+        """Return files under the attack's mark, and all files in the folders of sandboxes."""
         files = [
             path for folder in _folders() for path in _listed(folder) if self._mark in path.name
         ]
@@ -159,12 +159,12 @@ class Leavings:
         return files + self._in_scratch()
 
     def _in_scratch(self) -> list[Path]:
-        """All that lies in the sandboxes' own folders."""
+        """Return all files in the sandboxes' own folders."""
         inside = self._scratch.relative_to("/")
         return [path for root in self._roots() for path in _listed(root / inside)]
 
     def _roots(self) -> Iterator[Path]:
-        """The file systems of the fork servers and sandboxes, as far as we may look into them."""
+        """Yield the file systems of the fork servers and sandboxes that we may read."""
         yield Path("/")
         yield from (Path(f"/proc/{pid}/root") for pid in sorted(self._known))
 
@@ -178,7 +178,7 @@ class Leavings:
 
 
 def _folders() -> Iterator[Path]:
-    """Where student code would like to leave something for others."""
+    """Yield folders in which student code might leave something for others."""
     packages = Path(sysconfig.get_path("purelib"))
     package = Path(__file__).resolve().parents[1]
     yield from (

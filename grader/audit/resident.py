@@ -1,6 +1,6 @@
-"""A harmless student module, for `field`: the neighbor that attacks must not reach, and the next submission.
+"""A harmless student module for `field`: the neighbor that attacks must not reach, and the next submission.
 
-It runs in a sandbox as any submission does, and imports nothing of the grader.
+It runs in a sandbox like any submission, and imports nothing of the grader.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (looked at: nothing may
 
 
 def _watched() -> tuple[object, ...]:
-    """Functions that others rely on, looked up anew each time."""
+    """Return functions that others rely on, looked up anew each time."""
     return (
         torch.isclose,
         torch.allclose,
@@ -45,7 +45,7 @@ def keep(secret: str, address: str) -> None:
     """Hold a secret: in memory, in a file of our own, in shared memory, and at an abstract address."""
     _kept.append(secret)
     Path(tempfile.gettempdir(), "kept.txt").write_text(secret)
-    # Where a wall is missing, some of these cannot be written.
+    # Without some wall, some of these cannot be written.
     with contextlib.suppress(OSError):
         Path(_SHARED[-1], address).write_text(secret)
     with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ def keep(secret: str, address: str) -> None:
 
 
 def _answer_at(address: str, secret: str) -> None:
-    """Serve the secret at an abstract address, as a service of the neighbor's own would."""
+    """Serve the secret at an abstract address, as the neighbor's own service would."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind("\0" + address)
     server.listen()
@@ -68,7 +68,7 @@ def _answer_at(address: str, secret: str) -> None:
 
 
 def state() -> dict[str, str]:
-    """Facts that every sandbox must find alike."""
+    """Return facts that must be the same in every sandbox."""
     scratch = tempfile.gettempdir()
     rng = torch.get_rng_state().numpy().tobytes()
     facts = {
@@ -105,7 +105,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def _sum(left: int, right: int) -> int:
-    """A sum that is not computed beforehand."""
+    """Return a sum that is not computed beforehand."""
     return left + right
 
 
@@ -117,5 +117,5 @@ def _identity(function: object) -> str:
 
 
 def folder() -> str:
-    """Our own scratch folder."""
+    """Return our own scratch folder."""
     return tempfile.gettempdir()

@@ -1,7 +1,7 @@
-"""What in a course has to agree, and no judge sees: stubs with solutions, names with what they name.
+"""Check agreement within a course that no judge sees: stubs with solutions, names with definitions.
 
-The markers of a solution make its stub (`write_stub`), which may have drifted from it since (`drift`). A name
-in the manifest or in a mark that leads nowhere fails no test, and switches a rule off (`dangling`).
+The markers of a solution make its stub (`write_stub`), which may have changed since (`drift`). A name in the
+manifest or in a mark that leads nowhere fails no test, but disables a rule (`dangling`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grader.course.suite import SuiteTest
 from grader.errors import CourseError
 from grader.submissions.source import definitions, parse
 
-# The number of lines of a difference that are shown.
+# The number of lines shown of a difference.
 _LONGEST_DIFF = 40
 
 
@@ -33,7 +33,7 @@ _LONGEST_DIFF = 40
 
 
 class WrittenStub(msgspec.Struct, frozen=True):
-    """A stub that was written: its files, those of them that changed, and how many parts are open."""
+    """A stub that was written: its files, those that changed, and the number of open parts."""
 
     files: tuple[Path, ...]
     changed: tuple[Path, ...]
@@ -41,9 +41,9 @@ class WrittenStub(msgspec.Struct, frozen=True):
 
 
 def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> WrittenStub:
-    """Make the stub and write it to `exercises/`, and to the copy in `tests/stubs/` where there is one.
+    """Make the stub and write it to `exercises/`, and to the copy in `tests/stubs/` if there is one.
 
-    Raises CourseError if the file in `exercises/` may be a student's work; `force` replaces it all the same.
+    Raises CourseError if the file in `exercises/` may be a student's work; `force` replaces it anyway.
     """
     path = course.solution(exercise)
     stub = make_stub(_text(path), course.name_of(path)).encode()
@@ -64,10 +64,10 @@ def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> Wr
 
 
 def _is_work(source: bytes, stub: bytes) -> bool:
-    """Whether a file may be a student's work, and not the stub that an earlier solution made.
+    """Return whether a file may be a student's work, and not the stub of an earlier solution.
 
-    An earlier stub has parts that raise NotImplementedError, those of the new one among them. A program to
-    mend has none, and nothing tells the two apart.
+    An earlier stub has parts that raise NotImplementedError, including those of the new one. A program to mend
+    has none, so the two cannot be distinguished.
     """
     try:
         written, parts = definitions(parse(source)), definitions(parse(stub))
@@ -78,11 +78,11 @@ def _is_work(source: bytes, stub: bytes) -> bool:
 
 
 def drift(course: Course, exercise: Exercise) -> list[str]:
-    """Complaints about a stub that no longer matches its solution.
+    """Return complaints about a stub that no longer matches its solution.
 
-    A solution with markers makes the stub, to the letter. Without markers, the definitions in both
-    must agree in signatures, bases and decorators, and given functions in their code. Docstrings
-    may differ: a stub explains where a reference may be brief.
+    A solution with markers makes the stub exactly. Without markers, the definitions in both must agree in
+    signatures, bases and decorators, and given functions in their code. Docstrings may differ: a stub explains
+    more than a reference.
     """
     try:
         return _drift(course, exercise)
@@ -91,7 +91,7 @@ def drift(course: Course, exercise: Exercise) -> list[str]:
 
 
 def _drift(course: Course, exercise: Exercise) -> list[str]:
-    """The complaints of `drift`; CourseError where a file cannot be read or the markers are wrong."""
+    """Yield the complaints of `drift`; raises CourseError if a file cannot be read or the markers are wrong."""
     solution = course.solution(exercise)
     reference, source = course.name_of(solution), _text(solution)
     working, kept = course.folder / exercise.file, course.kept_stub(exercise)
@@ -104,9 +104,7 @@ def _drift(course: Course, exercise: Exercise) -> list[str]:
     complaints = []
     for file in files:
         if (stub := _text(file)) != expected:
-            complaint = (
-                f"{course.name_of(file)}: it is not what the markers of {reference} make of it"
-            )
+            complaint = f"{course.name_of(file)}: it differs from the stub that the markers of {reference} make"
             advice = f"`grade stub {exercise.id}` writes it anew."
             complaints.append("\n".join([f"{complaint}; {advice}", *_difference(stub, expected)]))
     return complaints
@@ -120,7 +118,7 @@ def _text(path: Path) -> str:
 
 
 def _differences(stub: ast.Module, solution: ast.Module) -> Iterator[str]:
-    """What a stub and a solution without markers disagree on, definition by definition."""
+    """Yield differences between a stub and a solution without markers, definition by definition."""
     handed_out, reference = definitions(stub), definitions(solution)
     for name, node in handed_out.items():
         if (other := reference.get(name)) is None:
@@ -136,7 +134,7 @@ def _differences(stub: ast.Module, solution: ast.Module) -> Iterator[str]:
 
 
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
-    """A definition without its body, as one line of Python."""
+    """Return a definition without its body, as one line of Python."""
     decorators = "".join(f"@{ast.unparse(decorator)} " for decorator in node.decorator_list)
     if isinstance(node, ast.ClassDef):
         bases = ", ".join(ast.unparse(base) for base in (*node.bases, *node.keywords))
@@ -147,7 +145,7 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> s
 
 
 def _is_open(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    """Whether a function is left to the student."""
+    """Return whether a function is left to the student."""
     return not isinstance(node, ast.ClassDef) and any(
         isinstance(part, ast.Raise) and part.exc and "NotImplementedError" in ast.unparse(part.exc)
         for part in ast.walk(node)
@@ -160,7 +158,7 @@ def _code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[s
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """The values of names at the top level, as Python code."""
+    """Return the values of names at the top level, as Python code."""
     return {
         target.id: ast.unparse(node.value)
         for node in tree.body
@@ -180,7 +178,7 @@ def _difference(old: str, new: str) -> list[str]:
 
 
 def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> list[str]:
-    """Complaints about functions and classes without a definition or a test, and about missing modules.
+    """Return complaints about functions and classes without a definition or a test, and about missing modules.
 
     Imports the modules that rules forbid.
     """
@@ -196,6 +194,13 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
         "remove it, or write a test."
         for name in exercise.shares
         if name in defined and name not in {test.share for test in tests}
+    ]
+    functions = _functions_of(course.stub(exercise).source)
+    complaints += [
+        f"{manifest}: {exercise.id!r} builds on {name!r}, which is no function at the top of the stub: nothing "
+        "else can be answered by the solution."
+        for name in sorted({name for names in exercise.builds_on.values() for name in names})
+        if name not in functions
     ]
     complaints += [
         f"{manifest}: a rule of {exercise.id!r} looks inside {_undefined(name, defined)}"
@@ -224,15 +229,20 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
 
 
 def _defined(course: Course, exercise: Exercise) -> set[str]:
-    """The names that the stub or an answer defines: a rule may be about what a student adds."""
+    """Return the names that the stub or an answer defines: a rule may be about something a student adds."""
     sources = [course.stub(exercise).source]
     sources += [path.read_bytes() for path in course.rights(exercise)]
     sources += [answer.source for answer in wrong_answers(course, exercise).answers]
     names: set[str] = set()
     for source in sources:
-        with contextlib.suppress(SyntaxError):  # judging it tells of that
+        with contextlib.suppress(SyntaxError):  # reported when it is judged
             names |= definitions(parse(source)).keys()
     return names
+
+
+def _functions_of(source: bytes) -> set[str]:
+    """The functions at the top of a file."""
+    return {node.name for node in parse(source).body if isinstance(node, ast.FunctionDef)}
 
 
 def _undefined(name: str, defined: Iterable[str]) -> str:
@@ -249,22 +259,22 @@ def _exists(name: str) -> bool:
         # A package may delete the name of a module, as torch.optim does.
         return locate(name) is not None or name in sys.modules
     except ErrorDuringImport:
-        return True  # the module exists, and one that it imports is missing here
+        return True  # the module exists, but one that it imports is missing here
 
 
 def _attribute_of(operator: str) -> str:
-    """The dotted name of an operator of the dispatcher: of `aten::glu`, torch.ops.aten.glu."""
+    """Return the dotted name of a dispatcher operator: for `aten::glu`, torch.ops.aten.glu."""
     return f"torch.ops.{operator.replace('::', '.')}"
 
 
 def _attribute_like(name: str) -> str:
-    """Suggest an attribute of nearly this name, if the object around it exists."""
+    """Suggest an attribute with a similar name, if the object around it exists."""
     owner, _, attribute = name.rpartition(".")
     return _suggestion(attribute, dir(locate(owner))) if owner else ""
 
 
 def _is_installed(module: str) -> bool:
-    """Whether a module is installed; importing it would take a second for torch."""
+    """Return whether a module is installed; importing torch would take a second."""
     top, *parts = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
@@ -272,7 +282,7 @@ def _is_installed(module: str) -> bool:
         return False
     for part in parts:
         if spec is None or spec.submodule_search_locations is None:
-            # Some of Python's own modules are no packages and hold others all the same: os.path.
+            # Some of Python's own modules contain others without being packages: os.path.
             return spec is not None and top in sys.stdlib_module_names
         spec = PathFinder.find_spec(f"{spec.name}.{part}", spec.submodule_search_locations)
     return spec is not None

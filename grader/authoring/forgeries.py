@@ -1,9 +1,8 @@
-"""What forged replies and forged answers earn in each exercise.
+"""Measure the points that forged replies and forged answers earn in each exercise.
 
-`grade verify --words` judges what a solution answered under another seed. `grade audit --forge` judges
-several kinds of such replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written
-to earn points without doing the work. A line `# honest: 0.15, why` says which part of the points one earns
-for what it really does.
+`grade verify --words` judges a solution's answers under another seed. `grade audit --forge` judges several
+kinds of such replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written to earn
+points without doing the work. A line `# honest: 0.15, why` gives the share of the points earned by real work.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from grader.judge.scoring import kept
 from grader.results import TestResult
 from grader.submissions.odd_code import odd_code, ordinary_in
 
-# The part of an exercise's points that a forgery may earn.
+# The share of an exercise's points that a forgery may earn.
 MOST = 0.1
 _HONEST = re.compile(rb"^# honest: (\d(?:\.\d+)?)\b", re.MULTILINE)
 
 
 class ForgeryReport(msgspec.Struct, frozen=True):
-    """What a forgery earns in an exercise: the tests that pass, and their `share` of its points, 0 to 1."""
+    """The result of a forgery in an exercise: the tests that pass, and their `share` of its points, 0 to 1."""
 
     exercise: str
     forgery: Forgery
@@ -39,7 +38,7 @@ class ForgeryReport(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the forgery earns at most what is allowed."""
+        """Whether the forgery earns at most the allowed share."""
         return self.share <= MOST
 
 
@@ -53,7 +52,7 @@ def forge(
 ) -> Iterator[ForgeryReport]:
     """Judge forged replies instead of each solution's; `done` is called for each judgment.
 
-    What passes was earned by words: nothing was computed for this run's inputs.
+    Passed tests were passed by words: nothing was computed for this run's inputs.
     """
     sources = {}
     for exercise in exercises:
@@ -80,7 +79,7 @@ def forge(
 
 
 class ForgedAnswer(msgspec.Struct, frozen=True):
-    """What a forged submission earns: its `share` of the points, of which it earns some by `honest` work."""
+    """The result of a forged submission: its `share` of the points, including its `honest` work."""
 
     exercise: str
     name: str
@@ -90,7 +89,7 @@ class ForgedAnswer(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether it earns at most what is allowed, or a person sees it first."""
+        """Whether it earns at most the allowed share, or is held for a person."""
         return bool(self.reasons) or round(self.share - self.honest, 9) <= MOST
 
 

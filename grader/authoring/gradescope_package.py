@@ -1,8 +1,8 @@
-"""Packages for platforms that run a grader: one zip with the grader, the course and how to start it.
+"""Packages for platforms that run a grader: one zip with the grader, the course and a start script.
 
-The grader in it is a wheel of the installed one, with the versions of its requirements as constraints:
-the platform judges with the grader that proved the course here. The course in it has no solutions. The
-same installation and course make the same bytes.
+The grader is a wheel of the installed one, with the versions of its requirements as constraints: the platform
+judges with the grader that proved the course here. The course has no solutions. The same installation and
+course make the same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEFT_OUT = {"__pycache__", "attacks"}
 
 
 class GradescopeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The level of isolation that must be reached, the seed of the tests' inputs, options for pip."""
+    """The required level of isolation, the seed of the tests' inputs, and options for pip."""
 
     require_isolation: str = "kernel"
     seed: int = 0
@@ -58,8 +58,8 @@ def write_gradescope(
     Wrong answers are judged for it (`observations`); `done` is called with each exercise as that begins. Stubs
     and solutions are graded by the package before it is written.
 
-    Raises CourseError if that fails, or if the course has no hidden suite: a release for students is no course
-    to grade by.
+    Raises CourseError if that fails, or if the course has no hidden suite: a release for students is not a
+    course to grade with.
     """
     if not any(Visibility.HIDDEN in course.suites(exercise) for exercise in course.exercises):
         raise CourseError(
@@ -93,9 +93,9 @@ def _script(name: str, **values: str) -> bytes:
 
 
 def _pack(course: Course, observed: Mapping[str, bytes], seed: int) -> bytes:
-    """A pack of the manifest, stubs, suites and the solutions that these compare with, tried out.
+    """Return a pack of the manifest, stubs, suites and compared solutions, after trying it out.
 
-    What was observed of wrong answers goes with them, to name mistakes.
+    Observations of wrong answers are included, to name mistakes.
     """
     files, extra = course.judged_files(), extra_credit_file(course)
     with contextlib.ExitStack() as stack:
@@ -114,7 +114,7 @@ def _pack(course: Course, observed: Mapping[str, bytes], seed: int) -> bytes:
 
 
 def wheel() -> tuple[str, bytes]:
-    """The name and the bytes of a wheel of the running grader, however it was installed."""
+    """Return the name and the bytes of a wheel of the running grader, however it was installed."""
     distribution = _distribution(_DISTRIBUTION)
     about = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     scripts = distribution.read_text("entry_points.txt") or ""
@@ -147,7 +147,7 @@ def _digest(data: bytes) -> str:
 
 
 def installed_versions() -> list[str]:
-    """`name==version` of every installed package that the grader needs, without local tags."""
+    """Return `name==version` of every installed package that the grader needs, without local tags."""
     versions: dict[str, str] = {}
     names = [_DISTRIBUTION]
     while names:
@@ -161,10 +161,10 @@ def installed_versions() -> list[str]:
 
 
 def _requirements(distribution: metadata.Distribution) -> Iterator[str]:
-    """The names of its requirements, without those of extras.
+    """Yield the names of its requirements, without those of extras.
 
-    Other conditions are not evaluated: a package that one rules out is either not installed here,
-    or harmless as a constraint.
+    Other conditions are not evaluated: a package excluded by one is either not installed here, or harmless as a
+    constraint.
     """
     for requirement in distribution.requires or ():
         name = _REQUIREMENT.match(requirement)
@@ -180,11 +180,11 @@ def _installed(name: str) -> metadata.Distribution | None:
 
 
 def _distribution(name: str) -> metadata.Distribution:
-    """An installed package; GraderError where it is not one that can be packed."""
+    """Return an installed package; GraderError if it is not one that can be packed."""
     distribution = _installed(name)
     if distribution is None:
         raise GraderError(
-            f"{name} is not installed here as a package, so that it cannot be packed: install it with "
+            f"{name} is not installed here as a package, so it cannot be packed: install it with "
             "pip, as the README says."
         )
     return distribution

@@ -1,10 +1,10 @@
 """Mutation testing: mechanical changes of a solution, each of which the suites should notice.
 
-A mutant is the solution with one place changed, and all else byte for byte the same: an operator, a
+A mutant is the solution with one place changed, and otherwise the same byte for byte: an operator, a
 comparison, a constant, a negated condition, a dropped statement, decorator, `with`, keyword argument,
-return value or call such as `.detach()`. Docstrings, type hints, imports, `__all__`, what exceptions say
-and what the stub gives stay. A mutant that keeps full marks shows what no test sees: it is offered as an
-entry of the exercise's mutants file (`grader.course.mutants`), to which its author adds a sentence, and a test
+return value or call such as `.detach()`. Docstrings, type hints, imports, `__all__`, messages of exceptions
+and code given by the stub stay. A mutant that keeps full marks shows a gap in the tests. It is offered as an
+entry of the exercise's mutants file (`grader.course.mutants`); its author adds a sentence to it, and a test
 to the suite. If it does the same as the solution, the author marks it there:
 
     [[equivalent]]
@@ -47,7 +47,7 @@ from grader.judge.session import TEST_PART
 from grader.results import ExerciseResult, Outcome
 
 _SEED = 0
-# A mutant's test may take so many times as long as the slowest one of the solution, and a second.
+# A mutant's test may take this many times as long as the slowest of the solution, plus a second.
 _PATIENCE = 10
 _LONGEST_ID = 40
 
@@ -66,7 +66,7 @@ _OPERATORS = {
     ast.LShift: ("<<", ">>"),
     ast.RShift: (">>", "<<"),
 }
-# The neighbor first, then the opposite, which for a condition is the same as its negation.
+# The neighbor first, then the opposite, which for a condition equals its negation.
 _COMPARISONS = {
     ast.Eq: ("==", "!="),
     ast.NotEq: ("!=", "=="),
@@ -79,7 +79,7 @@ _COMPARISONS = {
     ast.In: ("in", "not in"),
     ast.NotIn: (r"not\s+in", "in"),
 }
-# Methods that give the object back in another form; without the call, the code runs with the old one.
+# Methods that return the object in another form; without the call, the code still runs.
 _CONVERSIONS = re.compile(
     "abs|bool|clone|contiguous|copy|cpu|detach|double|flatten|float|int|item|long|lower|numpy|"
     "requires_grad_|reshape|squeeze|strip|t|to|tolist|upper|unsqueeze|view"
@@ -97,9 +97,9 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """A mutant that no sentence names, and the entry of the mutants file that lacks only a sentence.
+    """A mutant that no sentence names, and an entry of the mutants file without its sentence.
 
-    `caught_by` is the first test that catches it, if one does.
+    `caught_by` is the first test that catches it, if any.
     """
 
     mutant: Mutant
@@ -109,7 +109,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class MutationReport(msgspec.Struct, frozen=True):
-    """The fates of one exercise's mutants; `made` of them there are, `judged` were tried."""
+    """The fates of one exercise's mutants: `made` is their number, `judged` how many were tried."""
 
     exercise: str
     solution: str
@@ -132,9 +132,9 @@ class MutationReport(msgspec.Struct, frozen=True):
 
 
 def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
-    """All mutants of a source, top to bottom, without those that are the same to Python.
+    """Return all mutants of a source, top to bottom, without those that mean the same to Python.
 
-    Functions, classes and constants that stand in the stub as they are were given to the student.
+    Functions, classes and constants unchanged from the stub were given to the student.
     """
     tree = syntax_tree(source)
     seen = {ast.dump(tree)}
@@ -158,7 +158,7 @@ def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
 
 
 def _parts(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
-    """The statements of a module and of its classes."""
+    """Yield the statements of a module and of its classes."""
     for statement in tree.body:
         yield statement
         if isinstance(statement, ast.ClassDef):
@@ -166,7 +166,7 @@ def _parts(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
 
 
 def _shape(statement: ast.stmt) -> str:
-    """A statement's meaning to Python, without its docstring: that of a stub explains more."""
+    """Return a statement's meaning to Python, without its docstring: a stub's explains more."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(statement):
         statement = copy.copy(statement)
         statement.body = statement.body[1:]
@@ -174,7 +174,7 @@ def _shape(statement: ast.stmt) -> str:
 
 
 class _Edit(msgspec.Struct, frozen=True, order=True):
-    """The bytes from `start` to `end` become `text`."""
+    """Replace the bytes from `start` to `end` by `text`."""
 
     start: int
     end: int
@@ -183,7 +183,7 @@ class _Edit(msgspec.Struct, frozen=True, order=True):
 
 
 def _mutant(source: bytes, mutated: bytes, edit: _Edit) -> Mutant:
-    """The mutant of an edit, with the changed lines as its author reads them."""
+    """Return the mutant of an edit, with the changed lines as its author reads them."""
     first = source.rfind(b"\n", 0, edit.start) + 1
     last = source.find(b"\n", edit.end)
     last = len(source) if last < 0 else last
@@ -212,7 +212,7 @@ class _EditFinder(ast.NodeVisitor):
     # --- places
 
     def _span(self, node: ast.AST) -> tuple[int, int]:
-        """Where a node begins and ends, in bytes: the positions of ast are bytes of UTF-8."""
+        """Return where a node begins and ends, in bytes: ast counts in bytes of UTF-8."""
         assert isinstance(node, (ast.expr, ast.stmt, ast.keyword))
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = self._line_starts[node.lineno - 1] + node.col_offset
@@ -229,9 +229,9 @@ class _EditFinder(ast.NodeVisitor):
         return self._source[start:end].decode()
 
     def _replace_between(self, left: ast.AST, right: ast.AST, old: str, new: str) -> None:
-        """Replace an operator, which stands between two nodes with brackets and comments at most."""
+        """Replace an operator between two nodes, with at most brackets and comments around it."""
         start, end = self._span(left)[1], self._span(right)[0]
-        # A comment is as long as blanks are, and has no operator in it.
+        # Blanks as long as a comment, which might contain an operator.
         between = re.sub(rb"#[^\n]*", lambda at: b" " * len(at[0]), self._source[start:end])
         if (at := re.search(old.encode(), between)) is not None:
             self._edit(start + at.start(), start + at.end(), new)
@@ -241,7 +241,7 @@ class _EditFinder(ast.NodeVisitor):
     def _visit_definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
-        """Drop a decorator at a time, then look into defaults and the body."""
+        """Drop one decorator at a time, then visit defaults and the body."""
         self._scope.append(node.name)
         for decorator in node.decorator_list:
             start, end = self._span(decorator)
@@ -267,7 +267,7 @@ class _EditFinder(ast.NodeVisitor):
     # --- statements
 
     def _stays(self, node: ast.AST) -> None:
-        """Leave it as it is: no code of its own, or nothing that a contract promises."""
+        """Leave the node unchanged: it has no code of its own, or nothing that a contract promises."""
 
     visit_Import = visit_ImportFrom = visit_Global = visit_Nonlocal = visit_Pass = _stays  # noqa: N815
 
@@ -282,7 +282,7 @@ class _EditFinder(ast.NodeVisitor):
         self.visit(node.test)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        # Its message is wording.
+        # Its message is only wording.
         self._replace(node, "pass")
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -378,7 +378,7 @@ class _EditFinder(ast.NodeVisitor):
             sign = (
                 "not" if isinstance(node.op, ast.Not) else self._source[start : start + 1].decode()
             )
-            # Not up to the operand: there may be a bracket before it.
+            # Not up to the operand, since a bracket may be before it.
             self._edit(start, min(start + len(sign), operand), "")
         self.generic_visit(node)
 
@@ -396,7 +396,7 @@ class _EditFinder(ast.NodeVisitor):
                 self._replace(node, '""' if value else '"mutant"')
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        # Before Python 3.12 the parts of an f-string have no positions of their own.
+        # Before Python 3.12, parts of an f-string have no positions of their own.
         self._replace(node, '""')
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -405,7 +405,7 @@ class _EditFinder(ast.NodeVisitor):
                 self.visit(node.args[-1])
                 return
             case ast.Attribute(receiver, attr) if _CONVERSIONS.fullmatch(attr):
-                # Not from the end of the receiver: a bracket may close behind it.
+                # Not from the end of the receiver, since a bracket may close after it.
                 start, end = self._span(receiver)[1], self._span(node)[1]
                 self._edit(self._source.index(b".", start), end, "")
         self.visit(node.func)
@@ -457,7 +457,7 @@ def mutate(
 
 
 class _Mutations:
-    """Judges the mutants of one exercise, several at a time, and compares with what is marked."""
+    """Judges the mutants of one exercise, several at a time, and compares with the marks."""
 
     def __init__(
         self,
@@ -476,14 +476,14 @@ class _Mutations:
     def report(
         self, most: int, begin: Callable[[str, int], object], done: Callable[[], object]
     ) -> MutationReport:
-        """Judge the mutants, or a draw of `most` of them, and say what became of them."""
+        """Judge the mutants, or a random choice of `most` of them, and report their fates."""
         source = self._course.solution(self._exercise).read_bytes()
         stub = self._course.stub(self._exercise).source
         if complaint := self._unreadable(source, stub):
             return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
         mutants = mutants_of(source, stub)
         marked, complaints = self._marked(mutants)
-        # What no test judges here survives in any case.
+        # Mutants of shares that are not judged here survive in any case.
         closed = {need.share for need in self._exercise.unmet}
         mutants = [m for m in mutants if self._exercise.share_of(m.function) not in closed]
         chosen = mutants
@@ -500,7 +500,7 @@ class _Mutations:
         def judge(mutant: Mutant) -> ExerciseResult | str:
             try:
                 result = self._judge(mutant.source, seconds, stop=not self._told)
-                # A machine that was busy for a moment is no proof against an entry.
+                # A machine that was busy for a moment does not disprove an entry.
                 if mutant.source in marked and _ended_by_time(result):
                     result = self._judge(mutant.source, self._exercise.seconds, stop=True)
                 return result
@@ -551,7 +551,7 @@ class _Mutations:
     def _offers(
         self, unnamed: Sequence[tuple[Mutant, str]], wrongs: WrongAnswers, source: str
     ) -> tuple[Offer, ...]:
-        """Make entries of mutants, under ids that are free; each mutant comes with a test that catches it."""
+        """Make entries of mutants, under unused ids; each mutant comes with a test that catches it."""
         ids = {wrong.id for wrong in wrongs.answers}
         offers = []
         for mutant, test in unnamed:
@@ -570,7 +570,7 @@ class _Mutations:
         return tuple(offers)
 
     def _unreadable(self, source: bytes, stub: bytes) -> str:
-        """Why the solution or the stub has no syntax tree; empty where both have one."""
+        """Return why the solution or the stub has no syntax tree; empty if both have one."""
         stub_name = self._course.name_of(self._course.folder / self._exercise.file)
         for name, text in ((self._solution, source), (stub_name, stub)):
             try:
@@ -581,7 +581,7 @@ class _Mutations:
         return ""
 
     def _marked(self, mutants: Sequence[Mutant]) -> tuple[set[bytes], list[str]]:
-        """The sources of the mutants that are marked as equivalent, and complaints about the marks."""
+        """Return the sources of mutants that are marked as equivalent, and complaints about the marks."""
         entries, complaints = equivalent_mutants(self._course, self._exercise)
         marked: set[bytes] = set()
         for entry in entries:
@@ -595,7 +595,7 @@ class _Mutations:
         return marked, complaints
 
     def _time_of(self, source: bytes) -> tuple[float, str]:
-        """The time that a mutant gets, from that of the solution; or why there is nothing to judge."""
+        """Return the time limit for a mutant, from the solution's time; or why there is nothing to judge."""
         own = self._exercise.seconds
         # Once for each judge, which imports the suites, and then to measure.
         cold = self._threads.map(lambda _: self._judge(source, own, stop=False), range(self._jobs))
@@ -631,7 +631,7 @@ def _ended_by_time(result: ExerciseResult | str) -> bool:
 
 
 def _known(wrongs: WrongAnswers) -> dict[str, str]:
-    """The names of the wrong answers, by what their sources mean to Python."""
+    """Return the names of the wrong answers, by the meaning of their sources to Python."""
     known = {}
     for wrong in wrongs.answers:
         with contextlib.suppress(SyntaxError, ValueError):
@@ -640,7 +640,7 @@ def _known(wrongs: WrongAnswers) -> dict[str, str]:
 
 
 def _stem(mutant: Mutant) -> str:
-    """An id for a mutant, of the words in its line."""
+    """Return an id for a mutant, from the words in its line."""
     is_dropped = mutant.mutant in ("", "pass")
     words = re.findall("[a-z0-9]+", (mutant.line if is_dropped else mutant.mutant).lower())
     if is_dropped or not words or words[0].isdecimal():

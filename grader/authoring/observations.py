@@ -1,4 +1,4 @@
-"""What tests see of a course's wrong answers, for packages and releases that do not hold them."""
+"""Observations of a course's wrong answers by tests, for packages and releases without these answers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def observations(
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of observed mistakes, name and bytes, for exercises whose wrong answers fail in these suites.
+    """Yield the files of observed mistakes, name and bytes, for exercises with wrong answers that fail here.
 
-    Every wrong answer is judged with the seed. The name is below the course's root. `digest` gives that of an
-    exercise where the file will lie, by default in this course; `done` is called with each exercise's id as it
-    begins.
+    Every wrong answer is judged with the seed. The name is below the course's root. `digest` returns the digest
+    of an exercise where the file will be used, by default in this course; `done` is called with each exercise's
+    id as it begins.
     """
     chosen = [e for e in exercises if any(s in course.suites(e) for s in suites)]
     answers_of = {e.id: wrong_answers(course, e).answers for e in chosen}
@@ -51,7 +51,7 @@ def observations(
                 try:
                     judgment = judges.judge(course, of, answer.source, options)
                 except GraderError:
-                    return None  # `grade verify` says so
+                    return None  # `grade verify` reports it
                 return observed(answer, judgment.result)
 
             seen = [o for o in threads.map(judged, answers_of[exercise.id]) if o is not None]

@@ -1,4 +1,4 @@
-"""A course with some of its exercises alone, as files: what an assignment hands out or is graded with."""
+"""A course with only some of its exercises, as files, to hand out or to grade an assignment."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from grader.toml import written
 
 
 def released_manifests(course: Course) -> dict[str, str]:
-    """The manifest with the keys that students may read, by name below the course's root.
+    """Return the manifest with the keys that students may read, by name below the course's root.
 
-    Of an assignment the exercises stand in a file of its own, so that those of another one can lie beside it.
+    The exercises of an assignment are in a separate file, so that another assignment's can be beside it.
     """
     head, exercises = _manifest(course, ReleasedExercise.__struct_fields__)
     given = _file_of(course.assignments, [*map(released_table, course.assignments)])
@@ -37,9 +37,9 @@ def released_manifests(course: Course) -> dict[str, str]:
 
 @contextlib.contextmanager
 def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
-    """A copy of these files of the course, in a temporary folder, with a manifest of its exercises alone.
+    """Yield a copy of these files of the course, in a temporary folder, with a manifest of only its exercises.
 
-    Of the assignments it holds what judges and not their `policy`, which may name students.
+    Its assignments have the keys that judge, but no `policy`, which may name students.
     """
     head, exercises = _manifest(course)
     with tempfile.TemporaryDirectory() as folder:
@@ -58,10 +58,10 @@ def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
 
 
 def extra_credit_file(course: Course) -> dict[str, bytes]:
-    """A file of assignments, by name, that says what of the course is for extra credit; none if nothing is.
+    """Return a file of assignments, by name, with only the extra credit of the course; none if there is none.
 
-    It goes where strangers' code runs: it has no seed and no rule, and one assignment with the exercises of the
-    course alone. If all of them are for extra credit, they are what full marks need there.
+    It goes where strangers' code runs: it has no seed and no rule, and one assignment with only the exercises
+    of the course. If all of them are extra credit, they count for full marks there.
     """
     ids = [exercise.id for exercise in course.exercises]
     extra = [id_ for id_ in ids if id_ in course.extra_credit]
@@ -74,16 +74,16 @@ def extra_credit_file(course: Course) -> dict[str, bytes]:
 
 
 def is_whole(course: Course) -> bool:
-    """Whether the course has all of the exercises that its manifest names."""
+    """Return whether the course has all of the exercises in its manifest."""
     return len(load_course(course.folder / MANIFEST).exercises) == len(course.exercises)
 
 
 def _manifest(
     course: Course, keys: Collection[str] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The head of the manifest, and the entries of the course's exercises with these keys, or with all.
+    """Return the head of the manifest, and the entries of the course's exercises with these keys, or with all.
 
-    Prerequisites are those among them: one of another assignment may never be handed out.
+    Prerequisites are limited to these exercises: one of another assignment may never be handed out.
     """
     head = tomllib.loads((course.folder / MANIFEST).read_text(encoding="utf-8"))
     entries = head.pop("exercise", [])

@@ -1,17 +1,16 @@
-"""Write a release for students: stubs, public suites, the manifest, how to begin; nothing hidden.
+"""Write a release for students: stubs, public suites, the manifest, instructions; nothing hidden.
 
-With public suites alone, other tests decide about marks elsewhere. For self-study there is a release with all
-suites, and with solutions that open once they are not needed any more; that is for no secrets and no marks.
+With only public suites, other tests decide about marks elsewhere. For self-study, there is a release with all
+suites, and with solutions that open once they are not needed any more. It is not for secrets or marks.
 
-What the suites that go out see of the course's wrong answers can go with them, as data, so that students read
-the name of a mistake without holding any answer.
+The released suites' observations of the course's wrong answers can be included as data, so that students read
+the name of a mistake without having any answer.
 
-A release is built from a list of what may go out, never by leaving out what may not. The manifest is
-written anew from its keys, all of which students may see; an author's comments stay at home. The grader
-goes along as a wheel: its name is not registered on an index, where anyone could take it. The same
-installation and course make the same bytes. `.release.json` in it names its files, so that a later release
-can replace these and no others; that of an assignment has a listing of its own, and can be written beside the
-releases of others.
+A release is built from a list of allowed files, never by leaving out forbidden ones. The manifest is written
+anew from its keys, all of which students may see; an author's comments are left out. The grader is included as
+a wheel: its name is not registered on an index, where anyone could take it. The same installation and course
+make the same bytes. `.release.json` lists the files, so that a later release replaces only these. The release
+of an assignment has its own list, and can be written beside the releases of others.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ from grader.results import EXTRA_CREDIT, Visibility
 from grader.submissions.source import is_untouched
 
 LISTING = ".release.json"
-# What holds for every exercise of a course: its stubs name this page, where the course has one.
+# Rules for every exercise of a course: its stubs name this page, if the course has one.
 EVERY_EXERCISE = "docs/every-exercise.md"
-# A package, a wheel or an address, which can stand between double quotes of a shell.
+# A package, a wheel or an address that is safe between double quotes in a shell.
 _REQUIREMENT = re.compile(r"[\w.@:/+=<>~!,\[\]#&?% -]+")
 _ACTION = re.compile(r"[\w.-]+/[\w./-]+@[\w./-]+|\./[\w./-]+")
 
@@ -61,7 +60,7 @@ class Tier(enum.Enum):
 
 
 class Released(msgspec.Struct, frozen=True):
-    """The files of a release, and how many of an earlier one were removed."""
+    """The files of a release, and the number of removed files of an earlier one."""
 
     files: tuple[str, ...]
     removed: int
@@ -87,24 +86,25 @@ def release(
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Released:
-    """Write a release to a folder that is new, empty, or holds nothing but a `.git`.
+    """Write a release to a folder that is new, empty, or contains only a `.git`.
 
     Args:
-        course: markers in its solutions, or copies in `tests/stubs`, say what the stubs are, and each exercise
-            needs a public suite.
-        folder: with `force` it may hold an earlier release, whose files alone are replaced; of an assignment
-            also those of others, whose exercises are left alone.
-        suites: public ones alone, or all, with sealed solutions.
-        requirement: what pip installs as the grader; by default a wheel of this one, which goes along.
+        course: each exercise needs a public suite, and a stub from markers in its solution or a copy in
+            `tests/stubs`.
+        folder: with `force`, it may hold an earlier release, of which only the files are replaced; for an
+            assignment, also releases of others, whose exercises are left alone.
+        suites: only public ones, or all, with sealed solutions.
+        requirement: the package that pip installs as the grader; by default a wheel of this one, which is
+            included.
         action: the GitHub action that the workflow uses, as `owner/name@version`; by default the
             workflow installs the grader and runs it.
         fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
             once everything was judged.
         force: replace an earlier release.
         trial: grade the stubs and the solutions by the release before it is written.
-        observe: run the wrong answers in the suites that go out, so that mistakes get their names from what
-            these saw (see `observations`): a minute or more for a large course.
-        jobs: so many judges run them.
+        observe: run the wrong answers in the released suites, so that mistakes have names
+            (see `observations`): a minute or more for a large course.
+        jobs: the number of judges that run them.
         done: called with each exercise's id as its wrong answers are run.
 
     Raises:
@@ -142,7 +142,7 @@ def release(
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        # What another assignment is given, too, stays.
+        # Files that another assignment also has stay.
         gone = before.keys() - contents.keys() - others
         removed = sum(_remove(folder, name, before[name]) for name in gone)
     except OSError as error:
@@ -151,11 +151,11 @@ def release(
 
 
 def _before(folder: Path, listing: str, *, force: bool) -> dict[str, str]:
-    """The files of an earlier release of the same, if there may be one."""
+    """Return the files of an earlier release of the same kind, if there may be one."""
     if not os.path.lexists(folder):
         return {}
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder; name one that is not there, or empty.")
+        raise UsageError(f"{folder} is not a folder; name a new or an empty one.")
     if {path.name for path in folder.iterdir()} <= {".git"}:
         return {}
     if not force:
@@ -171,14 +171,14 @@ def _before(folder: Path, listing: str, *, force: bool) -> dict[str, str]:
         )
     if folder / listing not in listings and (listing == LISTING or not listings):
         raise UsageError(
-            f"{folder} holds no earlier release (its {listing} is missing), so there is nothing in it that "
+            f"{folder} has no earlier release (its {listing} is missing), so there is nothing in it that "
             "--force may replace."
         )
     return _listed(folder / listing, folder) if folder / listing in listings else {}
 
 
 def listing_of(course: Course) -> str:
-    """The name of the listing of a release of the course, or of its assignment."""
+    """Return the name of the list of a release of the course, or of its assignment."""
     return LISTING if course.assignment is None else f".release-{course.assignment.id}.json"
 
 
@@ -187,7 +187,7 @@ def _listings(folder: Path) -> list[Path]:
 
 
 def _listed(listing: Path, folder: Path) -> dict[str, str]:
-    """The files of an earlier release, each with its SHA-256."""
+    """Return the files of an earlier release, each with its SHA-256."""
     try:
         return msgspec.json.decode(listing.read_bytes(), type=_ReleaseListing).files
     except (OSError, msgspec.DecodeError) as error:
@@ -212,15 +212,15 @@ def _remove(folder: Path, name: str, digest: str) -> bool:
     return True
 
 
-# --- what goes out --------------------------------------------------------------------------------
+# --- contents ------------------------------------------------------------------------------------
 
 
 def _contents(
     course: Course, tier: Tier, requirement: str, action: str, fail_under: float
 ) -> dict[str, bytes]:
-    """All files of a release but for the grader, the observations and the listing, by name."""
+    """Return the files of a release except the grader, the observations and the list, by name."""
     if not _REQUIREMENT.fullmatch(requirement):
-        raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
+        raise CourseError(f"{requirement!r} is not something that pip can install as the grader.")
     texts = {
         "README.md": _readme(course, tier, requirement, fail_under),
         ".gitignore": fill("gitignore"),
@@ -259,7 +259,7 @@ def _contents(
 
 @contextlib.contextmanager
 def _laid_out(contents: Mapping[str, bytes]) -> Iterator[Course]:
-    """The course of a release, from these files of it in a temporary folder."""
+    """Yield the course of a release, from these files of it in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
             if name.startswith(("exercises/", "tests/")):
@@ -276,7 +276,7 @@ def _observations(
     jobs: int,
     done: Callable[[str], object],
 ) -> dict[str, bytes]:
-    """What the suites that go out see of the course's wrong answers, by which mistakes get their names."""
+    """Return the released suites' observations of the course's wrong answers, which name mistakes."""
     digests = {e.id: exercise_digest(released, e) for e in released.exercises}
     return dict(
         observations(
@@ -291,22 +291,22 @@ def _observations(
 
 
 def _handed_out(course: Course, exercise: Exercise) -> bytes:
-    """The stub as it is handed out, checked in every way that needs no judge."""
+    """Return the stub as it is handed out, after all checks that need no judge."""
     stub, solution = course.stub(exercise), course.solution(exercise)
     if stub.working is not None:
         raise CourseError(
-            f"What stands at {stub.working} may be somebody's work. Mark in the solution of {exercise.id!r} "
-            f"what students write, or copy the stub to {course.kept_stub(exercise)}."
+            f"The file {stub.working} may be a student's work. Mark the students' part in the solution of "
+            f"{exercise.id!r}, or copy the stub to {course.kept_stub(exercise)}."
         )
     if not solution.is_file():
         return stub.source
     if is_untouched(solution.read_bytes(), stub.source):
         raise CourseError(
-            f"The stub of {exercise.id!r} is the solution, and no stub; students would get it."
+            f"The stub of {exercise.id!r} is the solution, and students would get it."
         )
     if course.derived_stub(exercise) not in (None, stub.source):
         raise CourseError(
-            f"{course.kept_stub(exercise)} is not what the markers of {solution} make of it; "
+            f"{course.kept_stub(exercise)} differs from the stub that the markers of {solution} make; "
             f"`grade stub {exercise.id}` writes it anew."
         )
     return stub.source
@@ -321,11 +321,11 @@ its tests are here, in `tests/public` and `tests/hidden`; the second ones give a
 }
 
 
-_GREEN = "The check is green once everything was judged, whatever the points are."
+_GREEN = "The check is green once everything was judged, with any number of points."
 
 
 def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> str:
-    """The page with which students begin."""
+    """Return the page with which students begin."""
     rows = [
         f"| `{e.file}` | {e.points:g}{_extra(course, e)} | {e.minutes} minutes | {_cell(e.title)} |"
         for e in course.exercises
@@ -344,7 +344,7 @@ def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> 
 
 
 def _extra(course: Course, exercise: Exercise) -> str:
-    """What marks the points of an exercise that full marks do not need."""
+    """Return the mark of an exercise that full marks do not need."""
     return f", {EXTRA_CREDIT}" if exercise.id in course.extra_credit else ""
 
 
@@ -357,7 +357,7 @@ def _due(course: Course) -> str:
 
 
 def _page(course: Course) -> str:
-    """A link to what holds for every exercise, where the course has a page of it."""
+    """Return a link to the rules for every exercise, if the course has a page of them."""
     if not (course.root / EVERY_EXERCISE).is_file():
         return ""
     return f"What holds for every exercise is one page: [{EVERY_EXERCISE}]({EVERY_EXERCISE}).\n"
@@ -368,7 +368,7 @@ def _cell(text: str) -> str:
 
 
 def _constraints(course: Course) -> str:
-    """The versions that students install: the course's own, else those that are installed here."""
+    """Return the versions that students install: the course's own, else those installed here."""
     own = course.root / "constraints.txt"
     if own.is_file():
         return own.read_text(encoding="utf-8")
@@ -376,9 +376,9 @@ def _constraints(course: Course) -> str:
 
 
 def _workflow(tier: Tier, requirement: str, action: str, fail_under: float) -> str:
-    """The GitHub workflow that grades each push: by the action that is named, or by commands."""
+    """Return the GitHub workflow that grades each push, by the named action or by commands."""
     if action and not _ACTION.fullmatch(action):
-        raise CourseError(f"{action!r} is no GitHub action: write it as owner/name@version.")
+        raise CourseError(f"{action!r} is not a GitHub action: write it as owner/name@version.")
     values = {"suite": tier.value, "fail_under": f"{fail_under:g}"}
     if action:
         steps = fill("workflow_action.yml", action=action, **values)

@@ -1,6 +1,6 @@
-"""What an author begins with: a course, an exercise or an assignment, small, complete and proved.
+"""Begin a course, an exercise or an assignment: small, complete and proved.
 
-All of it is made from templates, files in `templates/` with @names@ to fill in; a release fills in others.
+Everything is made from templates, files in `templates/` with @names@ to fill in; a release fills in others.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from grader.toml import written, written_value
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
 _FIRST_CHAPTER = "basics"
-# What a fresh repository holds: a course may be begun beside it.
+# Files of a fresh repository, beside which a course may be begun.
 _OF_A_REPOSITORY = re.compile(r"\..*|README.*|LICEN[CS]E.*", re.IGNORECASE)
-# `$` and `{` stand in workflows and in Python for what they are.
+# `$` and `{` are needed literally in workflows and in Python.
 _NAME = re.compile(r"@([a-z_]+)@")
-# Larger than what a student would try, and short enough to be typed.
+# More than a student would try, and short enough to type.
 _SEEDS = 10**9
 _HEAD_OF_ASSIGNMENTS = """\
-# What is handed out together, when it is due, and what it counts: docs/instructors.md explains every key.
+# Exercises that are handed out together, with due times and weights: docs/reference.md explains every key.
 # It holds the seeds by which hidden tests draw their inputs: keep it from students.
 """
 
@@ -51,8 +51,8 @@ def new_exercise(
 ) -> Scaffolded:
     """Write the files of a new exercise and append it to the manifest, whose comments stay.
 
-    The `chapter` is by default that of the last exercise. If anything is in the way, a UsageError
-    names it, and nothing is written.
+    The default `chapter` is that of the last exercise. If anything is in the way, a UsageError names it, and
+    nothing is written.
     """
     chapter = chapter or course.exercises[-1].chapter
     if any(other.id == exercise for other in course.exercises):
@@ -101,11 +101,10 @@ def new_course(
 def new_assignment(
     course: Course, assignment_id: str, values: dict[str, Any], timezone: str = ""
 ) -> tuple[Path, CourseAssignment]:
-    """Add an assignment of these keys to the course, and return its file and what was read from it.
+    """Add an assignment with these keys to the course; return its file and the assignment read from it.
 
-    It gets a seed, which is drawn once and never shown. Without a `title` it has one that is made from the id:
-    `Week 3` of `week3`. A `timezone` stands at the top of a new file. Raises CourseError for what is not in
-    order; then nothing is written.
+    It gets a secret seed. The default `title` is made from the id: `Week 3` from `week3`. A `timezone` is
+    written at the top of a new file. Raises CourseError for mistakes; then nothing is written.
     """
     path = course.folder / FILE
     before = path.read_text(encoding="utf-8") if path.is_file() else _begin_assignments(timezone)
@@ -135,14 +134,14 @@ def _begin_assignments(timezone: str) -> str:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a course may begin here: the folder is missing, empty, or a new repository."""
+    """Return whether a course may begin here: the folder is missing, empty, or a new repository."""
     if not folder.is_dir():
         return not os.path.lexists(folder)
     return all(_OF_A_REPOSITORY.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _checked(exercise: str, chapter: str, title: str | None) -> str:
-    """The title; raises UsageError if one of the three is not valid in a manifest."""
+    """Return the title; raises UsageError if one of the three is not valid in a manifest."""
     for kind, name in (("an exercise", exercise), ("a chapter", chapter)):
         if not _IDENTIFIER.fullmatch(name):
             near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
@@ -175,8 +174,8 @@ def _entry(exercise: str, chapter: str, title: str) -> str:
 
 
 def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str, tuple[str, str]]:
-    """The files of a new exercise: the text and the purpose of each."""
-    # In a docstring a quote or a backslash of the title would mean something else.
+    """Return the files of a new exercise: the text and the purpose of each."""
+    # In a docstring, a quote or a backslash of the title would change its meaning.
     words = re.sub(r'["\\]', "", title)
     solution = fill("solution.py", id=exercise, title=words)
     own, suites = f"{chapter}/{exercise}.py", f"{chapter}/test_{exercise}.py"
@@ -188,7 +187,7 @@ def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str,
         f"tests/hidden/{suites}": (fill("hidden.py"), "tests that they don't"),
         f"tests/hidden/{chapter}/probe_{exercise}.py": (
             fill("probe.py"),
-            "what those run beside the student's code",
+            "code that these run beside the student's",
         ),
         f"tests/right/{chapter}/{exercise}/factors.py": (fill("right.py"), "another right answer"),
         f"tests/wrong/{chapter}/{exercise}.toml": (
@@ -197,7 +196,7 @@ def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str,
         ),
         f"tests/wrong/{chapter}/{exercise}.caught.toml": (
             fill("caught.toml", id=exercise),
-            "which tests catch each of them: `grade verify --write` writes it",
+            "the tests that catch each of them, written by `grade verify --write`",
         ),
     }
 
@@ -215,7 +214,7 @@ def _written(root: Path, texts: dict[str, str]) -> Iterator[None]:
     """Write new files, and remove them again if that or the block fails."""
     for name in texts:
         if os.path.lexists(root / name):
-            raise UsageError(f"{root / name} is there already; move it, or choose another id.")
+            raise UsageError(f"{root / name} already exists; move it, or choose another id.")
     written: list[Path] = []
     try:
         for name, text in texts.items():
@@ -244,11 +243,11 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def fill(template: str, **values: str) -> str:
-    """The text of a template with every @name@ replaced; a name without a value is a KeyError.
+    """Return the text of a template with every @name@ replaced; a name without a value is a KeyError.
 
-    Values are not searched for names again: they may hold any text.
+    Values are not searched for names again, since they may contain any text.
     """
-    # Not `joinpath` with several parts, which namespace readers of Python 3.11 do not take.
+    # Not `joinpath` with several parts, which namespace readers of Python 3.11 do not accept.
     file = resources.files("grader.authoring") / "templates" / f"{template}.txt"
     text = file.read_text(encoding="utf-8")
     return _NAME.sub(lambda match: values[match[1]], text)

@@ -1,4 +1,4 @@
-"""Try out what is about to be handed out: the stubs earn nothing by it, the solutions everything."""
+"""Try out a course before handing it out: the stubs must earn nothing, the solutions everything."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FAILED = "Nothing was written, because a trial run of it failed:"
 def try_out(handed_out: Course, course: Course, *, seed: int = 0) -> None:
     """Grade the stubs and the solutions of `course` by a course that was made from it.
 
-    Exercises without a solution are tried with their stub alone.
+    Exercises without a solution are tried only with their stub.
 
     Raises:
-        CourseError: nobody could be graded by it, or a stub or solution does not earn what it should.
+        CourseError: it cannot grade anybody, or a stub or solution does not earn the expected points.
     """
     solutions = {e.id: course.solution_source(e) for e in course.exercises}
     stubs = {e.id: course.stub(e).source for e in course.exercises}
@@ -38,7 +38,7 @@ def try_out(handed_out: Course, course: Course, *, seed: int = 0) -> None:
 
 
 def _complaint(exercise: ExerciseResult, *, is_right: bool) -> str:
-    """What is wrong with the result of a solution or a stub, as the end of a sentence; empty if nothing is."""
+    """Return the problem with the result of a solution or a stub, as the end of a sentence; else empty."""
     if exercise.status is Status.UNJUDGED:
         return f"cannot be graded: {exercise.message}"
     earned = f"earns {exercise.score:g} of {exercise.max_score:g} points"
@@ -54,5 +54,5 @@ def _complaint(exercise: ExerciseResult, *, is_right: bool) -> str:
 
 
 def _at_home(text: str, handed_out: Course, course: Course) -> str:
-    """The text with the files of the author's course in the place of their temporary copies."""
+    """Return the text with the files of the author's course instead of their temporary copies."""
     return text.replace(str(handed_out.root), str(course.root))

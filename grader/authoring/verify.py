@@ -1,4 +1,4 @@
-"""The course proves itself: stubs and junk earn nothing, right answers all, wrong ones are caught and named."""
+"""Prove a course: stubs and junk earn nothing, right answers everything, wrong ones are caught and named."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from grader.submissions.source import parse
 from grader.text import nearest
 
 SEEDS = 5
-# What a mistake that is central to a function may keep of its points, and what any other one may cost.
+# The most that a mistake central to a function may keep of its points, and that any other may cost.
 _CENTRAL = 0.5
 _DEAREST = 1 / 3
-# What a central mistake should leave: the rest of the exercise is worth something, too.
+# The least that a central mistake should leave: the rest of the exercise has some worth, too.
 _LEAST = 0.25
 _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
 
 
 class CaughtAnswer(msgspec.Struct, frozen=True):
-    """A wrong answer that was judged: what is wrong, and the failing tests with what a student reads.
+    """A judged wrong answer: its mistake, and the failing tests with the student's messages.
 
-    `kept` is the part of the exercise's points that it earns, 0 to 1.
+    `kept` is the share of the exercise's points that it earns, 0 to 1.
     """
 
     name: str
@@ -60,9 +60,9 @@ class CaughtAnswer(msgspec.Struct, frozen=True):
 
 
 class TestWorth(msgspec.Struct, frozen=True):
-    """What a test is for: so many wrong answers fail it, `alone` of them fail no other; its cost in seconds.
+    """The worth of a test: the number of wrong answers that fail it, that fail it `alone`, and its seconds.
 
-    The seconds are those of the solution, in a judge that is warm.
+    The seconds are the solution's, in a warm judge.
     """
 
     __test__ = False
@@ -77,7 +77,7 @@ class TestWorth(msgspec.Struct, frozen=True):
 class ExerciseProof(msgspec.Struct, frozen=True):
     """One exercise, proved or not: how much was judged, what was caught, and every complaint.
 
-    `unproved` are the shares that could not be judged, and the packages that they need; `written` is the file
+    `unproved` are the shares that could not be judged, with the packages that they need; `written` is the file
     of the tests that catch each wrong answer, if it was written and changed.
     """
 
@@ -101,10 +101,10 @@ def verify(
     write: bool = False,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
-    """Prove the exercises one after the other; `done` is called for every module that was judged.
+    """Prove the exercises one after the other; `done` is called for every judged module.
 
-    The stub is judged too, although grading recognizes it without. With `write`, the tests that catch each
-    wrong answer under each of the `seeds` are written (`grader.course.caught`) before they are checked.
+    The stub is judged too, although grading recognizes it without a judge. With `write`, the tests that catch
+    each wrong answer under each of the `seeds` are written (`grader.course.caught`) before they are checked.
     """
     for exercise in exercises:
         if not course.solution(exercise).is_file():
@@ -120,7 +120,7 @@ def verify(
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """A module to be judged with a seed."""
+    """A module to judge with a seed."""
 
     name: str
     source: bytes
@@ -128,7 +128,7 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 class _Outcomes(msgspec.Struct, frozen=True):
-    """What came of the runs: results by module and seed, and complaints."""
+    """The results of runs, by module and seed, and complaints."""
 
     results: Mapping[str, Mapping[int, ExerciseResult]]
     complaints: tuple[str, ...]
@@ -153,13 +153,13 @@ class _Prover:
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
     def prove(self) -> ExerciseProof:
-        """Judge the stub and all answers, and complain of what is not as it should be."""
+        """Judge the stub and all answers, and complain about unexpected results."""
         course, exercise = self._course, self._exercise
         stub = course.stub(exercise).source
         stub_name = course.name_of(course.folder / exercise.file)
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
         all_wrongs = wrong_answers(course, exercise)
-        # The file of the tests that catch them is written anew, whatever is in it.
+        # The file of the tests that catch them is written anew, whatever it contains.
         own = (course.caught(exercise),) if self._write else ()
         if set(all_wrongs.unreadable) - set(own):
             told = all_wrongs.complaints
@@ -169,7 +169,7 @@ class _Prover:
         judged = self._judged(self._runs(stub_name, stub, rights, wrongs, junk))
         results = judged.results
         declared = declared_tests(course, exercise, tuple(Visibility))
-        # What could not be judged comes first: the rest may follow from it.
+        # Modules that could not be judged come first: the rest may follow from them.
         complaints = [*judged.complaints, *drift(course, exercise)]
         complaints += dangling(course, exercise, declared)
         written: tuple[str, ...] = ()
@@ -191,7 +191,8 @@ class _Prover:
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
-        # If none could be judged, that is the complaint, and not that they prove no test.
+            complaints += _dear_complaints(wrong, result)
+        # If no wrong answer could be judged, that is the complaint, and not that they prove no test.
         if caught or not wrongs.answers:
             failed = [result for _, result in caught]
             complaints += self._unproven(failed)
@@ -219,7 +220,7 @@ class _Prover:
         wrongs: WrongAnswers,
         junk: Mapping[str, bytes],
     ) -> list[_Run]:
-        """The modules to be judged: right answers with every seed, wrong ones where their lists are written."""
+        """Return the modules to judge: right answers with every seed, wrong ones too if lists are written."""
         runs = [_Run(stub_name, stub)]
         runs += [
             _Run(name, source, GradingOptions(seed))
@@ -243,8 +244,8 @@ class _Prover:
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
                 provoked += [
-                    f"{run.name}: it makes {' raise '.join(parts)}. Its student reads nothing of use: look "
-                    "at the answer with a check before you use it."
+                    f"{run.name}: it makes {' raise '.join(parts)}. Its student reads nothing useful: check "
+                    "the answer before you use it."
                     for parts in outcome.provoked
                 ]
             elif run.name not in faults.setdefault(outcome, []):
@@ -255,10 +256,10 @@ class _Prover:
     def _lists(
         self, wrongs: WrongAnswers, results: Mapping[str, Mapping[int, ExerciseResult]]
     ) -> dict[str, tuple[str, ...]]:
-        """The tests that catch each wrong answer under every seed, by its id, in the order of the suites.
+        """Return the tests that catch each wrong answer under every seed, by its id, in order.
 
-        A test that cannot be run here stays in its list, as does the list of what could not be judged. What no
-        test catches has no list: that is a complaint.
+        A test that cannot run here stays in its list, and so does the list of an answer that could not be
+        judged. An answer that no test catches has no list and makes a complaint.
         """
         left_out = self._left_out()
         declared = declared_tests(self._course, self._exercise, tuple(Visibility))
@@ -274,12 +275,12 @@ class _Prover:
         return lists
 
     def _left_out(self) -> set[str]:
-        """The names of the tests that need a package which is not installed."""
+        """Return the names of tests that need a package which is not installed."""
         tests = declared_tests(self._course, self._exercise, tuple(Visibility))
         return {test.name for test in tests} - {test.name for test in self._tests}
 
     def _unwritten(self, caught: Sequence[tuple[WrongAnswer, ExerciseResult]]) -> list[str]:
-        """A complaint about the wrong answers of which it is not written which tests catch them."""
+        """Return a complaint about wrong answers without a list of the tests that catch them."""
         ids = [
             wrong.id
             for wrong, result in caught
@@ -292,7 +293,7 @@ class _Prover:
         return [f"{file}: which tests catch {', '.join(ids)} is not in it: {command} writes it."]
 
     def _judge(self, run: _Run) -> Judgment | str:
-        """How a run was judged, or the reason why it could not be."""
+        """Return the judgment of a run, or the reason why there is none."""
         try:
             parse(run.source)
         except SyntaxError as error:
@@ -306,14 +307,14 @@ class _Prover:
             self._done(self._exercise, run.name)
 
     def _stub_complaints(self, name: str, stub: bytes, result: ExerciseResult | None) -> list[str]:
-        """Complaints about the stub; `result` is None if it could not be judged."""
+        """Return complaints about the stub; `result` is None if it could not be judged."""
         course, exercise = self._course, self._exercise
         settled = settle(course, exercise, ExerciseFile(stub), GradingOptions())
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")
         kept, working = course.kept_stub(exercise), course.folder / exercise.file
-        # What markers make is compared by `drift`.
+        # Stubs from markers are compared by `drift`.
         if course.derived_stub(exercise) is None:
             if not kept.is_file():
                 complaints.append(
@@ -331,7 +332,7 @@ class _Prover:
             for test in result.tests
             if test.score
         ]
-        # Where nothing is left to write, the stub is a program to mend: it fails, and earns nothing.
+        # If nothing is left to write, the stub is a program to mend: it fails, and earns nothing.
         is_complete = b"NotImplementedError" not in stub
         if result.status is not Status.NOT_ATTEMPTED and not (is_complete and result.score == 0):
             reason = f" ({result.message})" if result.message else ""
@@ -359,7 +360,7 @@ class _Prover:
         ]
 
     def _central_complaints(self, wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
-        """A mistake that is central to a function and keeps more than half of what that is worth."""
+        """Yield a complaint if a mistake central to a function keeps more than half of its worth."""
         if not wrong.central:
             return
         owners = {(t.visibility, t.name): t.share or t.place.partition(".")[0] for t in self._tests}
@@ -367,7 +368,7 @@ class _Prover:
         if not tests:
             names = sorted({owner for owner in owners.values() if owner})
             yield (
-                f"{wrong.name}: it is central to {wrong.central!r}, which no test is about. "
+                f"{wrong.name}: it is central to {wrong.central!r}, but no test is about it. "
                 f"{nearest(wrong.central, names)}"
             )
         elif (part := kept(tests)) > _CENTRAL:
@@ -379,7 +380,7 @@ class _Prover:
             )
 
     def _unproven(self, results: Sequence[ExerciseResult]) -> list[str]:
-        """Tests that no wrong answer makes fail, unless they say why, and do so rightly."""
+        """Return complaints about tests that no wrong answer fails, unless they are rightly marked unproven."""
         failed = {
             (test.visibility, test.name)
             for result in results
@@ -396,9 +397,9 @@ class _Prover:
         return complaints
 
     def _unseen(self, results: Sequence[ExerciseResult]) -> list[str]:
-        """Hints that no wrong answer's student reads."""
+        """Return complaints about hints that no wrong answer's student reads."""
         failed = [test for result in results for test in result.tests if test.outcome in _CAUGHT]
-        # Where a sentence names the mistake, none is needed.
+        # If a sentence names the mistake, no hint is needed.
         hinted = {
             (test.visibility, test.name)
             for test in failed
@@ -414,13 +415,13 @@ class _Prover:
 
 
 def _fault(fault: str, names: Sequence[str]) -> str:
-    """A complaint about modules that could not be judged; a suite's fault is the same for many."""
+    """Return a complaint about modules that could not be judged; a suite's fault is the same for many."""
     return f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {fault}"
 
 
 def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[str]:
-    """Tests that a right answer does not pass, by seed; and why its points would be held."""
-    # A message may have numbers in it that every seed makes others: the first one is shown.
+    """Return complaints about tests that a right answer does not pass, with seeds, and about held points."""
+    # Numbers in a message may differ with the seed: the first message is shown.
     seeds: dict[tuple[str, str], list[int]] = {}
     messages: dict[tuple[str, str], str] = {}
     for seed, result in results.items():
@@ -445,7 +446,7 @@ def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[
 
 
 def _judgeable(wrongs: WrongAnswers, left_out: set[str]) -> WrongAnswers:
-    """The wrong answers that are to be caught by other tests than those that are left out."""
+    """Return the wrong answers that should be caught by tests that are not left out."""
     answers = [
         msgspec.structs.replace(
             wrong, caught_by=tuple(test for test in wrong.caught_by if test not in left_out)
@@ -459,7 +460,7 @@ def _judgeable(wrongs: WrongAnswers, left_out: set[str]) -> WrongAnswers:
 def _recognized(
     caught: Sequence[tuple[WrongAnswer, ExerciseResult]],
 ) -> list[tuple[WrongAnswer, ExerciseResult]]:
-    """The wrong answers as their students would read of them, each recognized among all of them."""
+    """Return the wrong answers as their students would read of them, each recognized among all of them."""
     seen = {
         wrong.name: {
             (test.visibility, test.name): observation(
@@ -482,14 +483,24 @@ def _recognized(
     return named
 
 
+def _dear_complaints(wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
+    """A mistake that is not central to a function and costs more than a third of the points."""
+    if not wrong.central and (cost := 1 - kept(result.tests)) > _DEAREST:
+        yield (
+            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost a third. "
+            "Let fewer tests depend on it, list functions that others use in builds_on, or mark the mistake as "
+            "central to a function."
+        )
+
+
 def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
-    """Tests that should catch a wrong answer and do not, and words that its student does not read."""
+    """Return complaints about tests that fail to catch a wrong answer, and about missing words."""
     name = wrong.name
     if not wrong.title:
         return [f"{name}: its first line must read '# wrong: ' and what its student reads."]
     if not wrong.caught_by:
         seen = any(test.outcome in _CAUGHT for test in result.tests)
-        # Where one does, `_unwritten` complains of the file.
+        # If one does, `_unwritten` complains about the file.
         return [] if seen else [f"{name}: no test catches it."]
     tests = {test.name: test for test in result.tests}
     complaints = [
@@ -503,7 +514,7 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
         for test in named
         if test.outcome not in _CAUGHT
     ]
-    # The sentence of the mistake may stand at any test that fails by it.
+    # The sentence of the mistake may be at any test that fails by it.
     about = named if wrong.told else result.tests
     messages = [test.message for test in about if test.outcome in _CAUGHT]
     words = wrong.told or wrong.says
@@ -521,7 +532,7 @@ def _caught(wrong: WrongAnswer, result: ExerciseResult) -> CaughtAnswer:
 
 
 def _worth(caught: Sequence[ExerciseResult], right: ExerciseResult | None) -> tuple[TestWorth, ...]:
-    """What each test catches and costs; nothing where the solution could not be judged."""
+    """Return how much each test catches and costs; nothing if the solution could not be judged."""
     failed = [
         {(t.visibility, t.name) for t in result.tests if t.outcome in _CAUGHT} for result in caught
     ]

@@ -1,6 +1,6 @@
-"""`python -P -m grader.cli` is `grade`, for where the script is not on the path.
+"""`python -P -m grader.cli` runs `grade` where the script is not on the path.
 
-Without -P (or -I) Python takes a module in the current folder, a student's `json.py`, for its own.
+Without -P (or -I), Python would import modules from the current folder first, such as a student's `json.py`.
 """
 
 from __future__ import annotations

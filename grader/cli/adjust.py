@@ -1,4 +1,4 @@
-"""`grade adjust`: points that a person changes, of one student or, by a test, of all."""
+"""`grade adjust`: change the points of a student or, by a test, of the whole class."""
 
 from __future__ import annotations
 
@@ -35,36 +35,44 @@ _LONGEST = 1000
 @results_argument
 @click.argument("names", nargs=-1, metavar="[STUDENT] [EXERCISE]")
 @click.option(
-    "--points", type=float, metavar="N", help="Count so many points, whatever the rest says."
+    "--points", type=float, metavar="N", help="Set the score to N, overriding everything else."
 )
-@click.option(
-    "--add", type=float, metavar="N", help="Add so many points; fewer than 0 are taken off."
-)
-@click.option("--drop", metavar="TEST", help="With --all: let this test count for no student.")
-@click.option("--give", metavar="TEST", help="With --all: give this test to all who were judged.")
+@click.option("--add", type=float, metavar="N", help="Add N points; a negative N takes points off.")
+@click.option("--drop", metavar="TEST", help="With --all: do not count this test.")
+@click.option("--give", metavar="TEST", help="With --all: let every judged student pass this test.")
 @click.option(
     "--release",
     is_flag=True,
-    help="Let points count that were held: a person has looked at the file.",
+    help="Count held points: you have looked at the file.",
 )
 @click.option("--all", "for_all", is_flag=True, help="Adjust EXERCISE for the whole class.")
 @click.option(
-    "--reason", metavar="TEXT", default="", help="Why; students read it, and so does every output."
+    "--reason",
+    metavar="TEXT",
+    default="",
+    help="The reason, which every output shows to students and staff.",
 )
-@click.option("--comment", metavar="TEXT", default="", help="A remark for the student, also alone.")
-@click.option("--author", metavar="NAME", help="Who decides this. By default your login name.")
+@click.option(
+    "--comment",
+    metavar="TEXT",
+    default="",
+    help="A remark for the student, with or without a change.",
+)
+@click.option(
+    "--author", metavar="NAME", help="The person who decides. By default your login name."
+)
 @click.option("--undo", is_flag=True, help="Remove the newest of these corrections.")
 @click.option(
     "--number", type=int, metavar="N", help="With --undo: the one with this number in --list."
 )
-@click.option("--list", "listed", is_flag=True, help="Show every correction.")
+@click.option("--list", "listed", is_flag=True, help="List every correction.")
 def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
-    """Change the points of STUDENT for EXERCISE, or of the whole class by a test, and say why.
+    """Change the points of STUDENT for EXERCISE, or of the whole class by a test, with a reason.
 
-    RESULTS is the folder that `grade batch` wrote. Dropped and given tests change what the judge gave; then
-    comes the policy, then --add, and last --points, which is final. All of it stays between 0 and the
-    points of the exercise. A correction holds when the class is judged again, and stands with its reason in
-    every output. Corrections are kept in RESULTS/corrections.toml, which you may read and edit.
+    RESULTS is the folder that `grade batch` wrote. Points are computed in this order: the judge's score with
+    dropped and given tests, the policy, --add, and --points, which is final. They stay between 0 and the
+    points of the exercise. A correction survives a regrade, and every output shows its reason.
+    Corrections are kept in RESULTS/corrections.toml, which you may edit.
 
     \b
     Examples:
@@ -76,7 +84,7 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
       grade adjust results --list
     """
     _refuse_mixtures(names, options)
-    # A folder without a gradebook must not get one.
+    # Opened first, because a keeper would create a gradebook in a folder that has none.
     with Gradebook.open(results) as book:
         if options["listed"]:
             tell_unfinished(book)
@@ -93,7 +101,7 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Raise a usage error for options that mean nothing together."""
+    """Raise a usage error for options that cannot be combined."""
     changes = [name for name in ("points", "add", "drop", "give") if options[name] is not None]
     changes += ["release"] * options["release"]
     listed, undo, for_all = options["listed"], options["undo"], options["for_all"]
@@ -103,12 +111,12 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
     says = not (listed or undo)
     points = [options[name] for name in ("points", "add") if options[name] is not None]
     complaints = (
-        (listed and (changes or undo), "--list shows and changes nothing: give it alone."),
+        (listed and (changes or undo), "--list changes nothing: give it without other options."),
         (len(changes) > 1, f"Only one at a time of --{' and --'.join(changes)}."),
         (numbered and not undo, "--number is for --undo."),
         (
             for_all and "points" in changes,
-            "--points is for one student; for all there are --add, --drop and --give.",
+            "--points is for one student; for the class, use --add, --drop or --give.",
         ),
         (
             for_all and "release" in changes,
@@ -125,7 +133,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         ),
         (
             says and changes and not options["reason"].strip(),
-            'Say why with --reason "…": it stands beside the points.',
+            'Give a reason with --reason "…": it is shown beside the points.',
         ),
         (says and not all(map(math.isfinite, points)), "Points are a number."),
     )
@@ -137,11 +145,11 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
 def _target(
     book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ExerciseResult]:
-    """The student's id, empty for all, and the exercise in a blank result."""
+    """Return the student's id, empty for the whole class, and the exercise as a blank result."""
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
     blank = book.blank.exercises if book.blank is not None else ()
     exercises = {exercise.name: exercise for exercise in blank}
-    # As a shell completes it, or a person writes it: chapter/exercise.py.
+    # A shell completes the path of the file, chapter/exercise.py.
     name = Path(names[-1].removesuffix(".py")).name
     if name not in exercises:
         raise SubmissionError(f"{names[-1]!r} was not graded here. {nearest(name, exercises)}")
@@ -149,7 +157,7 @@ def _target(
 
 
 def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Make one correction, of a student or of the class, and print what it changes."""
+    """Make one correction, of a student or of the class, and print its effect."""
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     correction = Correction(
@@ -169,25 +177,25 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
     refuse_pointless(correction, exercise, keeper.book.corrections())
     lost = _show_change(keeper.book, correction, lambda: keeper.correct(correction))
     if correction.drop and lost:
-        click.echo("--give in its place would take points from no student.", err=True)
+        click.echo("--give instead would take points from no student.", err=True)
 
 
 def _line(text: str) -> str:
-    """A text of the command line on one line, harmless to show."""
+    """Clean a text of the command line, on one line."""
     return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:
-    """The digest of the file whose points are held; raises SubmissionError where none are."""
+    """Return the digest of the file whose points are held; raise SubmissionError if none are."""
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
     if entry is None or not any(e.name == exercise and e.held for e in exercises):
-        raise SubmissionError(f"No points of {student} for {exercise} are held.")
+        raise SubmissionError(f"{student} has no held points for {exercise}.")
     return code_digest(book.sources(entry)[exercise])
 
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
-    """What the judge gave a student; None for all, and where there is no verdict."""
+    """Return the judge's score of a student; None for the whole class, or without a verdict."""
     entry = book.entry_of(student) if student else None
     for result in entry.result.exercises if entry is not None else ():
         if result.name == exercise and result.status is not Status.UNJUDGED:
@@ -196,7 +204,7 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
 
 
 def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Take the newest correction back of those that are named, and print what that changes."""
+    """Take back the newest of the named corrections, and print the effect."""
     made = dict(enumerate(keeper.book.corrections()))
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]
@@ -213,7 +221,7 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
         ]
         where = f"of {student or 'all'} for {exercise.name}"
     if not matches:
-        raise SubmissionError(f"There is no correction {where}; --list shows all.")
+        raise SubmissionError(f"There is no correction {where}; --list shows all of them.")
     *others, place = matches
     _show_change(keeper.book, made[place], lambda: keeper.correct(replacing=(place,)), undone=True)
     if others:
@@ -224,9 +232,9 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> No
 def _show_change(
     book: Gradebook, correction: Correction, change: Callable[[], object], *, undone: bool = False
 ) -> int:
-    """Make a change, and print what it changes: a student's points and total, or those of the class.
+    """Make a change and print its effect: a student's points and total, or those of the class.
 
-    Returns how many of a class lost points.
+    Returns how many students lost points.
     """
     student, names = correction.student, book.names()
 

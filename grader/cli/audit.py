@@ -1,4 +1,4 @@
-"""`grade doctor` and `grade audit`: which walls stand on this machine, and attacks against them."""
+"""`grade doctor` and `grade audit`: list the walls of this machine, and attack them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from grader.sandbox.walls.wall import Level
 @click.option(
     "--forge",
     is_flag=True,
-    help="Forge the replies of the course's sandboxes instead, and print what that earns.",
+    help="Forge the replies of the course's sandboxes instead, and print the points earned.",
 )
 @click.option(
     "--attack",
     "names",
     metavar="NAME",
     multiple=True,
-    help="Only this attack; may be given several times. By default all of them.",
+    help="Only this attack; may be repeated. By default all.",
 )
 @click.option(
     "--catalogue",
@@ -43,12 +43,8 @@ from grader.sandbox.walls.wall import Level
     type=shared.EXISTING_FOLDER,
     help="A folder of attacks of your own, and the course that they attack. By default the grader's.",
 )
-@click.option(
-    "--no-bubblewrap", is_flag=True, help="Leave bubblewrap out: the inner walls stand alone."
-)
-@click.option(
-    "--no-walls", is_flag=True, help="Leave all walls out, to see what they are there for."
-)
+@click.option("--no-bubblewrap", is_flag=True, help="Without bubblewrap: only the inner walls.")
+@click.option("--no-walls", is_flag=True, help="Without any wall, to see their purpose.")
 def audit(
     exercises: tuple[str, ...],
     course_path: Path,
@@ -58,26 +54,25 @@ def audit(
     no_bubblewrap: bool,
     no_walls: bool,
 ) -> None:
-    """Attack this installation, and say what stopped each attack.
+    """Attack this installation, and show the wall that stopped each attack.
 
-    Hostile submissions that forge, read, escape, hang, exhaust and pollute are graded as any other.
-    They aim at canaries alone: files, processes and texts that the audit made. Exits with 1 if one
-    of them succeeded. Takes a minute.
+    Grades hostile submissions that try to forge, read, escape, hang, exhaust and pollute. Their only
+    targets are canaries: files, processes and texts made by the audit. Takes a minute. Exits with 1 if an
+    attack succeeded.
 
-    With --forge no attack runs. Each exercise of a course, or those that you name, is judged with forged
-    replies in the place of a submission's: what the solution answered under another seed or to the public
-    tests alone, one constant for all, the first argument, an error that names every argument. Then the
-    submissions in the course's tests/forged are judged, which earn points without doing the work. It prints
-    the points that each forgery earns, and exits with 1 where one earns more than a tenth of an exercise's
-    and is not held.
+    With --forge no attack runs. The exercises of a course are judged with forged replies instead of a
+    submission's: the solution's answers under another seed or to the public tests only, a constant, the first
+    argument, an error that names every argument. Then the submissions in the course's tests/forged, which earn
+    points without doing the work, are judged. Prints the points of each forgery, and exits with 1 if one earns
+    more than a tenth of an exercise's points and is not held.
 
     \b
     Examples:
       grade audit                            the whole catalogue
       grade audit --attack process_memory    one attack
-      grade audit --no-bubblewrap            the inner walls alone
-      grade audit --forge                    what forged replies earn in the course that is here
-      grade audit --forge hooks memory       in two exercises of it
+      grade audit --no-bubblewrap            only the inner walls
+      grade audit --forge                    forged replies in the course here
+      grade audit --forge hooks memory       in two of its exercises
     """
     if forge:
         course = shared.open_course(course_path)
@@ -117,10 +112,10 @@ def audit(
     help="Exit with 1 below this level: " + ", ".join(shared.LEVELS) + ".",
 )
 def doctor(level: str) -> None:
-    """Say which walls stand between student code and this machine.
+    """List the walls between student code and this machine.
 
-    Each wall is raised for a trial, around nothing. For one that does not stand you read why, and
-    what to do about it. `grade run --require-isolation LEVEL` refuses to judge behind less.
+    Tries each wall, and for one that fails shows the reason and a remedy. `grade run --require-isolation
+    LEVEL` refuses to judge behind weaker isolation.
 
     \b
     Example:

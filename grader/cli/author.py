@@ -35,12 +35,14 @@ _EXAMPLE = "scaling"
 @click.option(
     "--chapter", metavar="NAME", help="Its chapter; by default that of the last exercise."
 )
-@click.option("--title", metavar="TEXT", help="What students read; by default made from its name.")
+@click.option(
+    "--title", metavar="TEXT", help="The title for students; by default made from the name."
+)
 def new(exercise: str | None, folder: Path | None, chapter: str | None, title: str | None) -> None:
-    """Begin an exercise: a small and complete one, for you to edit.
+    """Begin an exercise: write a small and complete one for you to edit.
 
     Writes solution, stub, suites, a probe, a right answer and two wrong ones, and the entry in the
-    course's manifest. `grade verify` proves it right away. Replaces nothing.
+    course's manifest. Never replaces a file. `grade verify` can prove the exercise right away.
 
     \b
     Examples:
@@ -61,14 +63,14 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
 def _new(
     exercise: str | None, folder: Path | None, chapter: str | None, title: str | None
 ) -> Scaffolded:
-    """Begin a course in a folder that has none, else an exercise of the course that is there."""
+    """Begin a course in an empty folder, or an exercise in an existing course."""
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
     if exercise is None:
         raise click.UsageError("Name the new exercise.")
     if folder is None and not _has_course(Path()):
         raise CourseError(
-            "There is no course here or above. To begin one in a folder of its own: "
+            "There is no course here or above. To begin one in a new folder: "
             f"grade new {exercise} --course FOLDER"
         )
     course = shared.open_course(folder or Path())
@@ -85,9 +87,11 @@ def _has_course(folder: Path) -> bool:
 @click.argument("assignment", metavar="ID")
 @click.argument("exercises", nargs=-1, metavar="EXERCISE|CHAPTER...")
 @shared.course_option
-@click.option("--title", metavar="TEXT", help="What students read; by default made from its id.")
-@click.option("--opens", metavar="TIME", help="When it is handed out, as 2026-10-05T08:00.")
-@click.option("--due", metavar="TIME", help="When it is due, as 2026-10-12T23:59:59.")
+@click.option(
+    "--title", metavar="TEXT", help="The title for students; by default made from the id."
+)
+@click.option("--opens", metavar="TIME", help="The opening time, as 2026-10-05T08:00.")
+@click.option("--due", metavar="TIME", help="The due time, as 2026-10-12T23:59:59.")
 @click.option(
     "--timezone",
     metavar="NAME",
@@ -98,15 +102,15 @@ def _has_course(folder: Path) -> bool:
     "--weight",
     metavar="NUMBER",
     type=shared.FiniteRange(0, 1_000_000),
-    help="Its share in the total; by default 1.",
+    help="Its weight in the total; by default 1.",
 )
 @click.option(
     "--extra-credit",
     metavar="EXERCISE",
     multiple=True,
-    help="An exercise that full marks do not need; give it once for each.",
+    help="An exercise that full marks do not need; may be repeated.",
 )
-@click.option("--teams", is_flag=True, help="What one member of a team hands in counts for all.")
+@click.option("--teams", is_flag=True, help="A submission by one member of a team counts for all.")
 def new_assignment(
     assignment: str,
     exercises: tuple[str, ...],
@@ -119,11 +123,10 @@ def new_assignment(
     extra_credit: tuple[str, ...],
     teams: bool,
 ) -> None:
-    """Begin an assignment: what is handed out together, when it is due, and what it counts.
+    """Begin an assignment: exercises that are handed out together, with a due time and a weight.
 
-    Adds it to assignments.toml beside course.toml, with a seed for its hidden tests that is drawn once and
-    not shown. What is not in order is an error, and then nothing is written. docs/instructors.md explains every
-    key of the file.
+    Adds it to assignments.toml beside course.toml, with a secret seed for its hidden tests. If there is a
+    mistake, nothing is written. docs/reference.md explains every key of the file.
 
     \b
     Examples:
@@ -149,11 +152,11 @@ def new_assignment(
     names = ", ".join(begun.exercises)
     file = shell_path(Path(course.name_of(path)))
     click.echo(f"{begun.id} ({begun.title}){due_words}: {names}. Written to {file}.")
-    click.echo(f"Next: `grade release FOLDER --assignment {begun.id}` writes what students get.")
+    click.echo(f"Next: `grade release FOLDER --assignment {begun.id}` writes the students' copy.")
 
 
 def _time(option: str, text: str | None) -> datetime.datetime | None:
-    """A time of the command line; a usage error for what is none."""
+    """Parse a time of the command line; raise a usage error if it is not one."""
     if text is None:
         return None
     try:
@@ -165,13 +168,19 @@ def _time(option: str, text: str | None) -> datetime.datetime | None:
 @click.command(cls=Command)
 @shared.exercises_argument
 @shared.course_option
-@click.option("--check", is_flag=True, help="Write nothing; say which stubs have drifted, and how.")
-@click.option("--force", is_flag=True, help="Replace a stub in exercises/ that was worked in.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Write nothing; show stubs that are not up to date, and their changes.",
+)
+@click.option(
+    "--force", is_flag=True, help="Replace a stub in exercises/ even if it contains work."
+)
 def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool) -> None:
-    """Make the stub from the solution, by its `# begin solution` and `# end solution` markers.
+    """Make stubs from solutions, by their `# begin solution` and `# end solution` markers.
 
-    Writes it to exercises/. Without the name of an exercise, of all whose solutions have markers. With
-    --check it exits with 1 if one has drifted.
+    Writes them to exercises/, for the named exercises or for every solution with markers. With --check,
+    exits with 1 if a stub is not up to date.
 
     \b
     Examples:
@@ -199,13 +208,13 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
 
 
 def own_course(path: Path, assignment: str | None = None) -> Course:
-    """The course, unless it is a pack, which its author cannot change."""
+    """Open the course; a pack is refused, because an author cannot change it."""
     course = shared.open_course(path, assignment)
     if course.unpacked is not None:
-        raise click.UsageError("This takes the course's folder, and no pack of it.")
+        raise click.UsageError("This needs the course's folder, not a pack of it.")
     return course
 
 
 def shell_path(path: Path) -> str:
-    """A path as a shell takes it."""
+    """Quote a path for a shell."""
     return clean(shlex.quote(str(path)), 1000)

@@ -1,4 +1,4 @@
-"""`grade batch` and `grade regrade`: a class at once, and again after a suite changed."""
+"""`grade batch` and `grade regrade`: grade a class, and judge it again after a suite changed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from grader.text import clean, counted
 
 
 def _pool_options(command: Any) -> Any:
-    """The options of commands that have many exercises judged."""
+    """Add the options of commands that judge many exercises."""
     for option in (
         shared.anonymous_option,
         shared.scheduler_option,
@@ -81,7 +81,7 @@ def _pool_options(command: Any) -> Any:
     "--times",
     "given_times",
     metavar="TIME|CSV",
-    help="When these were handed in, where the download does not say: a time for all, or a list; "
+    help="Times that the download does not have: one for all submissions, or a list; "
     "see docs/intake.md.",
 )
 @click.option(
@@ -97,12 +97,12 @@ def _pool_options(command: Any) -> Any:
     "exercises",
     metavar="EXERCISE",
     multiple=True,
-    help="Grade this exercise and no others; give it once for each. RESULTS remembers which.",
+    help="Grade only this exercise; may be repeated. RESULTS remembers the choice.",
 )
 @click.option(
     "--all-attempts",
     is_flag=True,
-    help="Grade older attempts too, not those alone that may count.",
+    help="Also grade attempts that cannot count.",
 )
 @_pool_options
 def batch(
@@ -119,14 +119,13 @@ def batch(
 ) -> None:
     """Grade a class and keep every verdict in a gradebook.
 
-    SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
-    learning platform lets you download, as it comes; several of them are one class. Run it again whenever
-    there is more: only what is new is judged, also after it was interrupted. RESULTS
-    remembers its assignment.
+    SUBMISSIONS is a folder with a folder or an archive for each student, or the download of your learning
+    platform, unchanged. Several of them are one class. Run the command again after an interruption or with
+    more submissions: only new files are judged. RESULTS remembers its assignment.
 
-    Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
-    something open; running it again tries that again. `grade report`, `grade export` and
-    `grade similar` read RESULTS.
+    Exits with 0 when everything is judged, with any points, and with 3 if a fault of the grader left
+    something unjudged; run it again to retry. `grade report`, `grade export` and `grade similar` read
+    RESULTS.
 
     \b
     Examples:
@@ -139,12 +138,12 @@ def batch(
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
     if assignment is not None and exercises:
-        raise click.UsageError("Give --assignment or --exercise, and not both.")
+        raise click.UsageError("Give --assignment or --exercise, not both.")
     whole, memory = shared.open_course(course_path), remembered(results)
     course = assigned_course(whole, memory, exercises, assignment)
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    # The policy by which the class is going to be counted has the time zone of the times.
+    # The times of --times are in the time zone of the policy that is going to apply.
     named: NamedPolicy | None = None
     if policy_file is not None:
         named, counted_by = name_policy(policy_file, course, whole.chapter_of)
@@ -198,7 +197,7 @@ def batch(
 
 
 class Memory(NamedTuple):
-    """What the gradebook in a folder remembers of the gradings before; nothing where there is none yet."""
+    """Facts that the gradebook in a folder keeps of earlier gradings; empty if there is none yet."""
 
     results: Path
     assignment: str = ""
@@ -210,7 +209,7 @@ class Memory(NamedTuple):
 
 
 def remembered(results: Path) -> Memory:
-    """What the gradebook in a folder remembers, if there is one."""
+    """Read the facts that the gradebook in a folder keeps, if there is one."""
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         return Memory(
             results,
@@ -227,14 +226,14 @@ def remembered(results: Path) -> Memory:
 def assigned_course(
     course: Course, memory: Memory, exercises: tuple[str, ...], assignment: str | None
 ) -> Course:
-    """The course with the exercises that are graded: those named, or those that the gradebook remembers.
+    """Return the course with only the graded exercises: the named ones, or those the gradebook remembers.
 
-    Raises SubmissionError where the gradebook is that of another assignment.
+    Raises SubmissionError if the gradebook belongs to another assignment.
     """
     before = memory.assignment
     if before and (exercises or assignment not in (None, before)):
         raise SubmissionError(
-            f"{memory.results} is the gradebook of the assignment {before}: name another folder for "
+            f"{memory.results} is the gradebook of the assignment {before}: use another folder for "
             "other exercises."
         )
     if assignment is not None or before:
@@ -265,11 +264,11 @@ def regrade(
     json_file: Path | None,
     **options: Any,
 ) -> None:
-    """Judge again what a changed suite, stub or grader may judge otherwise, and show the difference.
+    """Judge again after a suite, a stub or the grader changed, and show the difference.
 
-    The files are those that the gradebook keeps; nothing needs to be handed in again. Shows who
-    gained, who lost, and by which test. With --assignment RESULTS is that of this assignment from now on, and
-    what other exercises have earned counts in it no more.
+    Judges the files that the gradebook keeps, so nothing needs to be handed in again. Shows students who
+    gained or lost, with the test responsible. With --assignment, RESULTS becomes the gradebook of this
+    assignment, and points of other exercises no longer count in it.
 
     \b
     Examples:
@@ -308,13 +307,13 @@ def regrade(
 
 
 def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
-    """The options of a command that has a class judged; without --seed, with the seed of before."""
+    """Return the options for judging a class; without --seed, with the seed used before."""
     seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 
 def _remembered_seed(memory: Memory, course: Course) -> int:
-    """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
+    """Return the seed of the newest verdict in a gradebook, or the assignment's seed, which is not shown."""
     seeds, results, given = memory.seeds, memory.results, course.assignment
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
@@ -338,7 +337,7 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
 def _pool(
     course: Course, grading: GradingOptions, options: dict[str, Any]
 ) -> AbstractContextManager[Pool]:
-    """The judges of this machine, or those of a cluster."""
+    """Return a pool of judges on this machine, or on a cluster."""
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
@@ -352,7 +351,7 @@ def _pool(
 def _show(
     book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
 ) -> None:
-    """Print the class, what was done, and what its policy, requests and corrections ask for."""
+    """Print the class, a summary, and notes about its policy, requests and corrections."""
     console = open_console()
     whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())

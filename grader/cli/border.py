@@ -1,4 +1,4 @@
-"""The border of the command line: here, and nowhere else, an error becomes text and an exit code."""
+"""The border of the command line, the only place where an error becomes text and an exit code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ExitCode(enum.IntEnum):
 class Command(click.Command):
     """A command that prints each fault as one sentence, with an exit code of its own.
 
-    `listing` gives a heading and rows for the end of the help, once that is asked for.
+    `listing` returns a heading and rows for the end of the help. It is called only when the help is shown.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Command(click.Command):
         listing: Callable[[], tuple[str, list[tuple[str, str]]]] | None = None,
         **keywords: Any,
     ) -> None:
-        # Click remembers the flags of a help that was first asked for without `grade` before it.
+        # Without this, click would remember the help flags of the first call, if it was not by `grade`.
         keywords.setdefault("context_settings", {"help_option_names": HELP_FLAGS})
         super().__init__(*arguments, **keywords)
         self._listing = listing
@@ -71,13 +71,13 @@ class Command(click.Command):
             context.exit(error.exit_code)
         except KeyboardInterrupt:
             _say("grade: interrupted.")
-            # Python would end by the signal instead, had it come while a text was being exec'ed, as
-            # dataclasses do when they are imported; the next text makes it forget that.
+            # After a KeyboardInterrupt during an `exec`, as when dataclasses are imported, Python would exit by
+            # the signal. Another `exec` clears that state.
             exec("")  # noqa: S102
             context.exit(ExitCode.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        # The border: a fault of the grader must not exit as if points were lost.
+        # The border: a fault of the grader must not exit with the code for lost points.
         except Exception as error:  # noqa: BLE001
             sys.excepthook(type(error), error, error.__traceback__)
             _say(
@@ -87,10 +87,10 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """The commands; without the name of one, `run` is meant: `grade -v` is `grade run -v`.
+    """A group of commands that runs `run` if no command is named: `grade -v` is `grade run -v`.
 
-    `families` gives for each heading of the help its commands, and for each of these the module in `grader.cli`
-    that is imported when it is called, and a short help, for which nothing is imported.
+    `families` maps each heading of the help to its commands, and each command to its module in `grader.cli` and
+    a short help. The module is imported only when the command is called.
     """
 
     command_class = Command
@@ -106,14 +106,14 @@ class Group(click.Group):
         self._table = dict(row for commands in families.values() for row in commands.items())
 
     def load(self, name: str) -> click.Command:
-        """Import the command of this name; raises KeyError if the table has none."""
+        """Import the command of this name; raises KeyError if there is none."""
         module, _, function = self._table[name][0].partition(":")
         loaded = importlib.import_module(f"grader.cli.{module}")
         command: click.Command = getattr(loaded, function or name)
         return command
 
     def get_command(self, context: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # as inherited
-        """The command of this name, None if there is none."""
+        """Return the command of this name, or None."""
         return self.load(cmd_name) if cmd_name in self._table else None
 
     def format_commands(
@@ -121,7 +121,7 @@ class Group(click.Group):
         context: click.Context,  # noqa: ARG002  # as inherited
         formatter: click.HelpFormatter,
     ) -> None:
-        """Write the commands by whom they are for, one list with one width of its names."""
+        """Write the commands under their headings, all with one width of names."""
         longest = max(map(len, self._table))
         for heading, commands in self._families.items():
             with formatter.section(heading):
@@ -130,7 +130,7 @@ class Group(click.Group):
                 )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """The names of commands, and the options of `grade` itself."""
+        """Complete names of commands and the options of `grade` itself."""
         from click.shell_completion import CompletionItem
 
         rows = [row for row in self._table.items() if row[0].startswith(incomplete)]
@@ -138,33 +138,33 @@ class Group(click.Group):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the command line, and write to any terminal without failing, or to none."""
+        """Run the command line, with streams that accept any text, even if they are closed."""
         open_standard_streams()
         for stream in (sys.stdout, sys.stderr):
-            # A C locale has no dots, an old Windows code page no check mark.
+            # A C locale cannot encode an ellipsis, nor an old Windows code page a check mark.
             if isinstance(stream, io.TextIOWrapper):
                 with contextlib.suppress(ValueError):
                     stream.reconfigure(errors=PLAINER)
-        # The syntax trees of a first `grade` are all alive: to look through them for garbage, as
-        # by default after every 700 objects, is a sixth of all that it does.
+        # The syntax trees of a first `grade` all stay alive. Searching them for garbage after every 700
+        # objects, as by default, takes a sixth of the time.
         gc.set_threshold(50_000)
         return super().main(*arguments, **keywords)
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Put `run` in front of the arguments if they name no command."""
+        """Put `run` in front of arguments that name no command."""
         own = {name for parameter in self.get_params(context) for name in parameter.opts}
         if not arguments or (arguments[0].startswith("-") and arguments[0] not in own):
             arguments = ["run", *arguments]
         return super().parse_args(context, arguments)
 
     def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002  # as inherited
-        """The commands in the order in which a student meets them, not that of the alphabet."""
+        """List the commands in the order in which a student meets them."""
         return list(self._table)
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; to an exercise in its place, say how it is judged."""
+        """Find the command; if an exercise is named instead, say how to judge it."""
         try:
             return super().resolve_command(context, arguments)
         except click.UsageError as error:
@@ -178,7 +178,7 @@ class Group(click.Group):
             raise click.UsageError(advice, context) from error
 
     def _command_meant(self, name: str) -> str | None:
-        """The command that was misspelled, cut short, or called as other tools call it."""
+        """Return the command that was misspelled, abbreviated, or called by its name in other tools."""
         from difflib import get_close_matches
 
         if (exercise := _exercise_meant(name)) is not None and exercise in name:
@@ -186,16 +186,16 @@ class Group(click.Group):
         words = {**{command: command for command in self._table}, **_OTHER_WORDS}
         begun = [command for command in self._table if len(name) > 1 and command.startswith(name)]
         close = get_close_matches(name, [*words, *([exercise] if exercise else [])], n=1)
-        # Where an exercise is nearer, none of the commands is meant.
+        # If an exercise is nearer, no command is meant.
         return next((words[word] for word in [*begun, *close] if word in words), None)
 
 
-# What other tools call our commands.
+# Names of our commands in other tools.
 _OTHER_WORDS = {"test": "run", "check": "run", "judge": "run", "help": "--help"}
 
 
 def _exercise_meant(name: str) -> str | None:
-    """The id of the exercise that was named, misspelled, or given by its file."""
+    """Return the id of an exercise that was named, misspelled, or given by its file."""
     from difflib import get_close_matches
     from pathlib import Path
 
@@ -215,13 +215,13 @@ def tell(text: str) -> None:
 
 
 def tell_unfinished(book: Gradebook) -> None:
-    """Say on stderr that the last grading is not at its end, if so."""
+    """Say on stderr if the last grading did not finish."""
     if book.unfinished:
         tell(book.unfinished)
 
 
 def _harmless(error: GraderError) -> str:
-    """The text of an error, in which a path may be a stranger's."""
+    """Clean the text of an error, which may contain a stranger's path."""
     from grader.text import clean_lines
 
     return clean_lines(str(error), _LONGEST_ERROR)

@@ -1,4 +1,4 @@
-"""`grade list`, `explain`, `hint`, `solution`, `reset` and `schema`: answers for which nothing is judged."""
+"""`grade list`, `explain`, `hint`, `solution`, `reset` and `schema`: answers without judging."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 @shared.course_option
 @shared.assignment_option
 def list_exercises(course_path: Path, assignment: str | None) -> None:
-    """Show the exercises and how far you are: state, points, minutes, difficulty.
+    """Show the exercises and your progress: state, points, minutes, difficulty.
 
     \b
-    The state is that of your file as it is now:
+    The state of your file as it is now:
       done            all of its tests passed, and nothing changed since
       edited since    it was done before you changed the file
       tests changed   it was done before the course's tests changed
-      begun           something is written; `grade run` says what it is worth
+      begun           you have written something; `grade run` judges it
       open            still as it was handed out
-    or the file is missing, unreadable, or not valid Python. Points stand beside
-    those of the exercise once the file was judged as it is. Below stand the
-    assignments, if the course has some, and when they are due.
+    or the file is missing, unreadable, or not valid Python. Your points are
+    shown once the file was judged as it is. The assignments of the course are
+    below, with their due times.
 
     \b
     Examples:
@@ -50,9 +50,9 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
 @click.argument("exercise", required=False)
 @shared.course_option
 def explain(exercise: str | None, course_path: Path) -> None:
-    """Show what an exercise teaches, what is checked, and where to read on; or the way through a chapter.
+    """Explain an exercise, its checks, and where to read on; or the way through a chapter.
 
-    Without a name it is the first exercise that is not done.
+    Without a name, explains the first exercise that is not done.
 
     \b
     Examples:
@@ -82,23 +82,23 @@ def explain(exercise: str | None, course_path: Path) -> None:
 )
 @shared.course_option
 def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
-    """Show one hint, the next one that you have not seen; after the last one the first again.
+    """Show the next hint that you have not seen; after the last one, the first again.
 
-    They go from gentle to nearly the answer, and are there after you have passed, too.
-    Without a name it is the first exercise that is not done. The key h of `grade watch` shows the
-    same ones.
+    Hints go from gentle to nearly the answer. You can also read them after you have passed. Without a
+    name, shows a hint for the first exercise that is not done. The key h of `grade watch` shows the same
+    hints.
 
     \b
     Examples:
-      grade hint glu          the next one
-      grade hint glu -n 1     the first one, whatever you have seen
+      grade hint glu          the next hint
+      grade hint glu -n 1     the first hint
     """
     course = shared.open_course(course_path)
     workspace = shared.open_workspace(course)
     logbook, chosen = workspace.logbook, shared.chosen_exercise(workspace, exercise)
     count = len(chosen.hints)
     if number is not None and number > count:
-        raise click.UsageError(f"{chosen.id} has {count} hints, and no number {number}.")
+        raise click.UsageError(f"{chosen.id} has {count} hints, so there is no number {number}.")
     shown = number or logbook.next_hint(chosen)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_hint
@@ -110,10 +110,10 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
 
 
 def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
-    """The sentence below a hint: how to see the next one, or what there is after the last one."""
+    """Return the sentence below a hint: how to see the next one, or the options after the last one."""
     logbook, command = workspace.logbook, f"grade hint {exercise.id}{options}"
     if logbook.unseen_hints(exercise):
-        return f"The next one: `{command}`"
+        return f"For the next one: `{command}`"
     following = logbook.next_hint(exercise)
     again = f"You have seen all {len(exercise.hints)}: `{command}` shows hint {following} again"
     if workspace.course.solution_source(exercise) is not None:
@@ -123,12 +123,12 @@ def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
 
 @click.command(cls=Command)
 @click.argument("exercise")
-@click.option("--give-up", is_flag=True, help="Show it though the exercise was never passed.")
+@click.option("--give-up", is_flag=True, help="Show it before you have passed.")
 @shared.course_option
 def solution(exercise: str, give_up: bool, course_path: Path) -> None:
     """Show the course's own answer, once you have passed.
 
-    It is one right answer of many: yours may well be the better one.
+    It is one right answer of many, and yours may well be better.
 
     \b
     Examples:
@@ -142,13 +142,13 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
 
     if source is None:
         raise SubmissionError(
-            f"This copy of the course holds no solutions: ask your instructor. `grade hint "
+            f"This copy of the course has no solutions: ask your instructor. `grade hint "
             f"{chosen.id}` helps meanwhile."
         )
     if shared.open_workspace(course).logbook.page(chosen).passed is None and not give_up:
         raise SubmissionError(
             f"{chosen.id} was not passed yet. `grade hint {chosen.id}` helps; "
-            f"`grade solution {chosen.id} --give-up` shows the answer all the same."
+            f"`grade solution {chosen.id} --give-up` shows the answer anyway."
         )
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_source
@@ -162,7 +162,7 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
 @click.argument("exercise")
 @shared.course_option
 def reset(exercise: str, course_path: Path) -> None:
-    """Put the stub of an exercise back; your file is kept, and its new name is printed.
+    """Restore the stub of an exercise. Your file is kept, and its new name is printed.
 
     \b
     Example:

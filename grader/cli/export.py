@@ -33,10 +33,11 @@ from grader.text import clean_lines
 
 _LONGEST_NOTE = 1000
 _MOST_NAMES = 10
+_FOR_EACH = ", a file for each student"
 
 
 class _FormatOption(click.Option):
-    """An option that some formats read: its help begins with their names."""
+    """An option that only some formats use: its help begins with their names."""
 
     def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
         """The flag and its help."""
@@ -49,12 +50,12 @@ def _readers(option: str) -> list[str]:
 
 
 def _listed() -> tuple[str, list[tuple[str, str]]]:
-    """The formats for the help: those of one file about the class first."""
+    """List the formats for the help, those of a single file first."""
     rows = [
-        (name, f"{chosen.summary}{', a file a student' * isinstance(chosen, StudentFormat)}")
+        (name, f"{chosen.summary}{_FOR_EACH * isinstance(chosen, StudentFormat)}")
         for name, chosen in FORMATS.items()
     ]
-    return "Formats", sorted(rows, key=lambda row: row[1].endswith("a file a student"))
+    return "Formats", sorted(rows, key=lambda row: row[1].endswith(_FOR_EACH))
 
 
 @click.command(cls=Command, listing=_listed)
@@ -65,7 +66,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     metavar="FORMAT",
     required=True,
     type=click.Choice(tuple(FORMATS)),
-    help="One of those below; docs/exports.md says more about each.",
+    help="One of the formats below; see docs/exports.md.",
 )
 @click.option(
     "-o",
@@ -73,7 +74,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     metavar="PATH",
     type=click.Path(path_type=Path, allow_dash=True),
     default=shared.STDOUT,
-    help="The file to write; for a format of one file a student, the folder. '-' is stdout.",
+    help="The file to write; for a format with a file for each student, the folder. '-' is stdout.",
 )
 @click.option(
     "--template",
@@ -94,20 +95,20 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     cls=_FormatOption,
     metavar="POINTS",
     type=shared.FiniteRange(0, 1_000_000, min_open=True),
-    help="scale the total to so many points.",
+    help="scale the total to this many points.",
 )
 @click.option(
     "--excel",
     cls=_FormatOption,
     is_flag=True,
-    help="begin with the mark by which Excel knows UTF-8, so that names keep their letters.",
+    help="begin with a byte order mark, so that Excel reads UTF-8.",
 )
 @click.option(
     "--submission",
     cls=_FormatOption,
     metavar="PATH",
     type=shared.EXISTING,
-    help="where the graded files lie. By default the current folder.",
+    help="the folder of the graded files. By default the current folder.",
 )
 @shared.assignment_of_results_option
 @shared.anonymous_option
@@ -116,7 +117,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     cls=_FormatOption,
     metavar="COLUMN",
     default="",
-    help="write what each student gets back into this column, as 'Feedback comments', too.",
+    help="also write each student's feedback into this column, such as 'Feedback comments'.",
 )
 @click.option(
     "--layout",
@@ -124,14 +125,14 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     metavar="NAME",
     type=click.Choice(("plain", "moodle", "canvas")),
     default="plain",
-    help="whose names the files have: plain (the students' ids), moodle or canvas, to be uploaded there.",
+    help="how files are named: plain (by the students' ids), or as moodle or canvas expect them.",
 )
 @click.option(
     "--disclose",
     metavar="LEVEL",
     type=click.Choice(shared.DISCLOSURES),
-    help=f"In what students read, how much of hidden tests: {', '.join(shared.DISCLOSURES)}. By default what "
-    "course.toml says.",
+    help=f"How much students read of hidden tests: {', '.join(shared.DISCLOSURES)}. By default as in "
+    "course.toml.",
 )
 def export(
     source: Path,
@@ -151,8 +152,8 @@ def export(
     """Write results in the format of a gradebook, a platform or a CI system.
 
     SOURCE is the folder that `grade batch` wrote, or one result of `grade run --json`.
-    A format is one file about the class, or one file a student, as it says below. What a fault
-    of the grader left unjudged is never a 0.
+    Some formats are one file about the class, others a file for each student. An exercise that is
+    unjudged because of a fault of the grader is never a 0.
 
     \b
     Examples:
@@ -164,19 +165,19 @@ def export(
     chosen = FORMATS[name]
     for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
         if shared.was_given(option) and option not in chosen.reads:
-            # It would be lost without a word.
+            # Otherwise it would be ignored silently.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
             if option == "disclose":
                 raise click.UsageError(
-                    f"{name} is for staff and holds everything: --disclose is for {readers}."
+                    f"{name} is for staff and shows everything: --disclose is for {readers}."
                 )
             raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
     if template is not None and output != shared.STDOUT and output.resolve() == template.resolve():
         raise click.UsageError(
-            f"-o would take the place of {template}, of which not every column is written: name another file."
+            f"-o would overwrite {template}, although not every column is written: name another file."
         )
     if anonymous and template is not None:
-        raise click.UsageError("A template is filled in by names: --anonymous has none.")
+        raise click.UsageError("A template needs names: leave --anonymous out.")
     if anonymous and not source.is_dir():
         raise click.UsageError("--anonymous is for a gradebook: one result has no pseudonyms.")
     if assignment is not None and not source.is_dir():
@@ -207,7 +208,7 @@ def export(
         _tell(notes)
     elif class_source is not None:
         if output == shared.STDOUT:
-            raise click.UsageError(f"{name} is one file a student: name a folder with -o.")
+            raise click.UsageError(f"{name} is a file for each student: name a folder with -o.")
         _write_students(chosen, entries, output, options)
     else:
         text = chosen.render(read_result(source), options)
@@ -218,14 +219,14 @@ def export(
     if entries.held:
         names = some_of(list(entries.held), _MOST_NAMES)
         note = (
-            f"Points of {names} are provisional, for odd code in a file, and are written as they "
-            "stand. `grade show` says what is odd; `grade adjust --release` lets them count."
+            f"Points of {names} are provisional because of odd code in a file. `grade show` shows it, and "
+            "`grade adjust --release` makes them final."
         )
         _tell([note])
 
 
 class _Held:
-    """Entries; `held` are the students among those read so far whose points are provisional."""
+    """Iterate over entries; `held` collects the students whose points are provisional."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = entries
@@ -239,14 +240,14 @@ class _Held:
 
 
 def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
-    """Stdout, or a file that appears whole or not at all."""
+    """Open stdout, or a file that is written completely or not at all."""
     return contextlib.nullcontext(sys.stdout.buffer) if output == shared.STDOUT else written(output)
 
 
 def _write_students(
     chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
 ) -> None:
-    """Write a file for each student; exit with a fault where one has no verdict."""
+    """Write a file for each student; exit with a fault if one has no verdict."""
     folder, left_out = folder_at(output), 0
     for entry in entries:
         try:
@@ -258,7 +259,7 @@ def _write_students(
         with written(folder / f"{safe_name(entry.student.id)}{chosen.suffix}") as out:
             out.write(text)
     if left_out:
-        _tell([f"{left_out} of the students have no file, because something was not judged."])
+        _tell([f"{left_out} of the students have no file, because an exercise was not judged."])
         click.get_current_context().exit(ExitCode.FAULT)
 
 

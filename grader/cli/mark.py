@@ -1,4 +1,4 @@
-"""`grade mark`: points by a person, one file after the other, one key an item."""
+"""`grade mark`: points by a person, file by file, with one key for each item."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_LINE = 300
 @click.option(
     "--again",
     is_flag=True,
-    help="Go through those that are marked, too: a new mark replaces the old.",
+    help="Also show marked files; a new mark replaces the old.",
 )
 @shared.anonymous_option
 def mark(
@@ -46,13 +46,13 @@ def mark(
     again: bool,
     anonymous: bool,
 ) -> None:
-    """Read the files of an exercise one after the other, and give points by a rubric.
+    """Mark the files of an exercise one after another by a rubric.
 
-    Press an item's key to say that it holds, and once more to take it back; c to write a comment, n to keep
-    the mark and go on, s to skip the file, q to stop. Each answer is on the disk before the next key: a file
-    that was left without n is shown again, with what was answered. What is kept is a correction of the
-    gradebook: it stands beside the judge's points in every output, and stays when the class is judged again.
-    Files that are marked are not shown again. Of a team with one file all members get the mark.
+    Press an item's key to give it, and again to take it back; c to write a comment, n to keep
+    the mark and go on, s to skip the file, q to stop. Each answer is saved before the next key: a file
+    left without n is shown again, with its answers. A mark is a correction in the gradebook. Every output
+    shows it beside the judge's points, and it survives a regrade. Marked files are not shown again. All
+    members of a team with one file get the mark.
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def mark(
     read = marking.read_rubric(rubric or marking.rubric_of(course, chosen), chosen.points)
     items = read.item
     author = author.strip() or shared.login_name()
-    # A folder without a gradebook must not get one.
+    # Opened first, because a keeper would create a gradebook in a folder that has none.
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
     with Keeper.open(results) as keeper:
@@ -96,7 +96,7 @@ def mark(
 
 
 class _End(enum.Enum):
-    """How a file is left without a mark."""
+    """Ways to leave a file without a mark."""
 
     SKIP = "s"
     STOP = "q"
@@ -118,10 +118,10 @@ def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricI
 def _ask(
     keeper: Keeper, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
 ) -> tuple[list[marking.RubricItem], list[str]] | _End:
-    """The items that hold and the comments, or how the file is left; each answer is kept at once."""
+    """Ask for the items and comments of a file, keeping each answer at once; or return how it was left."""
     by_key = {item.key: item for item in items}
     begun = marking.drafts(keeper.book).get(marking.draft_name(answer), marking.Draft())
-    # The rubric may have lost an item since then.
+    # The rubric may have lost an item since.
     chosen = {key: by_key[key] for key in begun.keys if key in by_key}
     comments = list(begun.comments)
     if chosen or comments:
@@ -146,15 +146,15 @@ def _ask(
 
 
 def _lines(answer: marking.FileToMark) -> list[str]:
-    """The lines of a file, by which a comment names them."""
+    """Return the lines of a file, numbered as comments refer to them."""
     return answer.source.decode("utf-8", "replace").splitlines()
 
 
 def _commented(lines: int) -> str:
-    """A comment, at one of so many lines of the file or at none; asked again until it is in order."""
+    """Ask for a comment and its line until the line is valid. An empty line means none."""
 
     def line_number(text: str) -> int:
-        # An empty answer is no line.
+        # An empty answer means no line.
         if text and (not text.isdecimal() or not 1 <= int(text) <= lines):
             raise click.BadParameter(f"the file has lines 1 to {lines}; press Enter for no line.")
         return int(text or 0)
@@ -165,9 +165,9 @@ def _commented(lines: int) -> str:
 
 
 def _pressed() -> str:
-    """One key; what was typed ahead of it stays for the next one. Empty where there are no more.
+    """Read one key, or an empty text at the end of input. Keys typed ahead are kept for the next call.
 
-    `click.getchar` discards what was typed while a mark went to the disk, or gives two keys as one.
+    `click.getchar` would discard keys typed while a mark is being saved, or return two keys as one.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
         try:
@@ -184,7 +184,7 @@ def _pressed() -> str:
     try:
         tty.setcbreak(terminal, termios.TCSADRAIN)
         key = os.read(terminal, 1).decode("ascii", "replace")
-        # An arrow is an escape and letters, none of which was meant.
+        # An arrow key sends an escape and letters, which are not meant as keys.
         while key == "\x1b" and select.select([terminal], [], [], 0)[0]:
             os.read(terminal, 32)
         return key
@@ -193,7 +193,7 @@ def _pressed() -> str:
 
 
 def _tell(chosen: dict[str, marking.RubricItem], comments: Sequence[str]) -> None:
-    """Print what is kept of a file so far."""
+    """Print the items and comments that are kept of a file so far."""
     points = sum(item.points for item in chosen.values())
     words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"
     if comments:

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and what they stand for."""
+"""Options and arguments that several commands share, and functions that resolve them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from grader.results import Disclosure
     from grader.student.workspace import Workspace
 
-# As in grader.sandbox.walls.survey, which would have to be imported for every `grade --help`.
+# The levels of grader.sandbox.walls.survey, copied so that `grade --help` need not import it.
 LEVELS = ("none", "limits", "kernel", "namespaces", "full")
 
 EXISTING = click.Path(exists=True, path_type=Path)
@@ -33,12 +33,12 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds. `nan` lies within all of them, and `inf` is none to count with."""
+    """A number within bounds. Refuses `nan`, which lies within all bounds, and `inf`."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number; a usage error for what is none."""
+        """Convert to a number, or raise a usage error."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
@@ -51,43 +51,43 @@ course_option = click.option(
     metavar="PATH",
     type=EXISTING,
     default=Path(),
-    help="The course's folder, or a pack of it (see `grade pack`). By default it is looked for from "
-    "the current folder upward.",
+    help="The course's folder, or a pack of it (see `grade pack`). By default the course of the current "
+    "folder or one above it.",
 )
 assignment_option = click.option(
     "--assignment",
     "assignment",
     metavar="ID",
-    help="Take the exercises of this assignment and no others; see docs/instructors.md.",
+    help="Use only this assignment's exercises; see docs/reference.md.",
 )
 assignment_of_results_option = click.option(
     "--assignment",
     "assignment",
     metavar="ID",
-    help="Of RESULTS of a whole course, take the exercises of this assignment and no others.",
+    help="In RESULTS of a whole course, use only this assignment's exercises.",
 )
 isolation_option = click.option(
     "--require-isolation",
     metavar="LEVEL",
     type=click.Choice(LEVELS),
     default="none",
-    help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
+    help="The weakest isolation to judge behind: " + ", ".join(LEVELS) + ". See `grade doctor`.",
 )
 seed_option = click.option(
     "--seed",
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Seeds the inputs of the tests; the same seed gives the same result.",
+    help="The seed of the tests' inputs; the same seed gives the same result.",
 )
 suite_option = click.option(
     "--suite",
     type=click.Choice(["public", "hidden", "all"]),
     default="all",
     show_default=True,
-    help="Which tests to run, of those that are there.",
+    help="Which tests to run.",
 )
-# As in grader.results.Disclosure, which would have to be imported for every `grade --help`.
+# The levels of grader.results.Disclosure, copied so that `grade --help` need not import it.
 DISCLOSURES = ("nothing", "title", "mistake", "everything")
 disclose_option = click.option(
     "--disclose",
@@ -95,13 +95,13 @@ disclose_option = click.option(
     type=click.Choice(DISCLOSURES),
     help="What students may read of hidden tests: "
     + ", ".join(DISCLOSURES)
-    + ". By default what course.toml says.",
+    + ". By default as in course.toml.",
 )
 results_argument = click.argument("results", metavar="RESULTS", type=EXISTING_FOLDER)
 anonymous_option = click.option(
     "--anonymous",
     is_flag=True,
-    help="Show pseudonyms and no ids, names, addresses or origins; see docs/instructors.md.",
+    help="Show pseudonyms instead of ids, names, addresses and origins; see docs/reference.md.",
 )
 output_option = click.option(
     "-o",
@@ -110,21 +110,21 @@ output_option = click.option(
     metavar="RESULTS",
     required=True,
     type=FOLDER,
-    help="The folder of the gradebook; made if it is not there, continued if it is.",
+    help="The folder of the gradebook, which is created or continued.",
 )
 roster_option = click.option(
     "--roster",
     "roster_file",
     metavar="CSV",
     type=EXISTING_FILE,
-    help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
+    help="The students of the class: ids, names, addresses. See docs/intake.md.",
 )
 jobs_option = click.option(
     "--jobs",
     metavar="N",
     type=click.IntRange(1),
     default=os.cpu_count() or 1,
-    help="How many to judge at a time; by default as many as there are processors.",
+    help="How many files to judge at a time; by default the number of processors.",
 )
 scheduler_option = click.option(
     "--scheduler",
@@ -135,7 +135,7 @@ STDOUT = Path("-")
 
 
 def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse before the grading, not after it, a file that cannot be made."""
+    """Refuse a file that cannot be created, before grading instead of after it."""
     if path is not None and path != STDOUT and not path.absolute().parent.is_dir():
         raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
     return path
@@ -147,20 +147,20 @@ json_option = click.option(
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
     callback=writable,
-    help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
+    help="Also write the result as JSON; with '-', write only that, to stdout.",
 )
 fail_under_option = click.option(
     "--fail-under",
     metavar="PERCENT",
     type=FiniteRange(0, 100),
     default=100.0,
-    help="Exit with 0 from this percentage of the points on; by default 100.",
+    help="Exit with 1 below this percentage of the points; by default 100.",
 )
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 
 
 def open_course(path: Path, assignment: str | None = None) -> Course:
-    """The course at or above `path`, or in that pack; of an assignment, if one is named, the exercises alone.
+    """Open the course at or above `path`, or a pack, with only the exercises of an assignment if one is named.
 
     A missing course and an unknown assignment are usage errors.
     """
@@ -176,14 +176,14 @@ def open_course(path: Path, assignment: str | None = None) -> Course:
 
 
 def assigned(course: Course, assignment: str) -> Course:
-    """The course with the exercises of an assignment alone; an unknown one is a usage error."""
+    """Return the course with only the exercises of an assignment; an unknown one is a usage error."""
     with usage_errors():
         return course.assigned(assignment)
 
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Make a usage error of a CourseError: what was named is not there, or cannot be begun."""
+    """Turn a CourseError into a usage error: the named thing does not exist or cannot be created."""
     try:
         yield
     except CourseError as error:
@@ -191,9 +191,9 @@ def usage_errors() -> Iterator[None]:
 
 
 def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...]:
-    """The named exercises in the order of the course, all if none is named; else a usage error.
+    """Return the named exercises in the order of the course, or all if none is named.
 
-    A name is an id, a chapter, or the path of either as a shell completes it.
+    A name is an id, a chapter, or the path of either as a shell completes it. Others are usage errors.
     """
     ids = [exercise.id for exercise in course.exercises]
     chosen: list[str] = []
@@ -205,9 +205,9 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
 
 
 def _at_path(course: Course, name: str) -> list[str]:
-    """The ids of the exercise with this file, or of the chapter with this folder."""
+    """Return the ids of the exercise with this file, or of the chapter with this folder."""
     parts = Path(name.removesuffix(".py")).parts
-    # In the chapter's own folder a shell completes the file's name alone.
+    # Inside the chapter's folder, a shell completes only the file's name.
     whole = ("", *Path(name.removesuffix(".py")).absolute().parts) if len(parts) < 2 else parts
     for exercise in course.exercises:
         if whole[-2:] == (exercise.chapter, exercise.id):
@@ -217,7 +217,7 @@ def _at_path(course: Course, name: str) -> list[str]:
 
 
 def open_workspace(course: Course, *, allow_empty: bool = False) -> Workspace:
-    """The course's own folder; a fault of the file of the progress is printed to stderr."""
+    """Open the course's own folder; problems of the progress file are printed to stderr."""
     from grader.student.workspace import Workspace
 
     refuse_pack(course)
@@ -227,46 +227,46 @@ def open_workspace(course: Course, *, allow_empty: bool = False) -> Workspace:
 
 
 def refuse_pack(course: Course) -> None:
-    """Raise a usage error for a pack, which holds no folder of the student's own."""
+    """Raise a usage error for a pack, which has no folder for a student's work."""
     if course.unpacked is None:
         return
     context = click.get_current_context()
     way = "change into that folder, and leave --course out"
     if any(parameter.name == "submission" for parameter in context.command.params):
         way = "name the files with --submission"
-    raise click.UsageError(f"A pack has no folder of your own in it: {way}.", context)
+    raise click.UsageError(f"A pack has no folder for your work: {way}.", context)
 
 
 def tell_notices(workspace: Workspace) -> None:
-    """Print the notices about the file of the progress to stderr, once."""
+    """Print the notices about the progress file to stderr, once."""
     for notice in workspace.logbook.take_notices():
         tell(f"grade: {notice}")
 
 
 def chosen_exercise(workspace: Workspace, name: str | None) -> Exercise:
-    """The named exercise, or the first one that is not done."""
+    """Return the named exercise, or the first one that is not done."""
     if name is not None:
         return known_exercises(workspace.course, [name])[0]
     if (first_open := workspace.first_open()) is None:
-        raise click.UsageError("Every exercise is done: name the one that you mean.")
+        raise click.UsageError("Every exercise is done: name one.")
     return first_open
 
 
 def disclosure(level: str | None) -> Disclosure | None:
-    """The level of this name; None for that of the course."""
+    """Return the level of this name, or None for the course's own."""
     from grader.results import Disclosure
 
     return None if level is None else Disclosure(level)
 
 
 def was_given(*names: str) -> bool:
-    """Whether the caller gave one of these options."""
+    """Return whether the caller gave one of these options."""
     context = click.get_current_context()
     return any(context.get_parameter_source(n) is ParameterSource.COMMANDLINE for n in names)
 
 
 def repeated(*names: str) -> str:
-    """The options among these that the caller gave, as they are typed again."""
+    """Return those of these options that the caller gave, as typed on a command line."""
     context = click.get_current_context()
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     values = {n: shlex.quote(str(context.params[n])) for n in names if was_given(n)}
@@ -274,7 +274,7 @@ def repeated(*names: str) -> str:
 
 
 def login_name() -> str:
-    """The login name of the caller; without one a usage error."""
+    """Return the caller's login name; a usage error if there is none."""
     import getpass
 
     try:

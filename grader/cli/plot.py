@@ -1,4 +1,4 @@
-"""`grade plot`: pictures of what your own code does."""
+"""`grade plot`: draw what your code does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_MESSAGE = 1500
 
 
 def _png(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse before the experiment, not after it, a file that cannot be made."""
+    """Refuse a file that cannot be created, before the experiment instead of after it."""
     if path is not None and path.suffix.lower() != ".png":
         raise click.BadParameter(
             f"It is a PNG: name it {path.with_suffix('.png').name}.", context, parameter
@@ -47,17 +47,15 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
     type=shared.EXISTING,
     help="Somebody else's folder, or the file of the exercise. By default the course's own exercises.",
 )
-@click.option(
-    "--give-up", is_flag=True, help="Show the reference, too, though it was never passed."
-)
+@click.option("--give-up", is_flag=True, help="Also show the reference before you have passed.")
 @shared.course_option
 def plot(
     exercise: str, output: Path | None, submission: Path | None, give_up: bool, course_path: Path
 ) -> None:
-    """Draw what your code does, on an experiment of the course.
+    """Draw what your code does in an experiment of the course.
 
     Your code runs behind the same walls as in `grade run`, and its time is limited. Once you have
-    passed, the picture of the reference stands beside yours, where the course holds solutions.
+    passed, the reference's picture is beside yours, if the course has solutions.
 
     \b
     Examples:
@@ -68,8 +66,10 @@ def plot(
     (chosen,) = shared.known_exercises(course, [exercise])
     if not course.plot(chosen).is_file():
         others = ", ".join(e.id for e in course.exercises if course.plot(e).is_file())
-        there_is = f"There is for: {others}." if others else "No exercise of this course has any."
-        raise SubmissionError(f"There is nothing to draw for {chosen.id}. {there_is}")
+        there_is = (
+            f"There are plots for: {others}." if others else "No exercise of this course has one."
+        )
+        raise SubmissionError(f"There is no plot for {chosen.id}. {there_is}")
     own = submission is None or submission.samefile(course.folder)
     submission = submission or course.folder
     reference = _reference(course, chosen, own=own, give_up=give_up)
@@ -88,10 +88,10 @@ def plot(
 
 
 def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) -> bytes | None:
-    """The solution's source, where it is there and may be shown."""
+    """Return the source of the solution, if there is one and it may be shown."""
     solution = course.solution_source(exercise)
     if give_up and solution is None:
-        raise SubmissionError("This copy of the course holds no solutions to draw.")
+        raise SubmissionError("This copy of the course has no solutions to draw.")
     if give_up:
         return solution
     if solution is None or not own:
@@ -104,7 +104,7 @@ def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) 
 def _draw(
     course: Course, exercise: Exercise, submission: Path, reference: bytes | None
 ) -> Drawn | None:
-    """The picture; None if the submission has no picture, after the reason is printed."""
+    """Draw the picture; if there is none, print the reason and return None."""
     from grader.grading import settle
     from grader.judge.assignment import GradingOptions
     from grader.results import Outcome, Status
@@ -139,7 +139,7 @@ def _draw(
 
 
 def _say(text: str) -> None:
-    """Print sentences, broken between words on a terminal; a pipe gets each as one line."""
+    """Print sentences, wrapped between words on a terminal; a pipe gets each as one line."""
     from grader.cli.terminal.console import open_console, print_lines, whole_words
 
     console = open_console(sys.stdout)
@@ -148,7 +148,7 @@ def _say(text: str) -> None:
 
 
 def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:
-    """The default file of a picture; its folder is made."""
+    """Return the default file for a picture, and make its folder."""
     name = f"{exercise.id}.png"
     if not own or course.unpacked is not None:
         return Path(name)

@@ -1,4 +1,4 @@
-"""`grade policy`: the rules by which a class's attempts count."""
+"""`grade policy`: the rules by which the attempts of a class count."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grader.gradebook.policy_file import (
 )
 
 _NO_POLICY = (
-    "There is no policy: of each exercise the newest attempt counts, with all of its points."
+    "There is no policy: for each exercise the newest attempt counts, with all of its points."
 )
 
 
@@ -41,13 +41,13 @@ _NO_POLICY = (
 @click.option(
     "--reset",
     is_flag=True,
-    help="Count by the policy of the course again, in the place of a file that was named.",
+    help="Count by the policy of the course again, instead of a file.",
 )
 @click.option(
     "--explain",
     "student",
     metavar="STUDENT",
-    help="Say of every exercise of this student what counts, and why.",
+    help="Explain which attempt of this student counts in each exercise, and why.",
 )
 @click.option("--toml", is_flag=True, help="Print the policy as it was written.")
 @shared.assignment_of_results_option
@@ -62,13 +62,12 @@ def policy(
     assignment: str | None,
     course_path: Path,
 ) -> None:
-    """Show by which policy the attempts of a class count, or set another one.
+    """Show the policy by which the attempts of a class count, or set another one.
 
-    RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read a policy.toml
-    that stands beside course.toml; with --file it is that file instead, until another one is named or --reset
-    goes back to the course's. Of an assignment both count with what assignments.toml says of it, so that these
-    two options need the course. docs/instructors.md has every key. No file is judged again: the points follow
-    at once.
+    RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read policy.toml
+    beside course.toml. --file uses another file until you name a new one or --reset the policy to the
+    course's. In the gradebook of an assignment, both are combined with assignments.toml, so these two options
+    need the course. docs/reference.md has every key. Nothing is judged again; points change at once.
 
     \b
     Examples:
@@ -103,7 +102,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
         click.echo(text, nl=not text.endswith("\n"))
         return
     if not text.strip():
-        click.echo(f"{_NO_POLICY} --file names one; docs/instructors.md says what it may have.")
+        click.echo(f"{_NO_POLICY} --file names one; docs/reference.md explains its keys.")
         return
     show_policy(open_console(), rules, names)
     if file:
@@ -115,7 +114,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
 
 
 def _set(results: Path, course_path: Path, file: Path | None) -> None:
-    """Count by the policy of a file from now on, or by the course's; print whose points that changes."""
+    """Apply the policy of a file, or the course's, and print whose points change."""
     with Gradebook.open(results) as book:
         chapters, students, assignment = book.chapters, book.students(), book.fact("assignment")
         course = _course_of(book, course_path) if file is None or assignment else None
@@ -129,7 +128,7 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
     else:
         text, rules = policy_from(file, chapters)
         named = NamedPolicy(str(file.resolve()), text)
-        # The file beside a course may name students whom this gradebook lacks, as a grading takes it.
+        # The policy beside a course may name students that this gradebook lacks, as in a batch.
         for complaint in (
             () if file.with_name(MANIFEST).is_file() else unknown_students(rules, students)
         ):
@@ -148,11 +147,11 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
         for note in unknown_students(book.policy, students):
             tell(note)
     if effect.waiting:
-        tell("What may count by this policy and was never judged, `grade regrade` judges.")
+        tell("`grade regrade` judges attempts that may now count and were never judged.")
 
 
 def _course_of(book: Gradebook, course_path: Path) -> Course:
-    """The course of a gradebook, of its assignment if it has one, whose rules count with those of a file."""
+    """Open the course of a gradebook, with its assignment, whose rules are combined with those of a file."""
     course = shared.open_course(course_path, book.fact("assignment") or None)
     refuse_other_course(book, course)
     return course

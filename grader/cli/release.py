@@ -1,4 +1,4 @@
-"""`grade release`, `pack` and `package`: what students get, what graders get, and what a platform gets."""
+"""`grade release`, `pack` and `package`: copies of a course for students, graders and platforms."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from grader.course.manifest import Course
     "--grader",
     metavar="TEXT",
     default="",
-    help="What students install with pip: a name, a wheel, an address (git+https://...). By default a "
-    "wheel of this grader, which goes along.",
+    help="The package that students install with pip: a name, a wheel, an address (git+https://...). By "
+    "default a wheel of this grader, which is included.",
 )
 @click.option(
     "--action",
@@ -51,10 +51,12 @@ from grader.course.manifest import Course
 @click.option(
     "--mistakes",
     is_flag=True,
-    help="Run the wrong answers in the suites that go out, and name mistakes by what these saw: a minute "
+    help="Run the wrong answers in the released suites, so that mistakes have names. Takes a minute "
     "or more.",
 )
-@click.option("--force", is_flag=True, help="Replace the files of an earlier release, no others.")
+@click.option(
+    "--force", is_flag=True, help="Replace the files of an earlier release, but no others."
+)
 def release(
     folder: Path,
     course_path: Path,
@@ -66,20 +68,20 @@ def release(
     mistakes: bool,
     force: bool,
 ) -> None:
-    """Write what students get to a FOLDER: stubs, public suites, README, workflow, the grader.
+    """Write the students' copy of a course to FOLDER: stubs, public suites, README, workflow, the grader.
 
-    Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
-    comments of the manifest. With --mistakes what public tests see of wrong answers goes out as data, so that
-    mistakes have names there. The same course makes the same release. Its public tests grade the stubs and the
-    solutions before anything is written. Students are told "public tests
-    passed", never "done", since tests that they do not have decide about marks.
+    Hidden suites, their probes, solutions, right and wrong answers, and comments of the manifest are left out.
+    With --mistakes, public tests' results for the wrong answers are included as data, so that mistakes have
+    names. The same course makes the same release. Its public tests grade the stubs and the solutions before
+    anything is written. Students read "public tests passed" instead of "done", since other tests decide about
+    marks.
 
-    With --assignment it holds the exercises of that assignment alone. Unpacked over the release of an earlier
-    assignment, or written beside it with --force, it changes no file of another assignment.
+    With --assignment, only that assignment's exercises are included. Unpacked over the release of an earlier
+    assignment, or written into it with --force, they change no file of another assignment.
 
-    With --suites all, for who learns alone, hidden suites and their probes go out too, and solutions that
-    `grade solution` opens once all tests have passed. Nothing of it is secret from who looks: give
-    no marks by it.
+    --suites all is for self-study: it includes hidden suites, their probes, and solutions that
+    `grade solution` opens once all tests have passed. They are not secret from anybody who looks, so do not
+    give marks by it.
 
     \b
     Examples:
@@ -113,7 +115,7 @@ def release(
         )
     earlier = f", {released.removed} of the earlier release removed" if released.removed else ""
     click.echo(f"{len(released.files)} files in {shell_path(folder)}{earlier}.")
-    click.echo(f"Look at {shell_path(folder / 'README.md')}, which your students read first.")
+    click.echo(f"Read {shell_path(folder / 'README.md')}, which your students read first.")
     if not (folder / ".git").exists():
         click.echo(
             f"Hand it out as a zip, or as a git repository: `git -C {shell_path(folder)} init -b main`, then "
@@ -133,10 +135,10 @@ def release(
     help="The archive to write.",
 )
 def pack(course_path: Path, assignment: str | None, output: Path) -> None:
-    """Write what graders get: one archive with all of the course, hidden suites and solutions too.
+    """Write the graders' copy of a course: one archive, with hidden suites and solutions.
 
-    Commands take it as it is: `grade run --course course.pack --submission alice/`. The same course
-    makes the same bytes. The pack grades the stubs and the solutions before it is written.
+    Commands read it directly: `grade run --course course.pack --submission alice/`. The same course
+    makes the same bytes. The stubs and the solutions are graded before it is written.
 
     \b
     Examples:
@@ -163,7 +165,7 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     click.echo(f"course {info.digest}")
     click.echo(f"sha256 {digest}")
     if any(name.startswith(("solutions/", "tests/hidden/")) for name in files):
-        click.echo("It holds the solutions and the hidden suites: keep it from students.")
+        click.echo("It contains the solutions and the hidden suites: keep it from students.")
 
 
 @click.command(cls=Command)
@@ -174,7 +176,7 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     metavar="FILE",
     required=True,
     type=shared.FILE,
-    help="The zip to write, which you upload.",
+    help="The zip to write, for you to upload.",
 )
 @shared.course_option
 @shared.assignment_option
@@ -183,7 +185,7 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     "exercises",
     metavar="NAME",
     multiple=True,
-    help="Grade this exercise alone; may be given several times. By default all of them.",
+    help="Grade only this exercise; may be repeated. By default all.",
 )
 @click.option(
     "--require-isolation",
@@ -191,14 +193,14 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     type=click.Choice(shared.LEVELS),
     default="kernel",
     show_default=True,
-    help="Grade nothing behind less there: " + ", ".join(shared.LEVELS) + ". See docs/ci.md.",
+    help="The weakest isolation to grade behind: " + ", ".join(shared.LEVELS) + ". See docs/ci.md.",
 )
 @click.option(
     "--pip-option",
     "pip_options",
     metavar="OPTION",
     multiple=True,
-    help="An option for pip install there, such as where to find torch for CPUs alone.",
+    help="An option for pip install there, such as an index with torch for CPUs.",
 )
 def package(
     platform: str,  # noqa: ARG001  # there is one
@@ -209,12 +211,12 @@ def package(
     require_isolation: str,
     pip_options: tuple[str, ...],
 ) -> None:
-    """Make an autograder that a platform runs itself, hidden suites included.
+    """Make an autograder for a platform, with hidden suites.
 
-    The zip holds this grader, the versions of what it needs, and the course without its
-    solutions and wrong answers; how each wrong answer fails goes with it, so that mistakes have names there.
-    With --assignment it judges with the assignment's seed. The package grades the stubs and the solutions
-    before it is written. Keep it as you keep the hidden suites.
+    The zip holds this grader, the versions of its dependencies, and the course without its
+    solutions and wrong answers. It knows how each wrong answer fails, so that mistakes have names.
+    With --assignment, it judges with the assignment's seed. The stubs and the solutions are graded
+    before it is written. Keep it as secret as the hidden suites.
 
     \b
     Examples:
@@ -242,5 +244,5 @@ def package(
 
 
 def _seed_of(course: Course) -> int:
-    """The seed with which the course grades: that of its assignment, if it has one."""
+    """Return the seed with which the course grades: its assignment's, if it has one."""
     return (course.assignment.seed or 0) if course.assignment is not None else 0

@@ -21,7 +21,7 @@ from grader.gradebook.term import add_up, read_graded, summary
 from grader.text import clean, counted
 
 _LONGEST_NOTE = 2000
-# The formats that fill in a file of a platform; to ask each format would import all of them.
+# The formats that fill in a platform's file. Listed here, since asking each format would import all of them.
 UPLOADS = ("canvas", "moodle")
 
 
@@ -50,10 +50,10 @@ def report(
 ) -> None:
     """Write the report of a class: RESULTS is the folder that `grade batch` wrote.
 
-    In FOLDER/staff is everything: the class at a glance, exercises and tests, a page for each
-    student, alike pairs if `grade similar` was run. In FOLDER/students is a page for each student
-    that you can send to that student: one file that names no other student and has of hidden tests
-    what students may read. No page loads anything from a network.
+    FOLDER/staff has everything: the class at a glance, exercises and tests, a page for each
+    student, alike pairs if `grade similar` was run. FOLDER/students has a page to send to each student:
+    one file that names no other student, and shows of hidden tests only as much as students may
+    read. No page loads anything from a network.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def report(
     count = counted(written.students, "student")
     click.echo(f"{count}: {clean(str(written.index), 1000)}")
     students = clean(str(folder / "students"), 1000)
-    click.echo(f"To send, to each student the own page alone: {students}")
+    click.echo(f"To send, to each student only the student's own page: {students}")
     if show:
         click.launch(written.index.resolve().as_uri())
 
@@ -127,12 +127,12 @@ def term(
     template: Path | None,
     column: str,
 ) -> None:
-    """Add up the assignments of a term, by the weights and rules of assignments.toml.
+    """Compute the totals of a term, by the weights and rules of assignments.toml.
 
-    RESULTS are the folders that `grade batch --assignment` wrote, one of each assignment. FOLDER gets
-    grades.csv, explained.txt with one line for each student, and index.html with the distribution. Nothing is
-    judged. Students who are missing from a folder, ids that may be one person, and what is not judged are
-    told; their totals stay open. docs/instructors.md explains the rules.
+    RESULTS are the folders that `grade batch --assignment` wrote, one for each assignment. Writes grades.csv,
+    explained.txt with one line for each student, and index.html with the distribution into FOLDER. Nothing is
+    judged. Students missing from a folder, ids that may be one person, and unjudged exercises are
+    listed; their totals stay open. docs/reference.md explains the rules.
 
     \b
     Examples:
@@ -142,9 +142,7 @@ def term(
     if (template is not None or column) and name is None:
         raise click.UsageError("--template and --column need --format.")
     if template is not None and template.resolve() == (folder / f"{name}.csv").resolve():
-        raise click.UsageError(
-            f"The upload would take the place of {template}: name another folder."
-        )
+        raise click.UsageError(f"The upload would overwrite {template}: name another folder.")
     course = shared.open_course(course_path)
 
     whole = add_up([read_graded(folder_of_one, course) for folder_of_one in results], course)

@@ -1,4 +1,4 @@
-"""What RESULTS and STUDENT stand for in instructors' commands: a gradebook, a student, an exercise in it."""
+"""Find the gradebook, the student and the exercise that a caller of an instructor's command names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SHOWN_STUDENTS = 5
 def open_book(
     results: Path, assignment: str | None = None, *, course: Course | None = None
 ) -> Iterator[Gradebook]:
-    """The gradebook in RESULTS; says on stderr that its last grading is not at its end, if so.
+    """Open the gradebook in a folder; say on stderr if its last grading did not finish.
 
-    Raises SubmissionError where there is none, and, where one is given, for that of another course.
+    Raises SubmissionError if there is none, or if it belongs to another course than `course`.
     """
     with Gradebook.open(results, assignment) as book:
         if course is not None:
@@ -41,7 +41,7 @@ def refuse_ungraded(names: Iterable[str], book: Gradebook) -> None:
 
 
 def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
-    """The student of this id; else the one whose id, name or email has `wanted` in it.
+    """Return the student with this id, else the only one whose id, name or email contains `wanted`.
 
     Raises SubmissionError if there is none, or more than one.
     """
@@ -62,9 +62,9 @@ def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
 
 
 def named_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
-    """The student of this very id, name or email: what changes points is not for one who only may be meant.
+    """Return the student with exactly this id, name or email, as is safer for changing points.
 
-    Raises SubmissionError with those that are near.
+    Raises SubmissionError with similar names.
     """
     matches = [student for student in students if student.id == wanted] or [
         s for s in students if wanted.casefold() in [text.casefold() for text in _texts(s)]

@@ -46,8 +46,8 @@ _LONGEST_LINE = 1000
     "--errors",
     "as_errors",
     is_flag=True,
-    help="For an editor: print what does not hold as lines `file:line:column: error: message`, and nothing "
-    "else on stdout.",
+    help="For an editor: print problems as lines `file:line:column: error: message`, and nothing else on "
+    "stdout.",
 )
 @shared.suite_option
 @shared.seed_option
@@ -57,17 +57,17 @@ _LONGEST_LINE = 1000
     metavar="LEVEL",
     type=click.Choice((*shared.DISCLOSURES, _OF_COURSE)),
     default="everything",
-    help="How much to show and to write of hidden tests, where students read it: "
+    help="How much to show and to write of hidden tests, if students read it: "
     + ", ".join(shared.DISCLOSURES)
-    + f", or '{_OF_COURSE}' for what course.toml says; by default everything.",
+    + f", or '{_OF_COURSE}' for the level in course.toml; by default everything.",
 )
 @shared.isolation_option
 @click.option(
-    "--no-isolation", is_flag=True, help="Run the code without any wall: only what you trust."
+    "--no-isolation",
+    is_flag=True,
+    help="Run the code without any wall. Only for code that you trust.",
 )
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Show every test, what your code printed, and times."
-)
+@click.option("-v", "--verbose", is_flag=True, help="Show every test, printed output, and times.")
 def run(
     exercises: tuple[str, ...],
     everything: bool,
@@ -85,20 +85,20 @@ def run(
     no_isolation: bool,
     verbose: bool,
 ) -> None:
-    """Judge the first exercise that is not done, or those that you name.
+    """Judge the first exercise that is not done, or the ones you name.
 
     An exercise is done once all of its tests passed, until its file or its tests change.
-    With --all every exercise is judged; and so it is, where none is named, with --submission,
-    --json or --fail-under, which ask about the whole. A submission without any file of the course
-    is an error, unless --json or --pytest-report is given: then every exercise is missing.
+    --all judges every exercise. So do --submission, --json and --fail-under, if you name no exercise.
+    A submission without any file of the course is an error, unless you give --json or --pytest-report:
+    then every exercise is missing.
 
-    Shows the points of each exercise and, for what does not hold yet, what is wrong, where, and
-    a hint. Your code runs in a process of its own; your files are not changed, and your progress
+    Shows the points of each exercise and, for each problem, its reason, its place and a hint.
+    Your code runs in a separate process; your files are not changed, and your progress
     is kept in .grade beside them.
 
     \b
     Examples:
-      grade run                          go on where you are
+      grade run                          the first exercise that is not done
       grade run glu gelu                 two exercises
       grade run --all                    everything in ./exercises
       grade run --all --assignment week3 the exercises of one assignment
@@ -111,14 +111,14 @@ def run(
     if as_errors and json_file == shared.STDOUT:
         raise click.UsageError("--errors and --json - both write to stdout: give --json a file.")
     if everything and exercises:
-        raise click.UsageError("Name exercises, or ask for --all of them, not both.")
+        raise click.UsageError("Name exercises or give --all, not both.")
     course = shared.open_course(course_path, assignment)
     if course.assignment is not None and course.assignment.seed and not shared.was_given("seed"):
         seed = course.assignment.seed
     if exercises:
         exercises = tuple(exercise.id for exercise in shared.known_exercises(course, exercises))
     own = submission is None or submission.samefile(course.folder)
-    # A program that reads the result wants one of a student, too, who handed in nothing.
+    # A program that reads the result also wants one for a student who handed in nothing.
     allow_empty = json_file is not None or pytest_report is not None
     workspace = shared.open_workspace(course, allow_empty=allow_empty) if own else None
     submission = submission or course.folder
@@ -181,7 +181,7 @@ def run(
 
 
 def exit_code(result: Result, fail_under: float) -> ExitCode:
-    """The exit code that a result means."""
+    """Return the exit code for a result."""
     from grader.judge.scoring import reaches
     from grader.results import Status
 
@@ -191,7 +191,7 @@ def exit_code(result: Result, fail_under: float) -> ExitCode:
 
 
 def write_json(path: Path, result: Result) -> None:
-    """Write a result as JSON, to stdout where the path is `-`."""
+    """Write a result as JSON, or to stdout if the path is `-`."""
     from grader.results import to_json
 
     if path == shared.STDOUT:
@@ -216,7 +216,7 @@ def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, St
 
 
 def _tell_errors(result: Result, guide: Guide) -> None:
-    """The lines for an editor; the next step, which is for the person, goes to stderr."""
+    """Print lines for an editor; the next step, which is for the person, goes to stderr."""
     from grader.cli.terminal.errors import error_lines
     from grader.results import Status
     from grader.text import clean

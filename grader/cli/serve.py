@@ -1,4 +1,4 @@
-"""`grade serve` and `grade tokens`: a server that judges what a class hands in, and the tokens for it."""
+"""`grade serve` and `grade tokens`: a server that judges submissions, and the tokens for signing in to it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from grader.student.server import checked_address
 from grader.submissions import read_roster
 from grader.text import clean, counted
 
-# What the extra `serve` brings.
+# The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
-# So many files are with the workers of a cluster at a time, unless --jobs says another number.
+# The default of --jobs with a cluster: how many files its workers have at a time.
 _AT_A_CLUSTER = 16
 
 
@@ -46,24 +46,24 @@ _AT_A_CLUSTER = 16
 )
 @shared.output_option
 @shared.roster_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
-    help="And at which port.",
+    help="The port to listen at.",
 )
 @click.option(
     "--address",
     metavar="URL",
-    help="The address that students type; workflows of GitHub sign in for it. See docs/serve.md.",
+    help="The address that students type, which GitHub workflows need to sign in. See docs/serve.md.",
 )
 @click.option(
     "--issuer",
     metavar="URL",
     default="https://token.actions.githubusercontent.com",
-    help="Who signs the tokens of workflows; by default GitHub.",
+    help="The issuer of workflows' tokens; by default GitHub.",
 )
 @shared.jobs_option
 @shared.scheduler_option
@@ -71,7 +71,7 @@ _AT_A_CLUSTER = 16
     "--backup",
     metavar="FILE",
     type=shared.FILE,
-    help="Serve nothing: copy the gradebook to FILE, also while a server writes to it.",
+    help="Only copy the gradebook to FILE, even while a server writes to it.",
 )
 @shared.assignment_option
 @shared.suite_option
@@ -90,12 +90,12 @@ def serve(
     scheduler: str | None,
     **options: Any,
 ) -> None:
-    """Take in what students hand in with `grade submit` or in the browser, and judge it with all suites.
+    """Run a server that judges submissions with all suites.
 
-    The suites stay here; students read of hidden tests what the course discloses. Every verdict is kept in
-    the gradebook in RESULTS, as `grade batch` keeps it: `grade report` and `grade export` read it at any
-    time. With --assignment, which RESULTS remembers, they hand in its exercises alone. `grade tokens` makes
-    what students and staff sign in with. docs/serve.md has the whole way.
+    Students hand in with `grade submit` or in a browser. The suites stay here, and students read as much of
+    hidden tests as the course discloses. Verdicts are kept in the gradebook RESULTS, which `grade report` and
+    `grade export` can read at any time. With --assignment, which RESULTS remembers, only its exercises are
+    accepted. Students and staff sign in with tokens from `grade tokens`. docs/serve.md explains everything.
 
     \b
     Examples:
@@ -122,8 +122,8 @@ def serve(
     course = assigned_course(shared.open_course(course_path), memory, (), assignment)
     if course.assignment is not None and course.assignment.teams:
         raise click.UsageError(
-            f"{course.assignment.id} is for teams, and what is handed in to a server counts for one student: "
-            "take it in as files, and grade them with `grade batch`."
+            f"{course.assignment.id} is for teams, but a submission to a server counts for one student: "
+            "collect the files, and grade them with `grade batch`."
         )
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
@@ -154,7 +154,7 @@ def serve(
         who = counted(len(students), "student")
         click.echo(f"{course.title}, for {who}: {here}")
         if again:
-            click.echo(f"Judged again, since a server ended meanwhile: {counted(again, 'file')}.")
+            click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
     serve_until_signal(settings, host, port, ready)
 
@@ -176,10 +176,10 @@ def serve(
     default="",
     help="The address of the server, for a column of the CSV.",
 )
-@click.option("--replace", metavar="STUDENT", help="Make a new token; the old one holds no more.")
-@click.option("--revoke", metavar="STUDENT", help="Have a student's token hold no more.")
+@click.option("--replace", metavar="STUDENT", help="Make a new token, and revoke the old one.")
+@click.option("--revoke", metavar="STUDENT", help="Revoke a student's token.")
 @click.option("--staff", metavar="NAME", help="Make a token for a member of staff, and print it.")
-@click.option("--revoke-staff", metavar="NAME", help="Have a token of staff hold no more.")
+@click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff.")
 def tokens(
     results: Path,
     roster_file: Path | None,
@@ -192,8 +192,8 @@ def tokens(
 ) -> None:
     """Make the tokens with which students and staff sign in at `grade serve`.
 
-    A token is shown once, here, and kept as a hash. With --roster everyone gets one who has none; run it again
-    when someone joins. A server that runs takes changes at once.
+    A token is shown only here, and kept as a hash. --roster makes tokens for students without one; run it again
+    when somebody joins. A running server notices changes at once.
 
     \b
     Examples:
@@ -220,9 +220,9 @@ def tokens(
             have = queue.holders(store, Role.STUDENT)
             new = [s for s in students if s.id not in have]
             made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
-            # Within the transaction: tokens that nobody could read would be of no use.
+            # Inside the transaction: a token that could not be written is of no use.
             _write_tokens(output, made, address)
-            click.echo(f"{len(made)} new tokens, {len(have)} were there: {output}")
+            click.echo(f"{len(made)} new tokens, {len(have)} existed: {output}")
         elif staff is not None:
             click.echo(queue.make_token(store, Role.STAFF, staff, now))
         elif revoke_staff is not None:
@@ -238,11 +238,11 @@ def tokens(
 def _tell_revoked(name: str, count: int) -> None:
     if not count:
         raise click.UsageError(f"{name!r} has no token.")
-    click.echo(f"The token of {name} holds no more.")
+    click.echo(f"The token of {name} is revoked.")
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
-    """Write the tokens of a class to a new CSV that its owner alone can read."""
+    """Write the tokens of a class to a new CSV that only its owner can read."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as out:

@@ -1,4 +1,4 @@
-"""`grade show` and `grade requests`: one student's result, and what students ask about theirs."""
+"""`grade show` and `grade requests`: one student's result, and students' regrade requests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ _ORIGIN = "grade requests"
 @click.argument("student")
 @shared.exercises_argument
 def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
-    """Show what STUDENT earned, and of every test that did not pass what it cost, why, and where.
+    """Show the points of STUDENT, and the cost, reason and place of every test that did not pass.
 
-    RESULTS is the folder that `grade batch` wrote. STUDENT is an id, or a part of an id, name or
-    email that only one has, or a pseudonym of `--anonymous`. What is shown is for staff: it has the
-    messages of hidden tests.
+    RESULTS is the folder that `grade batch` wrote. STUDENT is an id, a unique part of an id, name or
+    email, or a pseudonym of `--anonymous`. The output is for staff: it has the messages of hidden tests.
 
     \b
     Examples:
@@ -46,7 +45,9 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
         raise SubmissionError(f"Nothing is graded here yet: `grade batch -o {results}` does.")
     graded = [exercise.name for exercise in entry.result.exercises]
     if unknown := [name for name in exercises if name not in graded]:
-        raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(graded)}.")
+        raise SubmissionError(
+            f"{unknown[0]} was not graded here. Graded exercises: {', '.join(graded)}."
+        )
     show_scorecard(open_console(), entry, exercises)
 
 
@@ -59,9 +60,9 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     "asked",
     nargs=3,
     metavar="STUDENT EXERCISE TEXT",
-    help="Add a request that came to you in another way, as a mail.",
+    help="Add a request that reached you in another way, such as by mail.",
 )
-@click.option("--all", "with_answered", is_flag=True, help="List those that are answered, too.")
+@click.option("--all", "with_answered", is_flag=True, help="Also list answered requests.")
 @click.option(
     "--author", metavar="NAME", default="", help="Who answers; by default your login name."
 )
@@ -75,11 +76,11 @@ def requests(
     author: str,
     anonymous: bool,
 ) -> None:
-    """List the regrade requests of a class that have no answer; with NUMBER show one, beside its verdict.
+    """List the unanswered regrade requests of a class; with NUMBER, show one beside its verdict.
 
-    A student asks with a file EXERCISE.request.txt beside the work, or on the page of `grade serve`. An answer
-    stands in the feedback and in every output. It changes no points: `grade adjust` does. A further answer
-    takes the place of the one before it, which NUMBER still shows.
+    Students ask with a file EXERCISE.request.txt beside their work, or on the page of `grade serve`. Answers
+    appear in the feedback and in every output. They change no points; `grade adjust` does. A new answer
+    replaces the earlier one, which NUMBER still shows.
 
     \b
     Examples:
@@ -89,11 +90,11 @@ def requests(
       grade requests results --ask zoe glu "My gate is on the second half."
     """
     if answer is not None and number is None:
-        raise click.UsageError("Say which request is answered: its NUMBER.")
+        raise click.UsageError("Give the NUMBER of the request to answer.")
     if asked is not None and (number is not None or with_answered or anonymous):
-        raise click.UsageError("--ask adds a request: give it alone.")
+        raise click.UsageError("--ask adds a request: give it without other options.")
 
-    # A folder without a gradebook must not get one.
+    # Opened first, because a keeper would create a gradebook in a folder that has none.
     with open_book(results) as book:
         if answer is None and asked is None:
             _show_requests(book, number, with_answered=with_answered, anonymous=anonymous)
@@ -117,7 +118,7 @@ def requests(
 def _show_requests(
     book: Gradebook, number: int | None, *, with_answered: bool, anonymous: bool
 ) -> None:
-    """Print the requests, or the one of this number."""
+    """Print the requests, or the one with this number."""
     shown = AnonymousBook(book) if anonymous else book
     every, console, zone = shown.requests(), open_console(), book.policy.zone
     if number is None:

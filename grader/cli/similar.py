@@ -1,4 +1,4 @@
-"""`grade similar` and `grade mistakes`: whose files are alike, and who makes a mistake without a sentence."""
+"""`grade similar` and `grade mistakes`: find alike files, and mistakes without a sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grader.text import counted
     "--threshold",
     metavar="PERCENT",
     type=shared.FiniteRange(1, 100),
-    help="Report pairs from this share of common code on.  [default: learned from the class]",
+    help="Report pairs with at least this share of common code.  [default: learned from the class]",
 )
 @click.option(
     "--most",
@@ -37,20 +37,20 @@ from grader.text import counted
     type=click.IntRange(1),
     default=200,
     show_default=True,
-    help="Keep at most so many pairs of each exercise, the most alike.",
+    help="Keep at most N pairs of each exercise, the most alike.",
 )
 @click.option(
     "--files",
     metavar="FOLDER",
     type=shared.FOLDER,
-    help="Write the compared files into a new folder, too, as Dolos and JPlag read them.",
+    help="Also write the compared files into a new folder, for Dolos and JPlag.",
 )
 @click.option(
     "--corpus",
     metavar="FOLDER",
     type=shared.EXISTING_FOLDER,
     multiple=True,
-    help="Compare with what lies there, too: RESULTS of former classes, published answers. May be repeated.",
+    help="Also compare with the files there: RESULTS of former classes, published answers. May be repeated.",
 )
 @shared.assignment_of_results_option
 @shared.anonymous_option
@@ -66,17 +66,17 @@ def similar(
 ) -> None:
     """Find students whose files are alike: RESULTS is the folder that `grade batch` wrote.
 
-    Compares code whatever its names, numbers, comments, layout and order of functions; what the stub gave does
-    not count, and what many wrote counts little. A pair is reported that is more alike than the
-    class ordinarily is in that exercise, or that is unusually alike in several. With fewer than ten files
-    there is nothing to learn from, and pairs are reported from 60 percent on. Writes RESULTS/similar.json, with
-    groups and pairs, which `grade report` shows side by side.
+    Ignores names, numbers, comments, layout and the order of functions. Code of the stub does not count, and
+    code that many wrote counts little. Reports pairs that are more alike than is usual in the class, in one
+    exercise or in several together. With fewer than ten files there is nothing to learn from, and pairs are
+    reported from 60 percent. Writes groups and pairs to RESULTS/similar.json, which `grade report` shows side
+    by side.
 
-    With --corpus it says of each student's file, too, which one of the corpus is the most alike, if it is
-    unusually so. What lies in the corpus is named by its digest alone.
+    With --corpus, also reports for each student's file the most alike file of the corpus, if it is
+    unusually alike. Files of the corpus are named only by their digests.
 
-    Alike is not copied, and is no proof of anything: short exercises are alike by nature, and so is the work of
-    people who learn together. Look at the code before you draw a conclusion.
+    Alike files are not proof of copying: short exercises are alike by nature, and so is the work of
+    people who learn together. Read the code before you draw a conclusion.
 
     \b
     Examples:
@@ -106,7 +106,7 @@ def similar(
                 similarity, corpus=tuple(matches), corpus_surveys=tuple(surveys)
             )
         names = book.names()
-        # The file is the gradebook's own, as it is: the report reads it.
+        # Written with real ids: the report reads it.
         path = write_similar(results, similarity)
         shown: Gradebook | AnonymousBook = book
         if anonymous:
@@ -125,7 +125,7 @@ def similar(
     "exercises",
     metavar="EXERCISE",
     multiple=True,
-    help="Look at this exercise alone, or a chapter; may be repeated.",
+    help="Only look at this exercise or chapter; may be repeated.",
 )
 @click.option(
     "--most",
@@ -133,13 +133,13 @@ def similar(
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Show so many groups, the largest first.",
+    help="Show N groups, the largest first.",
 )
 @click.option(
     "--name",
     nargs=2,
     metavar="GROUP SENTENCE",
-    help="Say in one sentence what this group does wrong: its students read it.",
+    help="Explain this group's mistake in one sentence, which its students read.",
 )
 def mistakes(
     results: Path,
@@ -148,12 +148,12 @@ def mistakes(
     most: int,
     name: tuple[str, str] | None,
 ) -> None:
-    """Group the failures of a class that no sentence explains: RESULTS is the folder of `grade batch`.
+    """Group failures that no sentence explains: RESULTS is the folder that `grade batch` wrote.
 
-    Students whose tests saw the same made the same mistake, however different their code looks. Of each group
-    one student's code is shown as its difference to the nearest right answer. With --name your sentence and
-    that code become a wrong answer of the course, in tests/wrong. The group reads it at once, without being
-    judged again, and so does every student who makes the mistake from then on. Points do not change.
+    Students with the same answers to the tests made the same mistake, however different their code looks. For
+    each group, shows one student's code as a difference to the nearest right answer. With --name, your sentence
+    and that code become a wrong answer of the course, in tests/wrong. The group reads the sentence at once,
+    without being judged again, and so do later students who make the mistake. Points do not change.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`grade login` and `grade submit`: hand in to a server, and see the verdict of the hidden tests here."""
+"""`grade login` and `grade submit`: hand in to a server, and see its verdict of all tests."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def login(address: str) -> None:
     """Keep the token for the server of your course, for `grade submit`.
 
-    ADDRESS and the token are in your instructor's mail. The token is asked for, or read from stdin
-    where that is no terminal; it is kept in your configuration folder, where only you can read it.
+    ADDRESS and the token are in your instructor's mail. The command asks for the token, or reads it from
+    stdin if that is not a terminal, and keeps it in your configuration folder, where only you can read it.
 
     \b
     Example:
@@ -46,14 +46,14 @@ def login(address: str) -> None:
     checked = checked_address(address)
     if is_unprotected(checked):
         click.echo(
-            "grade: this address is not https: others on the way can read the token.", err=True
+            "grade: this address is not https, so others on the way can read the token.", err=True
         )
     if sys.stdin.isatty():
         token = click.prompt("Token", hide_input=True).strip()
     else:
         token = sys.stdin.readline().strip()
     if not token.isascii() or not token.isprintable() or not token:
-        raise click.UsageError("That is no token: copy it whole from the mail.")
+        raise click.UsageError("This is not a token: copy all of it from the mail.")
     server = Server(checked, token)
     own = standing(server)
     keep_server(server)
@@ -69,7 +69,7 @@ def login(address: str) -> None:
     "--server",
     "address",
     metavar="ADDRESS",
-    help="Another server than that of `grade login`; in a workflow of GitHub, which needs no token.",
+    help="Use another server than that of `grade login`; a GitHub workflow needs no token for it.",
 )
 @shared.json_option
 @shared.fail_under_option
@@ -87,24 +87,24 @@ def submit(
     status: bool,
     verbose: bool,
 ) -> None:
-    """Hand in the exercises that you name, or all that you changed since you handed them in.
+    """Hand in the exercises that you name, or all that you changed since the last time.
 
-    Shows the place in the queue and then the verdict, as `grade run` shows it, but of all tests:
-    those that you cannot see are with the server. What it says of them, the course decides.
+    Shows your place in the queue and then the verdict, as `grade run` does, but of all tests: the server
+    also has the hidden ones. The course decides how much it says about them.
 
-    Exits as `grade run` does: 0 for full marks, 1 below, 2 where there is nothing to hand in, 3 where the
-    server cannot be reached or did not judge. Then nothing is lost.
+    Exits with 0 for full marks, 1 for less, 2 if there is nothing to hand in, and 3 if the server cannot be
+    reached or did not judge. In that case nothing is lost.
 
     \b
     Examples:
-      grade submit                    all that is new
+      grade submit                    everything that changed
       grade submit glu                one exercise
-      grade submit --all              the whole course, as it is
-      grade submit --status           what became of the last one
+      grade submit --all              the whole course
+      grade submit --status           the verdict on the last one
       grade submit --json result.json the result for a program
     """
     if sum((bool(exercises), everything, status)) > 1:
-        raise click.UsageError("Name exercises, or give --all or --status, only one of these.")
+        raise click.UsageError("Name exercises or give --all or --status, only one of these.")
     course = shared.open_course(course_path)
     chosen = shared.known_exercises(course, exercises) if exercises or everything else ()
     workspace = shared.open_workspace(course)
@@ -129,7 +129,7 @@ def submit(
         write_json(json_file, result)
     here = {exercise.id for exercise in course.exercises}
     if elsewhere := [exercise.name for exercise in result.exercises if exercise.name not in here]:
-        tell(f"grade: Handed in from elsewhere, and not in this folder: {', '.join(elsewhere)}.")
+        tell(f"grade: Handed in from elsewhere, but not in this folder: {', '.join(elsewhere)}.")
     if json_file != shared.STDOUT and len(elsewhere) < len(result.exercises):
         import msgspec
 
@@ -149,7 +149,7 @@ def submit(
 
 
 def signed_in_server(address: str | None = None) -> Server:
-    """The server at an address, or that of `grade login`; raises UsageError where there is no token for it."""
+    """Return the server at an address, or that of `grade login`; raises UsageError without a token for it."""
     from grader.student.server import checked_address, kept_server, server_of_workflow
 
     signed_in = kept_server()
@@ -168,10 +168,10 @@ def signed_in_server(address: str | None = None) -> Server:
 def _files(
     workspace: Workspace, server: Server, chosen: Sequence[Exercise]
 ) -> list[tuple[Exercise, bytes]]:
-    """The files to hand in: those that were named, or all that the server does not have."""
+    """Return the files to hand in: the named ones, or all that the server does not have."""
     chosen = chosen or _changed(workspace, server)
     if not chosen:
-        raise click.UsageError("There is nothing new: name an exercise to hand it in all the same.")
+        raise click.UsageError("Nothing changed: name an exercise to hand it in anyway.")
     files = []
     for exercise in chosen:
         file = workspace.handed(exercise)
@@ -184,7 +184,7 @@ def _files(
 
 
 def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
-    """The exercises that were begun, and whose file is not the one that the server has."""
+    """Return the exercises that were begun and whose file the server does not have."""
     from grader.student.progress import digest_of
     from grader.student.server import standing
     from grader.submissions import State
@@ -202,7 +202,7 @@ def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
 
 
 def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
-    """The newest submission, and the SHA-256 of the newest file of each exercise, which it has of its own."""
+    """Return the newest submission, and for each exercise the SHA-256 of the newest file on the server."""
     from grader.student.server import standing, submission
 
     own = standing(server)
@@ -214,7 +214,7 @@ def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
 
 @contextlib.contextmanager
 def _status_line() -> Iterator[Callable[[str, str], None]]:
-    """Says on stderr where a submission is; in a terminal test by test, in a line that is gone in the end."""
+    """Show the state of a submission on stderr; on a terminal test by test, in a line that is erased."""
     in_place, last = sys.stderr.isatty(), ""
 
     def tell(event: str, text: str) -> None:

@@ -19,10 +19,10 @@ from grader.judge.assignment import Forgery
 
 
 class _VerifyCommand(Command):
-    """A command whose option --mutants may stand alone before the name of an exercise."""
+    """A command whose option --mutants may come without a number before the name of an exercise."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; only a number behind --mutants belongs to it."""
+        """Read the arguments; only a number after --mutants belongs to it."""
         for place, argument in enumerate(args[1:], 1):
             if args[place - 1] == "--mutants" and not argument.lstrip("-").isdecimal():
                 args = [*args[: place - 1], f"--mutants={sys.maxsize}", *args[place:]]
@@ -39,33 +39,33 @@ class _VerifyCommand(Command):
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Under how many seeds a right answer must earn everything.",
+    help="The number of seeds under which a right answer must earn everything.",
 )
 @click.option(
     "--write",
     is_flag=True,
-    help="Write which tests catch each wrong answer beside it first.",
+    help="First write the tests that catch each wrong answer into a file beside it.",
 )
 @click.option(
     "--told",
     is_flag=True,
-    help="Print what the student of each wrong answer would read, too; with --mutants, list those also whose "
-    "student would read of no mistake.",
+    help="Also print the messages for each wrong answer; with --mutants, also list mutants that are caught "
+    "without naming a mistake.",
 )
 @click.option(
     "--points",
     is_flag=True,
-    help="Print what part of the points each wrong answer keeps, too, the least first.",
+    help="Also print the share of the points that each wrong answer keeps, the least first.",
 )
 @click.option(
     "--worth",
     is_flag=True,
-    help="Print what each test catches, what only it catches, and what it costs, too.",
+    help="Also print how much each test catches, how much only it catches, and its time.",
 )
 @click.option(
     "--words",
     is_flag=True,
-    help="Print the share of points that hang on words of the sandbox, and not on values.",
+    help="Print the share of points that depend on words of the sandbox instead of values.",
 )
 @click.option(
     "--mutants",
@@ -73,7 +73,7 @@ class _VerifyCommand(Command):
     is_flag=False,
     flag_value=sys.maxsize,
     type=click.IntRange(1),
-    help="Make mechanical mutants of each solution, at most N, and offer those with full marks as entries.",
+    help="Make at most N mechanical mutants of each solution, and offer those with full marks as entries.",
 )
 def verify(
     exercises: tuple[str, ...],
@@ -89,34 +89,33 @@ def verify(
 ) -> None:
     """Prove a course, as its author: stubs earn nothing, right answers everything.
 
-    Every wrong answer must be caught, by the tests and in the words that it names; and every test
-    must catch one. Exits with 1 if there is a complaint. With --write the tests that catch each wrong answer
-    under every seed are written first, into a file of their own in tests/wrong. With --told it prints each
-    wrong answer with the tests that fail and their messages, in the order in which its student reads them.
-    With --points it prints what each one keeps of the points, and marks those where one mistake that is not
-    marked as central costs more than a third. With --worth it prints of each test how many wrong answers fail
-    it, how many of them fail no other, and what it costs, in milliseconds: one that catches nothing of its own
-    and guards no sentence of the stub may go.
+    Every wrong answer must be caught by the tests and in the words that it names, and every test
+    must catch one. Exits with 1 if there is a complaint. --write first writes the tests that catch each wrong
+    answer under every seed into a file in tests/wrong. --told prints each wrong answer with the tests that fail
+    and their messages, in the order in which its student reads them. --points prints the share of the points
+    that each keeps, and marks those where a mistake that is not marked as central costs more than a third.
+    --worth prints for each test how many wrong answers fail it, how many fail no other test, and its time in
+    milliseconds. You may delete a test that catches nothing of its own and guards no sentence of the stub.
 
-    With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
-    prints those that no test sees as entries of the mutants file, to which a sentence is to be added. Exits
-    with 1 if there is one that is not marked as equivalent. With --told it prints those as well that tests
-    catch without naming a mistake; it takes longer.
+    --mutants does something else. It changes each solution in many places, one at a time, and prints changes
+    that no test sees as entries of the mutants file, to which you add a sentence. Exits with 1 if one of them
+    is not marked as equivalent. With --told, it also prints changes that are caught without naming a mistake,
+    which takes longer.
 
-    With --words it judges each solution with what it answered under another seed. Tests that pass then
-    believe words, which a forger can say too: a mode, a count, a name. Exits with 1 where these are
-    worth more than a tenth of an exercise's points.
+    --words judges each solution with its answers under another seed. Tests that still pass believe words, which
+    a forger can say too: a mode, a count, a name. Exits with 1 if these are worth more than a tenth of an
+    exercise's points.
 
     \b
     Examples:
       grade verify                 the whole course
       grade verify glu --seeds 1   one exercise, quickly
-      grade verify glu --write     write which tests catch each of its wrong answers
-      grade verify glu --told      what the students of its wrong answers read
-      grade verify glu --points    what each wrong answer keeps of the points
-      grade verify glu --worth     which of its tests catch something that no other does
-      grade verify glu --words     which of its points a forger could earn by words
-      grade verify glu --mutants   what its suites do not see
+      grade verify glu --write     write the tests that catch each wrong answer
+      grade verify glu --told      the messages for its wrong answers
+      grade verify glu --points    the points that each wrong answer keeps
+      grade verify glu --worth     how much each of its tests catches
+      grade verify glu --words     the points that a forger could earn by words
+      grade verify glu --mutants   changes that its suites do not see
     """
     of_proof = write or points or worth or (told and mutants is None)
     if [mutants is not None, words, of_proof].count(True) > 1:

@@ -1,6 +1,6 @@
-"""A course: its manifest, the tests that its suites declare, the digest of what judges, and the pack of it all.
+"""A course: its manifest, the tests that its suites declare, the digest of all that judges, and its pack.
 
-A module each: `manifest`, `assignments` (what is handed out together; `grader.toml` reads and writes both),
-`syntax` (syntax trees), `stub` (what the markers of a solution make), `suite`, `mutants` (wrong answers and
-what their students read), `caught` (which tests catch them), `names` (those that are taken), `digest`, `pack`.
+Modules: `manifest`; `assignments` (exercises handed out together; `grader.toml` reads and writes both);
+`syntax` (syntax trees); `stub` (made from a solution's markers); `suite`; `mutants` (wrong answers and their
+sentences); `caught` (the tests that catch them); `names` (that are already taken); `digest`; `pack`.
 """

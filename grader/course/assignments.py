@@ -1,8 +1,8 @@
-"""Assignments: which exercises are handed out together, when they are due, and what they count.
+"""Assignments: exercises that are handed out together, with due times and weights.
 
-`assignments.toml` beside `course.toml` has a table `[[assignment]]` for each. Staff alone have it: it holds
-seeds and rules. A release has a file `assignments/<id>.toml` for each assignment that students were given, with
-the entries of its exercises, so that the folder of a student grows with the term.
+`assignments.toml` beside `course.toml` has a table `[[assignment]]` for each. Only staff have it, since it
+holds seeds and rules. A release has a file `assignments/<id>.toml` for each assignment that students received,
+with the entries of its exercises, so that the student's folder grows with the term.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.text import nearest
 from grader.toml import Identifier, Text, line_of, read_course_file
 
 FILE = "assignments.toml"
-# Of a release: the files of the assignments that students were given.
+# In a release, the folder with the files of the assignments that students received.
 FOLDER = "assignments"
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=1e6)]
 _FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
@@ -29,10 +29,10 @@ _LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
 class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys that students get. Once read, `exercises` has those of `chapters` too, in the order of the course.
+    """Keys that students get. After reading, `exercises` includes those of `chapters`, in order.
 
-    `weight` is the share in the total of a term, beside the weights of the others; points for the exercises of
-    `extra_credit` are added to those of the assignment, and are not needed for full marks.
+    `weight` is the weight in the total of a term. Points for the exercises of `extra_credit` are added to those
+    of the assignment, and full marks do not need them.
     """
 
     id: Identifier
@@ -51,10 +51,10 @@ class CourseAssignment(
 ):
     """One assignment, with the keys that students never see.
 
-    `seed` is that of the inputs of the tests, `graders` are the people who grade by hand, and `policy` has keys
-    of `policy.toml` that hold for this assignment. `at_most` is the most per cent that count of it, `can_drop`
-    says whether it may be among the lowest that a term drops, and `replaces` names assignments of which a lower
-    result gives way to the result of this one.
+    `seed` is the seed of the tests' inputs, `graders` are people who grade by hand, and `policy` has keys of
+    `policy.toml` that hold for this assignment. `at_most` is the highest percentage that counts, `can_drop`
+    says whether a term may drop it as one of the lowest, and `replaces` names assignments whose lower results
+    are replaced by the result of this one.
     """
 
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -67,17 +67,17 @@ class CourseAssignment(
 
     @property
     def opens_at(self) -> datetime.datetime:
-        """When it opens, with an offset; the first moment of all where no time is named."""
+        """The opening time, with an offset; the first moment of all if there is none."""
         return _FIRST if self.opens is None else _instant(self.opens, self.timezone)
 
     @property
     def due_at(self) -> datetime.datetime:
-        """When it is due, with an offset; the last moment of all where it never is."""
+        """The due time, with an offset; the last moment of all if there is none."""
         return _LAST if self.due is None else _instant(self.due, self.timezone)
 
 
 class Excused(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A student for whom an assignment does not count, and why."""
+    """A student for whom an assignment does not count, and the reason."""
 
     student: Text
     assignment: Identifier
@@ -87,9 +87,9 @@ class Excused(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the assignments of a term make a total of at most `at_most` per cent.
 
-    The `drop_lowest` assignments do not count; `cuts` has letters and the least total for each. The ids of a
-    list of `same` are those of one person, and a student who is missing from an assignment gets what `missing`
-    says: "open" for no total, or "zero".
+    The `drop_lowest` assignments with the lowest results do not count; `cuts` has letters with the lowest total
+    of each. Each list in `same` has the ids of one person. `missing` is for a student missing from an
+    assignment: "open" for no total, or "zero".
     """
 
     drop_lowest: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -101,7 +101,7 @@ class TermRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Assignments(msgspec.Struct, frozen=True):
-    """All that `assignments.toml` says, in its order."""
+    """The contents of `assignments.toml`, in its order."""
 
     assignments: tuple[CourseAssignment, ...] = ()
     term: TermRules = TermRules()
@@ -114,11 +114,11 @@ class _AssignmentsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
-    """The assignments of a file, for exercises of these chapters, by exercise in the order of the course.
+    """Read the assignments of a file; `chapters` maps exercises to chapters, in the order of the course.
 
-    Raises CourseError with the file, the line, and what to write.
+    Raises CourseError with the file, the line, and how to correct it.
     """
-    file = read_course_file(path, _AssignmentsFile, "instructors.md")
+    file = read_course_file(path, _AssignmentsFile, "reference.md")
     assignments = resolved(path, file.assignment, file.timezone, chapters)
     for complaint in _term_complaints(file.term, [assignment.id for assignment in assignments]):
         raise CourseError(f"{path}: {complaint}")
@@ -131,7 +131,7 @@ def resolved(
     timezone: str,
     chapters: Mapping[str, str],
 ) -> tuple[CourseAssignment, ...]:
-    """The assignments of a file, checked, with their exercises in the place of chapters, and the time zone."""
+    """Return the checked assignments of a file, with exercises instead of chapters, and with the time zone."""
     if timezone and not _is_zone(timezone):
         raise CourseError(
             f'{path}: there is no time zone {timezone!r}; write one as timezone = "Europe/Warsaw".'
@@ -151,7 +151,7 @@ def resolved(
 
 
 def released_table(assignment: CourseAssignment) -> dict[str, Any]:
-    """The keys that students get of an assignment, as a file of a release has them."""
+    """Return the keys of an assignment for students, as a release's file has them."""
     keys = {name: getattr(assignment, name) for name in ReleasedAssignment.__struct_fields__}
     given = {name: value for name, value in keys.items() if value not in (None, ())}
     return {
@@ -171,13 +171,13 @@ def _instant(time: datetime.datetime, timezone: str) -> datetime.datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=zoneinfo.ZoneInfo(timezone))
 
 
-# --- what no decoder sees -------------------------------------------------------------------------
+# --- checks beyond decoding ---------------------------------------------------------------------------
 
 
 def _complaints(
     assignments: Sequence[CourseAssignment], timezone: str, chapters: Mapping[str, str]
 ) -> Iterator[tuple[int, str, str]]:
-    """The number of an assignment, from 0, a key of it, and what is wrong with that."""
+    """Yield the number of an assignment, from 0, one of its keys, and the problem with it."""
     ids = [assignment.id for assignment in assignments]
     for number, assignment in enumerate(assignments):
         for key, complaint in (
@@ -194,7 +194,7 @@ def _complaints(
 def _id_complaints(
     assignment: CourseAssignment, before: Sequence[CourseAssignment], chapters: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Ids and titles that stand for something else already, and keys at the wrong place."""
+    """Yield problems with ids and titles that are taken, and with misplaced keys."""
     taken = dict.fromkeys(chapters.values(), "a chapter") | dict.fromkeys(chapters, "an exercise")
     taken |= {other.id: "an assignment" for other in before}
     if (what := taken.get(assignment.id)) is not None:
@@ -207,13 +207,13 @@ def _id_complaints(
             f"another assignment has the title {assignment.title!r}, too; choose another.",
         )
     if assignment.timezone:
-        yield "timezone", "`timezone` stands once, at the top of the file."
+        yield "timezone", "write `timezone` only once, at the top of the file."
 
 
 def _name_complaints(
     assignment: CourseAssignment, ids: Sequence[str], chapters: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Names of exercises, chapters and assignments that are unknown or stand twice."""
+    """Yield problems with names of exercises, chapters and assignments that are unknown or repeated."""
     others = [id_ for id_ in ids if id_ != assignment.id]
     for key, kind, names, existing in (
         ("exercises", "exercise", assignment.exercises, list(chapters)),
@@ -224,7 +224,7 @@ def _name_complaints(
             if name not in existing:
                 yield key, f"there is no {kind} {name!r}. {nearest(name, existing)}"
             elif names.count(name) > 1:
-                yield key, f"{name!r} stands twice in `{key}`; once is enough."
+                yield key, f"{name!r} is twice in `{key}`; once is enough."
     for name in assignment.exercises:
         chapter = chapters.get(name)
         if chapter in assignment.chapters:
@@ -235,13 +235,16 @@ def _name_complaints(
         yield "id", "it has no exercises; name them in `exercises`, or whole `chapters`."
     for name in assignment.extra_credit:
         if name not in exercises:
-            yield "extra_credit", f"{name!r} is none of its exercises. {nearest(name, exercises)}"
+            yield (
+                "extra_credit",
+                f"{name!r} is not one of its exercises. {nearest(name, exercises)}",
+            )
     if exercises and set(exercises) <= set(assignment.extra_credit):
         yield "extra_credit", "all of its exercises are for extra credit; leave one that is not."
 
 
 def _time_complaints(assignment: CourseAssignment, timezone: str) -> Iterator[tuple[str, str]]:
-    """Times that cannot be read without a zone, or are in the wrong order."""
+    """Yield problems with times that need a zone, or are in the wrong order."""
     for key, time in (("opens", assignment.opens), ("due", assignment.due)):
         if time is not None and time.tzinfo is None and not timezone:
             local = f"`{key}` is a local time, and no time zone is named; write "
@@ -251,15 +254,15 @@ def _time_complaints(assignment: CourseAssignment, timezone: str) -> Iterator[tu
     if assignment.due is not None and here.due_at <= here.opens_at:
         yield "due", f"it is due at {assignment.due}, before it opens at {assignment.opens}."
     if "due" in assignment.policy:
-        yield "policy", "write `due` of the assignment itself in the place of one in its policy."
+        yield "policy", "write `due` in the assignment itself instead of in its policy."
     if "timezone" in assignment.policy:
-        yield "policy", "`timezone` stands once, at the top of the file."
+        yield "policy", "write `timezone` only once, at the top of the file."
 
 
 def _overlaps(
     assignment: CourseAssignment, before: Sequence[CourseAssignment], chapters: Mapping[str, str]
 ) -> Iterator[str]:
-    """An exercise belongs to one assignment: a second release of it would replace what a student wrote."""
+    """An exercise belongs to one assignment: a second release of it would overwrite a student's work."""
     owners = {name: other.id for other in before for name in _exercises(other, chapters)}
     for name in _exercises(assignment, chapters):
         if name in owners:
@@ -270,7 +273,7 @@ def _overlaps(
 
 
 def _term_complaints(term: TermRules, ids: list[str]) -> Iterator[str]:
-    """Rules of a term that contradict each other or name no assignment."""
+    """Yield problems with rules of a term that contradict each other or name no assignment."""
     if term.drop_lowest and term.drop_lowest >= len(ids):
         yield f"`drop_lowest` of [term] is {term.drop_lowest}, and there are {len(ids)} assignments."
     if term.cuts and min(term.cuts.values()) > 0:
@@ -289,7 +292,7 @@ def _term_complaints(term: TermRules, ids: list[str]) -> Iterator[str]:
 
 
 def _line(path: Path, number: int, key: str = "") -> str:
-    """The line of a key of the assignment of this number, from 0, as `, line 12`."""
+    """Return the line of a key of the assignment with this number, from 0, as `, line 12`."""
     line = line_of(path.read_text(encoding="utf-8"), f"assignment[{number}].{key}")
     return f", line {line}" if line else ""
 

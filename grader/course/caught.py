@@ -1,7 +1,7 @@
-"""Which tests catch each wrong answer of an exercise: a file that `grade verify --write` writes.
+"""The tests that catch each wrong answer of an exercise: a file written by `grade verify --write`.
 
 tests/wrong/<chapter>/<exercise>.caught.toml has a line for each set of tests, with the ids of the wrong answers
-(`grader.course.mutants`) that exactly these catch:
+(`grader.course.mutants`) that exactly these tests catch:
 
     # Written by `grade verify mean --write`: tests, and the wrong answers that they catch under every seed.
     "test_example test_mean_of_rows" = ["divides_by_all", "loses_the_dimension"]
@@ -31,7 +31,7 @@ def read_caught(course: Course, exercise: Exercise) -> dict[str, tuple[str, ...]
 def write_caught(
     course: Course, exercise: Exercise, caught: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Write the names of the tests that catch each wrong answer; returns the file's name if it changed."""
+    """Write the names of the tests that catch each wrong answer; return the file's name if it changed."""
     command = f"`grade verify {exercise.id} --write`"
     ids_of: dict[str, list[str]] = {}
     for id_ in sorted(caught):

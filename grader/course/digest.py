@@ -1,4 +1,4 @@
-"""The digest of what judges an exercise: a verdict with another one is stale."""
+"""The digest of everything that judges an exercise: a verdict with another digest is stale."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from grader.course.suite import is_compared
 
 
 def exercise_digest(course: Course, exercise: Exercise) -> str:
-    """The digest of what judges one exercise: its manifest entry, stub, given files, suites and probes.
+    """Return the digest of one exercise: its manifest entry, stub, given files, suites and probes.
 
-    The solution is part of it where a suite compares with it.
-    Packages that are needed and not installed are part of it, as tests are left out without them.
-    What only helps the student is left out: a mended hint makes no verdict old. So is a key that has its
-    default, which a new one has in every exercise.
+    The solution is included if a suite compares with it, and so are needed packages that are not installed,
+    since their tests are left out. Keys that only help the student are not included: a better hint makes no
+    verdict stale. Neither are keys with their default values, so that a new key does not change every digest.
     """
     entry = msgspec.to_builtins(exercise)
     judging = {name: value for name, value in entry.items() if name not in Help.__struct_fields__}
@@ -31,7 +30,7 @@ def exercise_digest(course: Course, exercise: Exercise) -> str:
     for path in (*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())):
         digest.update(course.name_of(path).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    # What is compared with it hangs on it.
+    # Comparisons depend on it.
     solution = course.solution_source(exercise)
     if solution is not None and is_compared(course, exercise):
         digest.update(b"solution\0" + hashlib.sha256(solution).digest())

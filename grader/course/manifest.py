@@ -1,25 +1,25 @@
 """A course: its manifest `course.toml`, and by convention the files of each exercise beside it.
 
-A course is read from its folder, or from a pack (`grader.course.pack`), which is unpacked for as long as the
+A course is read from its folder, or from a pack (`grader.course.pack`), which stays unpacked while the
 course is in use.
 
 exercises/course.toml                          the manifest
-exercises/assignments.toml                     what is handed out together, and when (see `assignments`)
+exercises/assignments.toml                     exercises handed out together, with due times (see `assignments`)
 exercises/assignments/<assignment>.toml        in a release, an assignment with the entries of its exercises
 exercises/<chapter>/<exercise>.py              the stub that students get, and write into
-exercises/<chapter>/<given>.py                 a file that is given beside it, and that it imports
+exercises/<chapter>/<given>.py                 a given file beside it, which it imports
 tests/stubs/<chapter>/<exercise>.py            in a release, the stub as it was handed out (see `Course.stub`),
                                                and given files beside it
 solutions/<chapter>/<exercise>.py              the reference
 solutions/<chapter>/<exercise>.sealed          the same, in a release with all suites
 tests/public/<chapter>/test_<exercise>.py      the suite that students may see
-tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
-tests/plots/<chapter>/plot_<exercise>.py       what `grade plot` draws
+tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not see
+tests/plots/<chapter>/plot_<exercise>.py       the experiment of `grade plot`
 tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
 tests/wrong/<chapter>/<exercise>.toml          wrong answers, each of which must be caught: right ones, changed
 tests/wrong/<chapter>/<exercise>/*.py          wrong answers that are whole files
-tests/wrong/<chapter>/<exercise>.caught.toml   which tests catch each of them
-tests/observed/<chapter>/<exercise>.json       in a package, what tests saw of wrong answers, in their place
+tests/wrong/<chapter>/<exercise>.caught.toml   the tests that catch each of them
+tests/observed/<chapter>/<exercise>.json       in a package, observations instead of wrong answers
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ MANIFEST = "course.toml"
 class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A ban: names and operators that the student may not use, and where.
 
-    `names` are dotted names, resolved through the file's imports and searched in the bodies of the
-    functions `inside` (qualified names, as `GatedLinearUnit.forward`); `operators` are those of the
-    dispatcher, as `aten::glu`. Both raise while a test calls the entry points of `inside`.
+    `names` are dotted names, resolved through the file's imports and searched in the bodies of the functions
+    `inside` (qualified names, as `GatedLinearUnit.forward`); `operators` are names of the dispatcher, as
+    `aten::glu`. Both raise while a test calls the entry points of `inside`.
     """
 
     inside: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
@@ -79,7 +79,7 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class PackageNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Packages that the tests of a share need; `extra` is that of this grader which brings them."""
+    """Packages that the tests of a share need; `extra` is the extra of this grader that installs them."""
 
     packages: Annotated[tuple[Identifier, ...], msgspec.Meta(min_length=1)]
     share: QualifiedName
@@ -87,12 +87,12 @@ class PackageNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     @property
     def is_met(self) -> bool:
-        """Whether all of the packages are installed; none of them is imported."""
+        """Whether all of the packages are installed; none is imported."""
         return all(importlib.util.find_spec(name) is not None for name in self.packages)
 
     @property
     def remark(self) -> str:
-        """What is left out where it is not met, and what to install."""
+        """A sentence on the tests that are left out, and on the package to install."""
         install = f"'lab-bench[{self.extra}]'" if self.extra else " ".join(self.packages)
         return (
             f"{self.share} is not judged here, and its points do not count: it needs "
@@ -104,7 +104,7 @@ _ModuleFile = Annotated[str, msgspec.Meta(pattern=r"^[a-z_][a-z0-9_]*\.py$", max
 
 
 class Help(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys that only help the student; they are released, and a change makes no verdict old."""
+    """Keys that only help the student. They are released, and changing them makes no verdict stale."""
 
     difficulty: Annotated[int, msgspec.Meta(ge=1, le=3)]
     minutes: Annotated[int, msgspec.Meta(gt=0)]
@@ -117,9 +117,10 @@ class Help(msgspec.Struct, frozen=True, kw_only=True):
 class ReleasedExercise(Help, frozen=True, kw_only=True):
     """Keys that judge, and that students may read.
 
-    `shares` are the weights of the functions and classes that the student writes; without them the tests
-    divide the points. `seconds` is the time of the tests of each share, or of all tests. `given` are files
-    beside the stub that it imports: every submission is judged with the course's own.
+    `shares` are the weights of the functions and classes that the student writes; without them the tests divide
+    the points. `seconds` is the time of the tests of each share, or of all tests. `given` are files beside the
+    stub that it imports: every submission is judged with the course's own copies. A function or class
+    `builds_on` earlier functions: in its tests the solution answers for those that were found wrong.
     """
 
     id: Identifier
@@ -133,26 +134,29 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     preload: tuple[Text, ...] = ()
     forbidden: tuple[ForbiddenRule, ...] = ()
     given: tuple[_ModuleFile, ...] = ()
+    builds_on: dict[
+        QualifiedName, Annotated[tuple[QualifiedName, ...], msgspec.Meta(min_length=1)]
+    ] = {}
 
 
 class Exercise(
     ReleasedExercise, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One exercise of the manifest; a key of its own here judges, and students never see it.
+    """One exercise of the manifest. Its own keys judge, and students never see them.
 
-    `ordinary` are names that would be odd in a student's file, and that answers of this exercise need.
+    `ordinary` are names that are odd in other students' files, but that answers of this exercise need.
     """
 
     ordinary: tuple[Text, ...] = ()
 
     @property
     def operators(self) -> frozenset[str]:
-        """All operators that are forbidden somewhere."""
+        """All operators that are forbidden anywhere in it."""
         return frozenset(name for rule in self.forbidden for name in rule.operators)
 
     @property
     def most_seconds(self) -> float:
-        """The time that all of its tests may take: each share has a clock of its own."""
+        """The time of all of its tests; each share has a clock of its own."""
         return self.seconds * max(1, len(self.shares))
 
     @property
@@ -162,12 +166,12 @@ class Exercise(
 
     @property
     def given_files(self) -> tuple[str, ...]:
-        """The files that are given, as `file` names that of the student."""
+        """The given files, in the form of `file`."""
         return tuple(f"{self.chapter}/{name}" for name in self.given)
 
     @property
     def unmet(self) -> list[PackageNeed]:
-        """The needs whose packages are not installed: the tests of their shares are left out."""
+        """Needs whose packages are not installed: the tests of their shares are left out."""
         return [need for need in self.needs if isinstance(need, PackageNeed) and not need.is_met]
 
     @property
@@ -177,7 +181,7 @@ class Exercise(
         return {name: weight for name, weight in self.shares.items() if name not in closed}
 
     def share_of(self, place: str) -> str:
-        """The share that a test of this place belongs to: the longest one that is, or holds, the place."""
+        """Return the share of a test with this place: the longest share that equals or contains it."""
         holders = [name for name in self.shares if f"{place}.".startswith(f"{name}.")]
         return max(holders, key=len, default="")
 
@@ -200,10 +204,10 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """A course on disk: `root` holds the folders `exercises`, `solutions` and `tests`.
+    """A course on disk: `root` has the folders `exercises`, `solutions` and `tests`.
 
-    `unpacked` is what a pack was unpacked to: as long as it is held, the files are there. `assignment` is the
-    one whose exercises alone are left, and `parts` are the files of a release that have some of the exercises.
+    `unpacked` is the folder of a pack: its files exist as long as this is held. `assignment` is set if only its
+    exercises are left, and `parts` are the files of a release with some of the exercises each.
     """
 
     root: Path
@@ -220,26 +224,26 @@ class Course(msgspec.Struct, frozen=True):
     parts: tuple[Path, ...] = ()
 
     def exercise(self, exercise_id: str) -> Exercise:
-        """The exercise of this id; an unknown one is a CourseError that names the known ones."""
+        """Return the exercise with this id; an unknown id is a CourseError that names the known ones."""
         for exercise in self.exercises:
             if exercise.id == exercise_id:
                 return exercise
         ids = [exercise.id for exercise in self.exercises]
-        # A file is a likely slip for the exercise in it.
+        # A file name is a likely slip for its exercise.
         meant = nearest(Path(exercise_id).stem, ids)
         raise CourseError(f"There is no exercise {exercise_id!r}. {meant}")
 
     def select(self, ids: Iterable[str]) -> tuple[Exercise, ...]:
-        """The named exercises in the order of the course; all of them if none is named."""
+        """Return the named exercises in the order of the course; all of them if none is named."""
         wanted = {self.exercise(exercise_id).id for exercise_id in ids}
         return tuple(e for e in self.exercises if not wanted or e.id in wanted)
 
     def only(self, exercises: Iterable[Exercise]) -> Course:
-        """The course as if it had no other exercises, as an assignment takes some of them."""
+        """Return the course reduced to these exercises."""
         return msgspec.structs.replace(self, exercises=tuple(exercises))
 
     def assigned(self, assignment_id: str) -> Course:
-        """The course as if it had the exercises of an assignment alone, under the titles of both.
+        """Return the course reduced to the exercises of an assignment, with both titles.
 
         An unknown id is a CourseError that names the known ones.
         """
@@ -264,24 +268,23 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def extra_credit(self) -> frozenset[str]:
-        """The exercises that are for extra credit in their assignment."""
+        """The exercises that are extra credit in their assignment."""
         return frozenset(name for a in self.assignments for name in a.extra_credit)
 
     def assignment_of(self, exercise: Exercise) -> CourseAssignment | None:
-        """The assignment that an exercise is of, if there is one."""
+        """Return the assignment of an exercise, or None."""
         return next((a for a in self.assignments if exercise.id in a.exercises), None)
 
     def urgencies(self, now: datetime.datetime | None = None) -> dict[str, tuple[int, float]]:
-        """Keys by which exercises are proposed, the smallest first; equal ones where there are no assignments.
+        """Return sort keys for proposing exercises, the smallest first; all equal without assignments.
 
-        First come those that are due next, then those that never are, those that were due, and those that
-        are not open yet.
+        Exercises that are due next come first, then those never due, those overdue, and those not open yet.
         """
         moment = now or datetime.datetime.now(datetime.UTC)
         return {e.id: _urgency(self.assignment_of(e), moment) for e in self.exercises}
 
     def by_urgency(self, now: datetime.datetime | None = None) -> tuple[Exercise, ...]:
-        """The exercises in the order in which they are proposed; without assignments, that of the course."""
+        """Return the exercises in the order in which they are proposed; without assignments, unchanged."""
         urgent = self.urgencies(now)
         return tuple(sorted(self.exercises, key=lambda e: urgent[e.id]))
 
@@ -292,17 +295,17 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def chapters(self) -> dict[str, list[Exercise]]:
-        """The exercises by chapter, chapters in the order of their first one."""
+        """The exercises by chapter, with chapters in the order of their first exercise."""
         chapters: dict[str, list[Exercise]] = {}
         for exercise in self.exercises:
             chapters.setdefault(exercise.chapter, []).append(exercise)
         return chapters
 
     def stub(self, exercise: Exercise) -> Stub:
-        """The stub as it was handed out; CourseError where markers of the solution make none.
+        """Return the stub as it was handed out; raises CourseError if a solution's markers do not make one.
 
-        A student may have written into the one in `exercises`. So what counts is the copy of a release, else
-        what the solution's markers make. Without both it is the one in `exercises`, and only what is handed in
+        A student may have written into the file in `exercises`. So the copy of a release counts, or else the
+        stub that the solution's markers make. Without both, it is the file in `exercises`, and only submissions
         from elsewhere can be recognized as untouched.
         """
         if (copy := self.kept_stub(exercise)).is_file():
@@ -313,9 +316,9 @@ class Course(msgspec.Struct, frozen=True):
         return Stub(working.read_bytes(), working)
 
     def given(self, exercise: Exercise) -> dict[str, bytes]:
-        """The files that are given with an exercise, by name below `exercises`.
+        """Return the files given with an exercise, by name below `exercises`.
 
-        Of a release they are the copies: a student may have written into those in `exercises`.
+        In a release, these are the copies: a student may have written into the files in `exercises`.
         """
         files = {}
         for name in exercise.given_files:
@@ -324,15 +327,15 @@ class Course(msgspec.Struct, frozen=True):
         return files
 
     def kept(self, name: str) -> Path:
-        """Where a release keeps a file of `exercises` as it was handed out; elsewhere it may be missing."""
+        """Return where a release keeps a file of `exercises` as it was handed out; it may be missing."""
         return self.root / "tests" / "stubs" / name
 
     def kept_stub(self, exercise: Exercise) -> Path:
-        """Where a release keeps the stub as it was handed out; elsewhere it may be missing."""
+        """Return where a release keeps the stub as it was handed out; it may be missing."""
         return self.kept(exercise.file)
 
     def derived_stub(self, exercise: Exercise) -> bytes | None:
-        """What the solution's markers make; None without solution or markers, CourseError if they are wrong."""
+        """Return the stub made from the solution's markers, or None; CourseError if they are wrong."""
         solution = self.solution(exercise)
         if not solution.is_file():
             return None
@@ -341,15 +344,15 @@ class Course(msgspec.Struct, frozen=True):
         return None if stub is None else stub.encode()
 
     def solution(self, exercise: Exercise) -> Path:
-        """Where the reference stands (a release for students has none)."""
+        """Return the file of the reference (a release for students has none)."""
         return self.root / "solutions" / exercise.file
 
     def sealed_solution(self, exercise: Exercise) -> Path:
-        """Where a release with all suites has the reference, so that no student reads it by accident."""
+        """Return the file of the reference in a release with all suites, sealed against accidental reading."""
         return self.solution(exercise).with_suffix(".sealed")
 
     def solution_source(self, exercise: Exercise) -> bytes | None:
-        """The reference, sealed or not; None where the course has none."""
+        """Return the source of the reference, sealed or not; None if the course has none."""
         path, sealed = self.solution(exercise), self.sealed_solution(exercise)
         if path.is_file():
             return path.read_bytes()
@@ -357,51 +360,51 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def is_public(self) -> bool:
-        """Whether it has public suites alone, as a release has: marks depend on tests that are elsewhere."""
+        """Whether it has only public suites, as a release has: marks depend on tests elsewhere."""
         return all(Visibility.HIDDEN not in self.suites(e) for e in self.exercises)
 
     def name_of(self, path: Path) -> str:
-        """The path of a file of the course, from its root, as messages and packs have it."""
+        """Return the path of a course file from the course's root, as used in messages and packs."""
         return path.relative_to(self.root).as_posix()
 
     def suite(self, exercise: Exercise, visibility: Visibility) -> Path:
-        """Where the suite of this visibility stands, if there is one."""
+        """Return the file of the suite with this visibility; it may be missing."""
         folder = self.root / "tests" / visibility.value / exercise.chapter
         return folder / f"test_{exercise.id}.py"
 
     def suites(self, exercise: Exercise) -> dict[Visibility, Path]:
-        """The suites that exist, public first."""
+        """Return the existing suites, public first."""
         paths = {visibility: self.suite(exercise, visibility) for visibility in Visibility}
         return {visibility: path for visibility, path in paths.items() if path.is_file()}
 
     def plot(self, exercise: Exercise) -> Path:
-        """Where the experiment stands that `grade plot` draws, if there is one."""
+        """Return the file of the experiment that `grade plot` draws; it may be missing."""
         return self.root / "tests" / "plots" / exercise.chapter / f"plot_{exercise.id}.py"
 
     def variants(self, exercise: Exercise, kind: Literal["right", "wrong", "forged"]) -> list[Path]:
-        """Files of answers that prove the suites: right ones, wrong ones (see `mutants`), forged ones."""
+        """Return the files of answers that prove the suites: right, wrong (see `mutants`) or forged."""
         folder = self.root / "tests" / kind / exercise.chapter / exercise.id
         return sorted(folder.glob("*.py"))
 
     def rights(self, exercise: Exercise) -> list[Path]:
-        """The right answers, the reference first."""
+        """Return the right answers, the reference first."""
         paths = [self.solution(exercise), *self.variants(exercise, "right")]
         return [path for path in paths if path.is_file()]
 
     def mutants(self, exercise: Exercise) -> Path:
-        """Where the wrong answers stand that are changes of right ones, if there are any."""
+        """Return the file of wrong answers that are changes of right ones; it may be missing."""
         return self.root / "tests" / "wrong" / exercise.chapter / f"{exercise.id}.toml"
 
     def caught(self, exercise: Exercise) -> Path:
-        """Where it stands which tests catch each wrong answer, once `grade verify --write` wrote it."""
+        """Return the file with the tests that catch each wrong answer, written by `grade verify --write`."""
         return self.mutants(exercise).with_suffix(".caught.toml")
 
     def observed(self, exercise: Exercise) -> Path:
-        """The file of what tests saw of wrong answers, for a package, which lacks these; it may be missing."""
+        """Return the file with observations of wrong answers, for a package; it may be missing."""
         return self.root / "tests" / "observed" / exercise.chapter / f"{exercise.id}.json"
 
     def info(self) -> CourseInfo:
-        """Name, version and digest; the digest covers the manifest, the stubs and the suites."""
+        """Return name, version and digest; the digest covers the manifest, the stubs and the suites."""
         digest = hashlib.sha256()
         for name, content in self.judged_files().items():
             digest.update(name.encode() + b"\0")
@@ -409,7 +412,7 @@ class Course(msgspec.Struct, frozen=True):
         return CourseInfo(self.name, self.version, digest.hexdigest(), self.disclose)
 
     def files(self) -> dict[str, bytes]:
-        """All that judges and proves it, by name below the root; the stubs as they were handed out."""
+        """Return all files that judge and prove the course, by name below the root; stubs as handed out."""
         files = self.judged_files()
         paths = [self.folder / ASSIGNMENTS]
         for exercise in self.exercises:
@@ -421,9 +424,9 @@ class Course(msgspec.Struct, frozen=True):
         return files | self._read(path for path in paths if path.is_file())
 
     def judged_files(self) -> dict[str, bytes]:
-        """All that judges, by name below the root: the manifest, stubs, given files, suites and probes.
+        """Return all files that judge, by name below the root: manifest, stubs, given files, suites and probes.
 
-        A solution is there where a suite compares with it, sealed: no student's code ever runs where it is
+        A solution is included if a suite compares with it, sealed: no student's code ever runs where it is
         opened, and nobody reads it by accident.
         """
         from grader.course.suite import is_compared  # which reads manifests
@@ -448,12 +451,12 @@ _SEAL = b"# A solution. `grade solution %s` opens it once every test has passed.
 
 
 def seal(source: bytes, exercise: Exercise) -> bytes:
-    """Encode a solution so that no student reads it by accident. It keeps no secret from one who looks."""
+    """Encode a solution so that no student reads it by accident. This is not encryption."""
     return _SEAL % exercise.id.encode() + base64.encodebytes(zlib.compress(source, 9))
 
 
 def unseal(sealed: bytes) -> bytes:
-    """The solution that was sealed; raises CourseError for a damaged one."""
+    """Decode a sealed solution; raises CourseError if it is damaged."""
     try:
         return zlib.decompress(base64.b64decode(sealed.partition(b"\n")[2]))
     except (zlib.error, ValueError) as error:
@@ -461,12 +464,12 @@ def unseal(sealed: bytes) -> bytes:
 
 
 def probe_of(suite: Path) -> Path:
-    """The probe module beside a suite: `probe_glu.py` beside `test_glu.py`."""
+    """Return the probe module beside a suite: `probe_glu.py` beside `test_glu.py`."""
     return suite.with_name("probe_" + suite.name.removeprefix("test_"))
 
 
 def find_course(start: Path) -> Path:
-    """The manifest at or above `start`, in a folder or in its `exercises/`."""
+    """Return the manifest at or above `start`, in a folder or in its `exercises/`."""
     start = start.resolve()
     if not start.exists():
         raise CourseError(f"There is no {start}: name the course's folder, its manifest or a pack.")
@@ -481,23 +484,26 @@ def find_course(start: Path) -> Path:
 
 
 def is_pack(path: Path) -> bool:
-    """Whether `path` can only mean a pack: a file, and not a manifest."""
+    """Return whether `path` can only mean a pack: a file that is not a manifest."""
     return path.is_file() and path.name != MANIFEST
 
 
 def load_course(path: Path | str = ".") -> Course:
-    """Read and check the course at or above `path`, or in the pack that `path` is.
+    """Read and check the course at or above `path`, or in a pack.
 
-    What its author got wrong, and a pack that is damaged, is a CourseError. The files of a pack lie
-    in a private folder, which goes when the course is no longer held.
+        course = load_course("course")
+        [exercise.id for exercise in course.exercises]
+
+    Raises CourseError for mistakes of the author and for a damaged pack. The files of a pack are in a private
+    folder, which is removed when the course is no longer held.
     """
     path = Path(path)
     return _load_pack(path) if is_pack(path) else _load(find_course(path))
 
 
 def _load_pack(path: Path) -> Course:
-    """The course of a pack, whose messages name the pack and not the folder that it was unpacked to."""
-    # Here and not above: who has no pack does not pay for an import of zipfile.
+    """Return the course of a pack, with messages that name the pack instead of its temporary folder."""
+    # Imported here, so that only packs need zipfile.
     from grader.course.pack import unpack
 
     unpacked = unpack(path)
@@ -506,7 +512,7 @@ def _load_pack(path: Path) -> Course:
     except CourseError as error:
         raise CourseError(str(error).replace(str(unpacked.folder), str(path))) from error
     if course.info() != unpacked.course:
-        raise CourseError(f"{path} does not hold the course that it says; make it anew.")
+        raise CourseError(f"{path} does not contain the course that it names; make it anew.")
     return msgspec.structs.replace(course, unpacked=unpacked)
 
 
@@ -545,7 +551,7 @@ def _chapters_of(exercises: Iterable[Exercise]) -> dict[str, str]:
 
 
 def _urgency(assignment: CourseAssignment | None, now: datetime.datetime) -> tuple[int, float]:
-    """The class of an assignment (due, never due, was due, not open yet), and the seconds to its time."""
+    """Return the class of an assignment (due, never due, overdue, not open), and the seconds to its time."""
     if assignment is None or (assignment.opens is None and assignment.due is None):
         return 1, 0.0
     if assignment.opens_at > now:
@@ -570,7 +576,7 @@ def _missing(course: Course) -> Iterator[str]:
 
 
 def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterator[str]:
-    """What no decoder sees: ids that cannot be, needs of no share, prerequisites that come later."""
+    """Yield problems beyond decoding: impossible ids, needs of unknown shares, later prerequisites."""
     if format_version != FORMAT_VERSION:
         yield (
             f"format_version is {format_version}, this grader reads {FORMAT_VERSION}; "
@@ -592,7 +598,7 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
         needed = {need.share for need in exercise.needs if isinstance(need, PackageNeed)}
         if unknown := needed - exercise.shares.keys():
             yield (
-                f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares. "
+                f"{exercise.id!r} needs packages for {min(unknown)!r}, which is not one of its shares. "
                 f"{nearest(min(unknown), exercise.shares)}"
             )
         elif needed and len(needed) == len(exercise.shares):
@@ -600,15 +606,22 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
         for prerequisite in exercise.prerequisites:
             if prerequisite not in seen:
                 yield (
-                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, which is no exercise before it; "
+                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, which is not an earlier exercise; "
                     f"move or rename one of them. {nearest(prerequisite, ids.keys() - {exercise.id})}"
+                )
+        names = [name for pair in exercise.builds_on.items() for name in (pair[0], *pair[1])]
+        for name in names:
+            if exercise.shares and name not in exercise.shares:
+                yield (
+                    f"builds_on of {exercise.id!r} names {name!r}, which is none of its shares. "
+                    f"{nearest(name, exercise.shares)}"
                 )
         seen.add(exercise.id)
         yield from _complaints_of_given(exercise, ids)
 
 
 def _complaints_of_given(exercise: Exercise, ids: Collection[str]) -> Iterator[str]:
-    """What is wrong with the names of the files that are given with an exercise."""
+    """Yield problems with the names of given files."""
     for name, count in Counter(exercise.given).items():
         stem = name.removesuffix(".py")
         if count > 1:

@@ -1,7 +1,7 @@
 """The wrong answers of an exercise: mistakes, which are changes of right answers, and whole files.
 
-tests/wrong/<chapter>/<exercise>.toml describes mistakes, each by its id, the sentence that a student reads who
-makes it, and the line of a right answer that it changes, with what that becomes:
+tests/wrong/<chapter>/<exercise>.toml describes mistakes: each has an id, a sentence for students who
+make it, and a line of a right answer with its replacement:
 
     base = "tests/right/basics/mean/compact.py"
 
@@ -10,10 +10,10 @@ makes it, and the line of a right answer that it changes, with what that becomes
     mutant = "return x.sum(1, keepdim=True) / x.numel()"
     says = "You divide by the number of all elements: a row has as many as there are columns."
 
-The base is the solution where the file names none. Blanks around a line do not count, a statement of several
-lines is written as one, and an empty mutant removes it; `inside` names the function or class of a line that
-the base has more than once. Changes in several places are a diff: lines that go (`-`), that come (`+`) and
-that stay (a space), with a line `@@` between places that are apart.
+By default, the base is the solution. Blanks around a line do not count, a statement of several
+lines is written as one, and an empty mutant removes it. If the base has a line more than once, `inside` names
+its function or class. Changes in several places are a diff of removed (`-`), added (`+`) and
+kept lines (a space), with a line `@@` between separate places.
 
     [mistake.loses_the_dimension]
     says = "The dimension of the mean is lost: keep it, with keepdim=True."
@@ -25,16 +25,17 @@ that stay (a space), with a line `@@` between places that are apart.
     +    return total / len(count)
     '''
 
-Where a message of the suite or of a law itself names the mistake, an entry has no `says`: `mistake` says it to
+If a message of the suite or of a law names the mistake, the entry has no `says`: `mistake` describes it for
 the author, and `told` are words of that message. A mistake may be `central` to a share or function.
 
-tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which says the same in its first line:
+tests/wrong/<chapter>/<exercise>/<id>.py is an answer written differently, with the same information in its
+first line:
 
     # wrong: You divide by the number of all elements.
     # wrong: takes any shape | central: mean | told: should raise a ValueError
 
-Which tests catch them is written in a file beside (`grader.course.caught`), which is read here. The file of
-mistakes also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
+The tests that catch them are in a file beside (`grader.course.caught`), which is also read here. The file of
+mistakes also marks mutants of the solution that are not mistakes (`grader.authoring.mutation`).
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ _Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
 class WrongAnswer(msgspec.Struct, frozen=True):
     """A wrong answer: its mistake, the tests that must catch it, and words that a student must read.
 
-    `name` says where it stands; `base` names the right answer that a mutant was made of. It has no `caught_by`
-    before `grade verify --write` wrote which tests do. A mistake that is `central` to a share or function may
-    not keep most of its points.
+    `name` is its place; `base` names the right answer that a mutant was made of. `caught_by` is empty until
+    `grade verify --write` has written it. A mistake that is `central` to a share or function may not keep most
+    of its points.
     """
 
     id: str
@@ -81,12 +82,12 @@ class WrongAnswer(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What is wrong, for the author; empty for a whole file whose first line does not say it."""
+        """The mistake, for the author; empty for a whole file whose first line does not name it."""
         return self.says or self.mistake
 
 
 class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mutant of the solution that does the same, and why; `inside` tells equal lines apart."""
+    """A mutant of the solution that does the same, and why; `inside` distinguishes equal lines."""
 
     line: _Text
     mutant: str
@@ -97,8 +98,8 @@ class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WrongAnswers(msgspec.Struct, frozen=True):
     """All wrong answers of an exercise by id, and complaints about mutants that cannot be made.
 
-    `base` is the one that the mutants file names for all of its entries. What follows from a file that is
-    `unreadable` is nothing to complain of.
+    `base` is the base of all entries in the mutants file. If a file is `unreadable`, its consequences are not
+    complained about.
     """
 
     answers: tuple[WrongAnswer, ...]
@@ -108,7 +109,7 @@ class WrongAnswers(msgspec.Struct, frozen=True):
 
 
 class _Mistake(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry of a mutants file: a line of the base and what it becomes, or a diff."""
+    """An entry of a mutants file: a line of the base with its replacement, or a diff."""
 
     says: str = ""
     mistake: str = ""
@@ -134,7 +135,7 @@ class _MutantError(Exception):
 
 
 def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
-    """Read the wrong answers of an exercise and which tests catch them, and make its mutants."""
+    """Read the wrong answers of an exercise and the tests that catch them, and make its mutants."""
     complaints = equivalent_mutants(course, exercise)[1]
     unreadable: list[Path] = []
     file = _MutantsFile()
@@ -171,7 +172,7 @@ def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
 def equivalent_mutants(
     course: Course, exercise: Exercise
 ) -> tuple[list[EquivalentMutant], list[str]]:
-    """The mutants of the solution that are marked as equivalent, and complaints about the marks."""
+    """Return the mutants of the solution that are marked as equivalent, and complaints about the marks."""
     try:
         marks = _file(course, exercise).equivalent
     except _MutantError as error:
@@ -207,7 +208,7 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
 
 
 def _reason(error: TomlMistake | UnicodeDecodeError) -> str:
-    """Why a file cannot be read, as the end of a complaint."""
+    """Return why a file cannot be read, as the end of a complaint."""
     if isinstance(error, UnicodeDecodeError):
         return sentence(str(error))
     key = f" (`{error.path}`)" if error.path else ""
@@ -233,7 +234,7 @@ def _mutants(
     file: _MutantsFile,
     caught: Mapping[str, tuple[str, ...]],
 ) -> Iterator[WrongAnswer | str]:
-    """The mutants of a file, and a complaint for each that cannot be made."""
+    """Yield the mutants of a file, and a complaint for each that cannot be made."""
     name = course.name_of(course.mutants(exercise))
     rights = {course.name_of(right): right for right in course.rights(exercise)}
     for id_, entry in file.mistake.items():
@@ -263,10 +264,10 @@ def _mutants(
 
 
 def _mutate(base: str, rights: Mapping[str, Path], mistake: _Mistake) -> str:
-    """The text of the base with the mistake in it."""
+    """Return the text of the base with the mistake in it."""
     if base not in rights:
         raise _MutantError(f"its base {base!r} is neither the solution nor a right answer")
-    # Not the bytes: where lines end in CR LF, those of the mutants file end in LF all the same.
+    # Not the bytes: lines of the base may end in CR LF, and those of the mutants file in LF.
     text = rights[base].read_text(encoding="utf-8")
     has = bool(mistake.line), mistake.mutant is not None, bool(mistake.change)
     if has not in ((True, True, False), (False, False, True)):
@@ -285,17 +286,17 @@ def _mutate(base: str, rights: Mapping[str, Path], mistake: _Mistake) -> str:
         end = start + len(old)
     mutated += text[end:]
     if mutated == text:
-        raise _MutantError(f"it is the same as {base}")
+        raise _MutantError(f"it equals {base}")
     return mutated
 
 
 def joined(lines: str) -> str:
-    """Several lines as one, without indentation."""
+    """Join several lines into one, without indentation."""
     return " ".join(line.strip() for line in lines.split("\n") if line.strip())
 
 
 def _of_line(mistake: _Mistake, text: str, base: str) -> tuple[int, str, str]:
-    """Where the line begins in the text, with the line and what it becomes."""
+    """Return where the line begins in the text, with the line and its replacement."""
     lines, wanted, where = list(io.StringIO(text)), mistake.line.strip(), base
     places = places_of(wanted, text)
     if mistake.inside:
@@ -305,7 +306,7 @@ def _of_line(mistake: _Mistake, text: str, base: str) -> tuple[int, str, str]:
     if len(places) != 1:
         advice = "; `inside` names the function that is meant" if len(places) > 1 else ""
         raise _MutantError(
-            f"the line {wanted!r} stands {len(places)} times in {where}, and must stand there once{advice}"
+            f"the line {wanted!r} occurs {len(places)} times in {where}, but must occur once{advice}"
         )
     ((first, last),) = places
     old = "".join(lines[first : last + 1])
@@ -315,7 +316,7 @@ def _of_line(mistake: _Mistake, text: str, base: str) -> tuple[int, str, str]:
 
 
 def places_of(wanted: str, text: str) -> list[tuple[int, int]]:
-    """Find a line, or several that are joined, in a text: the first and the last line of each place, from 0."""
+    """Find a line, or several joined ones, in a text: the first and the last line of each place, from 0."""
     lines = list(io.StringIO(text))
     return [
         (first, last)
@@ -325,7 +326,7 @@ def places_of(wanted: str, text: str) -> list[tuple[int, int]]:
 
 
 def _last(lines: Sequence[str], first: int, wanted: str) -> int | None:
-    """The last of the lines that are, from the first on and joined, the line that is wanted."""
+    """Return the last of the lines that, joined from the first, equal the wanted line."""
     if not lines[first].strip():
         return None
     for last in range(first, len(lines)):
@@ -338,7 +339,7 @@ def _last(lines: Sequence[str], first: int, wanted: str) -> int | None:
 
 
 def _functions(text: str, base: str) -> dict[int, str]:
-    """The name of the innermost function or class around each line of a source, by the line's number."""
+    """Return the name of the innermost function or class around each line of a source, by line number."""
     functions: dict[int, str] = {}
 
     def visit(node: ast.AST, scope: str) -> None:
@@ -359,7 +360,7 @@ def _functions(text: str, base: str) -> dict[int, str]:
 
 
 def _hunks(diff: str) -> list[list[str]]:
-    """The lines of each place of a diff; an empty line stands for one that stays, as editors leave it."""
+    """Return the lines of each place of a diff; an empty line is one that stays, as editors leave it."""
     hunks: list[list[str]] = [[]]
     for line in diff.removesuffix("\n").split("\n"):
         if line == "@@":
@@ -367,14 +368,12 @@ def _hunks(diff: str) -> list[list[str]]:
         elif line[:1] in ("", " ", "-", "+"):
             hunks[-1].append(line or " ")
         else:
-            raise _MutantError(
-                f"a line of a diff begins with '-', '+' or a space, and not so: {line!r}"
-            )
+            raise _MutantError(f"a line of a diff must begin with '-', '+' or a space: {line!r}")
     return hunks
 
 
 def _of_hunk(hunk: Sequence[str], text: str, base: str) -> tuple[int, str, str]:
-    """Where the old lines begin in the text, with the old lines and the new ones."""
+    """Return where the old lines begin in the text, with the old lines and the new ones."""
     old = [line[1:] for line in hunk if line[0] != "+"]
     new = [line[1:] for line in hunk if line[0] != "-"]
     if not old:
@@ -385,7 +384,7 @@ def _of_hunk(hunk: Sequence[str], text: str, base: str) -> tuple[int, str, str]:
     if len(starts) != 1:
         shown = repr("\n".join(old))
         raise _MutantError(
-            f"{shown} stands as whole lines {len(starts)} times in {base}, and must stand there once"
+            f"{shown} occurs as whole lines {len(starts)} times in {base}, but must occur once"
         )
     before, gone, come = (
         "".join(f"{line}\n" for line in part) for part in (lines[: starts[0]], old, new)

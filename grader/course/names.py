@@ -1,27 +1,27 @@
-"""Names that no exercise, given file, chapter or assignment may have: a system, Python or pytest has them."""
+"""Names that nothing in a course may have, because a system, Python or pytest uses them."""
 
 from __future__ import annotations
 
 import keyword
 import sys
 
-# The names of devices: Windows opens the device, whatever folder and ending are named with it.
+# Names of devices: Windows opens the device, with any folder and ending.
 _DEVICES = frozenset(
     ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)))
 )
-# The file of an exercise is imported under its id; these are imported beside it.
+# An exercise is imported under its id; these modules are imported beside it.
 _IMPORTED = frozenset(("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch"))
 
 
 def why_no_folder(name: str) -> str:
-    """Why no chapter or assignment may have this name; empty if one may."""
+    """Return why a chapter or assignment may not have this name; empty if it may."""
     if name in _DEVICES:
         return "Windows has a device of this name, and can make no file or folder of it"
     return ""
 
 
 def why_no_exercise(name: str) -> str:
-    """Why no exercise may have this id; empty if one may."""
+    """Return why an exercise may not have this id; empty if it may."""
     if name in sys.stdlib_module_names or keyword.iskeyword(name) or name in _IMPORTED:
         return "Python would import the student's file for its own"
     if name == "conftest":
@@ -32,7 +32,7 @@ def why_no_exercise(name: str) -> str:
 
 
 def why_not_given(name: str) -> str:
-    """Why no file that is given with an exercise may have this name, without its ending; empty if one may."""
+    """Return why a given file may not have this name, without its ending; empty if it may."""
     if name.startswith(("test_", "probe_", "plot_")):
-        return "files that begin so are suites, probes and plots"
+        return "files that begin like this are suites, probes and plots"
     return why_no_exercise(name)

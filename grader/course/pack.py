@@ -1,11 +1,11 @@
-"""A course pack: one archive of all that graders need, in which every byte is accounted for.
+"""A course pack: one archive of everything that graders need, in which every byte is accounted for.
 
-Theory of operation. A pack is a zip file whose members are stored, not compressed, in the order of
-their names and without dates: the same course makes the same bytes on every machine, and no member
-can unfold into more than it is. The first member, `pack.json`, lists all others with their SHA-256,
-and bears a digest of that list. Opening a pack checks all of it in memory before the first file
-is written, to a folder of its own that no other user may read and that goes when the course is no
-longer used. The digests find damage, not malice: the maker of a pack can make its digests too.
+Theory of operation. A pack is a zip file whose members are stored, not compressed, in the order of their names
+and without dates: the same course makes the same bytes on every machine, and no member can unfold into more.
+The first member, `pack.json`, lists all others with their SHA-256, and has a digest of that list. Opening a
+pack checks everything in memory before it writes the first file, into a private folder that no other user may
+read and that is removed when the course is no longer used. The digests detect damage, not malice: the maker of
+a pack can also make its digests.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ LISTING = "pack.json"
 MAX_FILES = 10_000
 MAX_BYTES = 100_000_000
 _LONGEST_NAME = 250
-# Of the directory at a zip's end, which the standard library reads whole: its entries and their size.
+# The end of a zip's directory, which the standard library reads whole: its entries and their size.
 _END = struct.Struct("<4s4H2LH")
 _ENTRY_BYTES = 46 + _LONGEST_NAME
 _DATE = (1980, 1, 1, 0, 0, 0)
 _NAME = re.compile(r"[\w. +=@~-]+(/[\w. +=@~-]+)*")
-# Of folders that are no folders, and of devices, on one system or another.
+# Parts that mean no folder, or a device, on some system.
 _ODD_PART = re.compile(r"\.\.?|.*[. ]|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 class _PackListing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`pack.json`: which course it is, where its manifest is, and the SHA-256 of every file."""
+    """`pack.json`: the course, the place of its manifest, and the SHA-256 of every file."""
 
     format: Literal["lab-bench course pack"]
     format_version: int
@@ -53,21 +53,21 @@ class _PackListing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
 
     def expected_digest(self) -> str:
-        """The right value of `digest`: that of all else in the listing."""
+        """The correct value of `digest`: that of the rest of the listing."""
         rest = [self.format_version, self.course, self.manifest, sorted(self.files.items())]
         return hashlib.sha256(msgspec.json.encode(rest)).hexdigest()
 
 
 class Unpacked:
-    """The files of a pack in a private folder, which is removed when this object goes.
+    """The files of a pack in a private folder, which is removed with this object.
 
-    `manifest` is the course's manifest in it, `course` what the pack says that it holds.
+    `manifest` is the course's manifest in it, `course` the course that the pack claims to contain.
     """
 
     def __init__(self, files: Mapping[str, bytes], manifest: str, course: CourseInfo) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="course-pack-"))
-        # A finalizer, not a context: the folder has to be there for as long as a course is in use,
-        # which is handed around. At the interpreter's end it runs in any case.
+        # A finalizer instead of a context, since the folder must exist for as long as the course is used
+        # anywhere. It also runs at the interpreter's end.
         weakref.finalize(self, _remove, self.folder, os.getpid())
         self.manifest, self.course = self.folder / manifest, course
         for name, content in files.items():
@@ -77,18 +77,18 @@ class Unpacked:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    # A forked child ends too, and must not take its parent's course with it.
+    # A forked child ends too, and must not remove its parent's course.
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str, bytes]) -> str:
-    """Write a pack of the `files`, by name below the course's root; returns the SHA-256 of the pack.
+    """Write a pack of the `files`, by name below the course's root; return the SHA-256 of the pack.
 
-    A file of this name is replaced if it is a zip archive too, and else left alone (GraderError).
+    An existing file is replaced if it is a zip archive, and else left alone (GraderError).
     """
     if os.path.lexists(path) and not (path.is_file() and zipfile.is_zipfile(path)):
-        raise UsageError(f"{path} is there and is no pack; name another file with -o.")
+        raise UsageError(f"{path} exists and is not a pack; name another file with -o.")
     contents = dict(sorted(files.items()))
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = _PackListing("lab-bench course pack", FORMAT_VERSION, course, manifest, digests, "")
@@ -114,23 +114,23 @@ def write_zip(
     compression: int = zipfile.ZIP_STORED,
     programs: Collection[str] = (),
 ) -> None:
-    """Write a zip archive of which every byte follows from the contents; `programs` can be run."""
+    """Write a zip archive that depends only on the contents; `programs` are executable."""
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, content in contents.items():
             member = zipfile.ZipInfo(name, _DATE)
             member.compress_type = compression
-            member.create_system = 3  # Unix, wherever it is made
+            member.create_system = 3  # Unix, on every system
             member.external_attr = (0o100755 if name in programs else 0o100644) << 16
             archive.writestr(member, content)
 
 
 def unpack(path: Path) -> Unpacked:
-    """Check a pack and put its files into a private folder; CourseError if it is damaged or none."""
+    """Check a pack and unpack it into a private folder; CourseError if it is damaged or not a pack."""
     try:
         listing, contents = _read(path)
     except _Damage as damage:
         raise CourseError(
-            f"{path} is no course pack that can be used: {damage}. "
+            f"{path} is not a usable course pack: {damage}. "
             "Make it anew with `grade pack`, or copy it again."
         ) from damage
     except OSError as error:
@@ -146,10 +146,10 @@ class _Damage(Exception):
 
 
 def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
-    """The listing and the files of a pack, in memory; _Damage where anything is not as it should be."""
+    """Return the listing and the files of a pack, in memory; raises _Damage for any problem."""
     size = path.stat().st_size
     if size > MAX_BYTES + MAX_FILES * 2 * _ENTRY_BYTES:
-        raise _Damage("it is too large to be one")
+        raise _Damage("it is too large")
     with path.open("rb") as file:
         file.seek(max(0, size - _END.size))
         _check_end(file.read())
@@ -158,8 +158,8 @@ def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
                 contents = _contents(archive, members)
-        # All that a damaged archive makes the standard library say; a place before the file's
-        # beginning, as OSError, among it.
+        # All errors that the standard library raises for a damaged archive, including OSError for a place
+        # before the file's beginning.
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
             raise _Damage(f"its archive is damaged ({error})") from error
         except (EOFError, struct.error, KeyError, OSError) as error:
@@ -168,29 +168,29 @@ def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
 
 
 def _check_end(end: bytes) -> None:
-    """Bound what the standard library is going to read whole, before it does."""
+    """Limit what the standard library reads whole, beforehand."""
     if len(end) < _END.size or not end.startswith(b"PK\5\6"):
-        raise _Damage("it is no archive, or its end is missing")
+        raise _Damage("it is not an archive, or its end is missing")
     _, _, _, _, entries, size, _, comment = _END.unpack(end)
     if entries > MAX_FILES + 1 or size > (MAX_FILES + 1) * _ENTRY_BYTES or comment:
-        raise _Damage("its archive holds too much")
+        raise _Damage("its archive contains too much")
 
 
 def _contents(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[str, bytes]:
-    """The members of the archive by name, the listing first."""
+    """Return the members of the archive by name, the listing first."""
     stored = all(m.compress_type == zipfile.ZIP_STORED and not m.flag_bits & 1 for m in members)
     if not members or members[0].filename != LISTING or not stored:
         raise _Damage(f"it is an archive of something else: a pack begins with {LISTING}")
     if sum(member.file_size for member in members) > 2 * MAX_BYTES:
-        raise _Damage("its archive holds too much")
+        raise _Damage("its archive contains too much")
     contents = {member.filename: archive.read(member) for member in members}
     if len(contents) < len(members):
-        raise _Damage("a name is twice in it")
+        raise _Damage("it contains a name twice")
     return contents
 
 
 def _checked(contents: dict[str, bytes]) -> _PackListing:
-    """The listing, if all of it is true; it is taken out of the contents."""
+    """Return the listing, after checking it and removing it from the contents."""
     try:
         listing = msgspec.json.decode(contents.pop(LISTING), type=_PackListing)
     except msgspec.DecodeError as error:
@@ -210,7 +210,7 @@ def _checked(contents: dict[str, bytes]) -> _PackListing:
 
 
 def _problem(listing: _PackListing, total_bytes: int) -> str:
-    """Why these files are too many, too large or oddly named; empty if they are not."""
+    """Return why these files are too many, too large or oddly named; empty if they are not."""
     if len(listing.files) > MAX_FILES or total_bytes > MAX_BYTES:
         return f"it is larger than {MAX_FILES:,} files or {MAX_BYTES:,} bytes"
     folded = {name.casefold() for name in listing.files}
@@ -218,9 +218,9 @@ def _problem(listing: _PackListing, total_bytes: int) -> str:
     for name in listing.files:
         parts = name.split("/")
         if not _NAME.fullmatch(name) or any(_ODD_PART.fullmatch(part) for part in parts):
-            return f"the name {name!r} is not one that every system can have"
+            return f"the name {name!r} is not allowed on every system"
         if len(name) > _LONGEST_NAME or name.casefold() in folders:
-            return f"the name {name!r} is too long, or also that of a folder"
+            return f"the name {name!r} is too long, or is also a folder's"
     if len(folded) < len(listing.files):
-        return "two of its names differ in capital letters alone"
+        return "two of its names differ only in capital letters"
     return "" if listing.manifest in listing.files else "its manifest is missing"

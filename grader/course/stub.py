@@ -1,6 +1,6 @@
-"""The stub of an exercise as it is handed out, and how the markers of a solution make it.
+"""The stub of an exercise as it is handed out, made from the markers of a solution.
 
-A solution marks what the student is to write, in comments that stand alone on their lines:
+A solution marks the student's part, with comments on lines of their own:
 
     def scale(x, factor):
         # begin solution: multiply every element
@@ -8,8 +8,8 @@ A solution marks what the student is to write, in comments that stand alone on t
         # end solution
 
 In the stub this block is a TODO and a `raise NotImplementedError("scale: multiply every element")`.
-A block outside of every function, an import or a helper of the solution's own, is left out. Lines
-`# stub: code` in a block stand in the stub instead of all that, without their `# stub: `.
+A block outside of every function, such as an import or a helper of the solution, is left out. Lines
+`# stub: code` in a block replace all this in the stub, without their `# stub: `.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _INSTEAD = re.compile(r"#\s*stub:(?: (?P<code>.*))?$", re.IGNORECASE)
 class Stub(msgspec.Struct, frozen=True):
     """A stub as it was handed out.
 
-    `working` is the file in `exercises/` that it was read from, where nothing else of the course says what
-    was handed out: who works in that very file has changed the stub itself.
+    `working` is the file in `exercises/` from which it was read, if nothing else of the course holds the stub.
+    Students who work in that file have changed the stub itself.
     """
 
     source: bytes
@@ -55,17 +55,17 @@ class _Block(msgspec.Struct, frozen=True):
 
 
 def has_markers(source: str) -> bool:
-    """Whether a solution marks what the student writes."""
+    """Return whether a solution marks the student's part."""
     return _marked_tree(source) is not None
 
 
 def make_stub(source: str, name: str) -> str:
-    """The stub of a solution; CourseError, which calls the file `name`, if it is not in order."""
+    """Return the stub of a solution; raises CourseError, in which the file is called `name`."""
     return _stub(source, parsed(source, name), name)
 
 
 def without_markers(source: str) -> str:
-    """A solution as one reads it: without the markers, and without what stands in the stub instead."""
+    """Return a solution for reading: without the markers, and without lines for the stub."""
     if (tree := _marked_tree(source)) is None:
         return source
     marks = {
@@ -77,22 +77,22 @@ def without_markers(source: str) -> str:
     for number, line in enumerate(source.split("\n"), 1):
         if number in marks:
             continue
-        # A marker stood between two gaps, which are one now.
+        # A marker was between two gaps, which are now one.
         if line or lines[-2:] != ["", ""]:
             lines.append(line)
     return "\n".join(lines)
 
 
-# A course is asked for its stubs again and again, and parsing all of its solutions each time would be felt.
+# A course is asked for its stubs again and again, and parsing all solutions each time would be slow.
 @functools.lru_cache(maxsize=1000)
 def derived_stub(source: str, name: str) -> str | None:
-    """The same; None for a solution without markers, or one that is no Python."""
+    """Return the stub of a solution; None without markers, or if it is not Python."""
     tree = _marked_tree(source)
     return None if tree is None else _stub(source, tree, name)
 
 
 def _marked_tree(source: str) -> ast.Module | None:
-    """The syntax tree of a source with markers; None without them, or if it is no Python."""
+    """Return the syntax tree of a source with markers; None without them, or if it is not Python."""
     # Most files without markers need not be parsed.
     if not any(_MARKER.match(line.strip()) for line in source.split("\n")):
         return None
@@ -104,7 +104,7 @@ def _marked_tree(source: str) -> ast.Module | None:
 
 
 def _stub(source: str, tree: ast.Module, name: str) -> str:
-    """The source with each block replaced; CourseError where there is none, or the stub would be no Python."""
+    """Return the source with each block replaced; CourseError without blocks, or if the stub is not Python."""
     blocks = _blocks(source, tree, name)
     if not blocks:
         raise CourseError(
@@ -127,7 +127,7 @@ def _stub(source: str, tree: ast.Module, name: str) -> str:
 
 
 def _close_gap(stub_lines: list[str], lines: list[str], at: int) -> int:
-    """Keep the larger of the two gaps around a block that is left out; returns the next line to copy."""
+    """Keep the larger of the two gaps around an omitted block; return the next line to copy."""
     before = after = 0
     while stub_lines and not stub_lines[-1]:
         stub_lines.pop()
@@ -140,7 +140,7 @@ def _close_gap(stub_lines: list[str], lines: list[str], at: int) -> int:
 
 
 def parsed(source: str, name: str) -> ast.Module:
-    """The syntax tree; CourseError, which calls the file `name`, if there is none."""
+    """Return the syntax tree; raises CourseError, in which the file is called `name`."""
     try:
         return syntax_tree(source)
     except (SyntaxError, ValueError) as error:
@@ -152,7 +152,7 @@ def parsed(source: str, name: str) -> ast.Module:
 
 
 def _blocks(source: str, tree: ast.Module, name: str) -> list[_Block]:
-    """The blocks that markers enclose, top to bottom; CourseError for a marker without its partner."""
+    """Return the blocks between markers, top to bottom; CourseError for a marker without its partner."""
     blocks: list[_Block] = []
     begun: tuple[int, str, str] | None = None
     instead: list[str] = []
@@ -164,13 +164,13 @@ def _blocks(source: str, tree: ast.Module, name: str) -> list[_Block]:
             begun, instead = (line, indent, (marker["task"] or "").strip().rstrip(".")), []
         elif marker:
             if begun is None:
-                raise CourseError(f"{name}, line {line}: a solution ends that has not begun.")
+                raise CourseError(f"{name}, line {line}: a solution ends without a beginning.")
             lines = tuple(instead) if instead else None
             blocks.append(_Block(begun[0], line, begun[1], begun[2], lines))
             begun = None
         elif replacement:
             if begun is None:
-                raise CourseError(f"{name}, line {line}: `# stub:` stands outside of a solution.")
+                raise CourseError(f"{name}, line {line}: `# stub:` is outside of a solution.")
             code = replacement["code"] or ""
             instead.append(begun[1] + code if code.strip() else "")
     if begun is not None:
@@ -179,9 +179,9 @@ def _blocks(source: str, tree: ast.Module, name: str) -> list[_Block]:
 
 
 def _comments(source: str, tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    """Comments on a line of their own: its number, the indentation and the comment.
+    """Yield comments on a line of their own: the number, the indentation and the comment.
 
-    A docstring may hold lines that look like markers, and is none.
+    A docstring may contain lines that only look like markers.
     """
     quoted: set[int] = set()
     for node in ast.walk(tree):
@@ -194,7 +194,7 @@ def _comments(source: str, tree: ast.Module) -> Iterator[tuple[int, str, str]]:
 
 
 def _replacement(block: _Block, tree: ast.Module) -> list[str]:
-    """The lines of the stub that replace a block."""
+    """Return the lines of the stub that replace a block."""
     if block.instead is not None:
         return list(block.instead)
     function = _enclosing(tree, block.begin)
@@ -202,13 +202,13 @@ def _replacement(block: _Block, tree: ast.Module) -> list[str]:
         return []
     message = f"{function}: {block.task}" if block.task else function
     todo = f"{block.indent}# TODO: {block.task}." if block.task else f"{block.indent}# TODO"
-    # A JSON string is a Python string, whatever quotes the task holds.
+    # A JSON string is a Python string, with any quotes in the task.
     quoted = json.dumps(message, ensure_ascii=False)
     return [todo, f"{block.indent}raise NotImplementedError({quoted})"]
 
 
 def _enclosing(tree: ast.Module, line: int) -> str | None:
-    """The qualified name of the outermost function around a line; None outside of all functions."""
+    """Return the qualified name of the outermost function around a line; None outside of all functions."""
     body, names = tree.body, []
     while True:
         around = next((n for n in body if n.lineno < line <= (n.end_lineno or n.lineno)), None)

@@ -1,12 +1,12 @@
-"""The tests of a suite, read from its syntax tree: no import, no torch, and nothing that a run can hide.
+"""The tests of a suite, read from its syntax tree: no import, no torch, and nothing hidden by a run.
 
-A suite is plain pytest with a few rules, so that its tests are known before they are run: each one
+A suite is plain pytest with a few rules, so that its tests are known before they run: each test
 is a function of the module, with a docstring whose first sentence is its title. It takes `student`, or
 `code` and `draw` if it is compared with the solution, and has a decorator with literal arguments:
 
     @promise("Class.method", points=2, hint="...", after="test_a", word="...", unproven="...")
 
-`grader.judge.checks.promise` says what each of them is. Marks of pytest say the same one by one:
+`grader.judge.checks.promise` explains each of them. Marks of pytest express the same one by one:
 pytest.mark.place, points, hint, requires, word and unproven.
 """
 
@@ -34,10 +34,10 @@ _PARAMETERS = ["student"], ["code", "draw"]
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
-    """One test as its author declared it, at this line; `share` is the one of its exercise that it is in.
+    """One test as its author declared it, at this line; `share` is the exercise's share that contains it.
 
-    With a `word` it believes what any code in the sandbox can say: its points count beside others' alone.
-    One that is `compared` runs on the solution, too.
+    A test with a `word` believes statements that any code in the sandbox can make: its points count only beside
+    others'. A `compared` test also runs on the solution.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SuiteTest(msgspec.Struct, frozen=True):
 
     @property
     def is_value(self) -> bool:
-        """Whether it takes results for inputs that the run drew: public examples can be answered by a table."""
+        """Whether it uses results for inputs drawn in the run: public examples can be answered from a table."""
         return self.visibility is Visibility.HIDDEN and not self.word
 
     @property
@@ -65,10 +65,10 @@ class SuiteTest(msgspec.Struct, frozen=True):
 
 
 def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]) -> list[SuiteTest]:
-    """The tests of an exercise's suites of these visibilities, in the order in which they run.
+    """Return the tests of an exercise's suites with these visibilities, in the order in which they run.
 
-    Those that need a package which is not installed are left out. A place in no share of the exercise,
-    where it has some, is a CourseError with file and line.
+    Tests that need a package which is not installed are left out. A place outside of all shares of the exercise
+    is a CourseError with file and line.
     """
     tests = declared_tests(course, exercise, chosen)
     closed = {need.share for need in exercise.unmet}
@@ -78,7 +78,7 @@ def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...])
 def declared_tests(
     course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]
 ) -> list[SuiteTest]:
-    """The tests of `tests_of`, and those that are left out of it."""
+    """Return the tests of `tests_of`, together with those left out of it."""
     suites = course.suites(exercise)
     return [
         _with_share(course, path, test, exercise) if exercise.shares else test
@@ -89,14 +89,14 @@ def declared_tests(
 
 
 def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
-    """The tests of one file; what breaks the rules is a CourseError with file and line."""
+    """Return the tests of one file; a violation of the rules is a CourseError with file and line."""
     return _read(path, path.read_bytes(), visibility)
 
 
 def is_compared(course: Course, exercise: Exercise) -> bool:
-    """Whether a test of the exercise runs on the solution, too: it then has to be where the suites are.
+    """Return whether a test of the exercise also runs on the solution, which must then be where the suites are.
 
-    A suite that cannot be read compares nothing; whoever judges by it says what is wrong.
+    A suite that cannot be read compares nothing; judging by it reports the problem.
     """
     for visibility, path in course.suites(exercise).items():
         with contextlib.suppress(CourseError):
@@ -106,7 +106,7 @@ def is_compared(course: Course, exercise: Exercise) -> bool:
 
 
 def _with_share(course: Course, path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:
-    """A test with the share that its place is in; CourseError where it is in none."""
+    """Return a test with the share of its place; CourseError if there is none."""
     if share := exercise.share_of(test.place):
         return msgspec.structs.replace(test, share=share)
     defined = _defined(course.stub(exercise).source)
@@ -125,7 +125,7 @@ def _with_share(course: Course, path: Path, test: SuiteTest, exercise: Exercise)
 
 
 def _defined(stub: bytes) -> list[str]:
-    """The classes and functions at the top of a stub."""
+    """Return the classes and functions at the top of a stub."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return [node.name for node in syntax_tree(stub).body if isinstance(node, kinds)]
 
@@ -133,7 +133,7 @@ def _defined(stub: bytes) -> list[str]:
 # A judge reads the same suites for every submission.
 @functools.lru_cache(maxsize=256)
 def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest, ...]:
-    """The tests of a source, whose path is for messages."""
+    """Return the tests of a source; the path is for messages."""
     try:
         tree = syntax_tree(source)
     except SyntaxError as error:
@@ -145,14 +145,14 @@ def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest,
             _check(path, node, test, tests)
             tests.append(test)
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            raise _error(path, node, "tests stand in functions of the module, not in classes")
+            raise _error(path, node, "tests are functions of the module, not methods")
     if not tests:
-        raise CourseError(f"{path}: there is no test in it; a suite without tests proves nothing.")
+        raise CourseError(f"{path}: it has no tests; a suite without tests proves nothing.")
     return tuple(tests)
 
 
 def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[SuiteTest]) -> None:
-    """Refuse what pytest takes and a judge cannot: fixtures, a name twice, a requirement that comes later."""
+    """Refuse what pytest accepts but a judge cannot run: fixtures, repeated names, later requirements."""
     names = [test.name for test in before]
     parameters = node.args
     named = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
@@ -166,13 +166,15 @@ def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[Suit
     for required in test.requires:
         if required not in names:
             meant = nearest(required, names)
-            raise _error(path, node, f"requires {required!r}, which is no test before it. {meant}")
+            raise _error(
+                path, node, f"requires {required!r}, which is not an earlier test. {meant}"
+            )
     if not 0 < test.points < math.inf:
         raise _error(path, node, "points are a number above 0")
 
 
 def _check_compared(path: Path, node: ast.FunctionDef, test: SuiteTest) -> None:
-    """Refuse what would be compared with nothing, or never run."""
+    """Refuse tests that would compare nothing, or never run."""
     yields = any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(node))
     decorators = [ast.unparse(d.func) for d in node.decorator_list if isinstance(d, ast.Call)]
     if test.compared and not yields:
@@ -188,7 +190,7 @@ def _check_compared(path: Path, node: ast.FunctionDef, test: SuiteTest) -> None:
 
 
 def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> SuiteTest:
-    """A test by its docstring and its marks."""
+    """Return a test from its docstring and its marks."""
     docstring = ast.get_docstring(node)
     if not docstring:
         raise _error(path, node, f"{node.name} has no docstring; its first sentence is the title")
@@ -201,7 +203,7 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
             continue
         name, arguments = _mark(path, decorator)
         if name in marks:
-            raise _error(path, decorator, f"pytest.mark.{name} stands there twice; use one")
+            raise _error(path, decorator, f"pytest.mark.{name} is there twice; use one")
         marks[name] = arguments if name == "requires" else arguments[0]
     if "points" in marks:
         marks["points"] = float(marks["points"])
@@ -216,7 +218,7 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
 
 
 def _promise(path: Path, decorator: ast.Call) -> dict[str, Any]:
-    """What `promise` says of a test; its arguments are literals, and nothing is run to read them."""
+    """Return the arguments of `promise`, which are literals, so nothing is run to read them."""
     given: dict[str, Any] = {}
     try:
         (place,) = map(ast.literal_eval, decorator.args)
@@ -233,7 +235,7 @@ def _promise(path: Path, decorator: ast.Call) -> dict[str, Any]:
 
 
 def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:
-    """The name and the arguments of a mark, which are literals: nothing is run to read them."""
+    """Return the name and the arguments of a mark, which are literals, so nothing is run to read them."""
     mark = ""
     try:
         assert isinstance(decorator, ast.Call) and not decorator.keywords

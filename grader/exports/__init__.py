@@ -1,9 +1,9 @@
-"""Results in the formats of others, each written from entries alone.
+"""Results in other programs' formats, written only from entries.
 
-`files` declares a format, reads the entries and writes its files; `disclosure` is what students read of
-hidden tests. `verdicts` and `texts` are what formats say of a result, safely; `table` is CSV, and `matching`
-finds people in the rows of a template. `formats` are those of `grade export`, `report` is a class as pages,
-`term` a whole term.
+`files` declares formats, reads entries and writes files. `disclosure` decides how much students read of hidden
+tests. `verdicts` and `texts` phrase a result, safely for every format. `table` reads and writes CSV, and
+`matching` finds people in the rows of a template. `formats` has the formats of `grade export`, `report` the
+pages about a class, and `term` the files of a whole term.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MODULES = {
 
 
 class _Formats(Mapping[str, "ClassFormat | StudentFormat"]):
-    """The formats by their names; a module is imported when one of its formats is asked for."""
+    """The formats by name. A module is imported when one of its formats is used."""
 
     def __getitem__(self, name: str) -> ClassFormat | StudentFormat:
         module = importlib.import_module(f"grader.exports.formats.{_MODULES[name]}")

@@ -1,13 +1,13 @@
-"""What students read of hidden tests: one policy for every way out to them.
+"""Decide how much students read of hidden tests: one policy for every output to them.
 
-An `Entry` holds everything. What goes to a student is made from `disclosed(entry)`, in which a hidden test
-says no more than the course allows: no value that was expected, put in or printed. What is not known to be
-harmless is withheld, as are times and printed text, from which a program could read the inputs of a test.
+An `Entry` holds everything. Output for a student is made from `disclosed(entry)`, in which a hidden test
+reveals no more than the course allows, and no expected, given or printed value. Anything not known to be
+harmless is withheld, including times and printed text, which could carry the inputs of a test.
 
-The levels, from `disclose` in course.toml: `everything` changes nothing; `mistake` leaves a failed hidden test
-its title, the name of the mistake, and the line in the student's file; `title` leaves the title and the
-outcome; with `nothing` all hidden tests of an exercise become two lines, those passed and those not. Public
-tests say everything at every level, but with `nothing` no title of a hidden test.
+The levels, from `disclose` in course.toml: `everything` changes nothing. `mistake` keeps, of a failed hidden
+test, its title, the name of the mistake, and the line in the student's file. `title` keeps the title and the
+outcome. `nothing` folds all hidden tests of an exercise into two lines, passed and not passed. Public tests are
+complete at every level, but with `nothing` they contain no title of a hidden test.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from grader.results import (
     Visibility,
 )
 
-# A student chooses the line on which the own code raises: this many lines are 10 bits.
+# Students control the line number, so a line up to 1,000 leaks at most 10 bits.
 _LAST_LINE = 1_000
 
 
 class Audience(enum.Enum):
-    """Who reads a format: students what is disclosed to them, staff everything."""
+    """The readers of a format: students, who get disclosed entries, or staff, who get everything."""
 
     STUDENTS = "for students"
     STAFF = "for staff"
@@ -54,12 +54,12 @@ class DisclosedEntries:
 
 
 def disclosed(entry: Entry, disclose: Disclosure | None = None) -> Entry:
-    """The entry as its student may read it: by the course's own policy, unless another is asked for."""
+    """Return the entry as its student may read it, by the course's own level unless another is given."""
     return replace(entry, result=disclosed_result(entry.result, disclose))
 
 
 def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Result:
-    """The result as its student may read it."""
+    """Return the result as its student may read it."""
     level = disclose or result.course.disclose
     if level is Disclosure.EVERYTHING:
         return result
@@ -76,9 +76,10 @@ def may_be_timed(visibility: Visibility, level: Disclosure) -> bool:
 
 
 def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
-    """The exercise as its student may read it at this level; public tests alone stay as they are."""
+    """Return the exercise as its student may read it at this level; one with only public tests is unchanged."""
     if exercise.status is Status.UNJUDGED:
-        # Its message is about a fault of the grader, as of a hidden suite; every format has words of its own.
+        # Its message is about a fault of the grader, such as one in a hidden suite. Every format has its own
+        # words for it.
         exercise = replace(exercise, message="")
     if all(test.visibility is Visibility.PUBLIC for test in exercise.tests):
         return exercise
@@ -88,8 +89,7 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
     else:
         reduced = _named if level is Disclosure.MISTAKE else _withheld
         tests = [test if _is_open(test, exercise) else reduced(test) for test in exercise.tests]
-    # What was printed, and how long it took, is known for all tests together, with the inputs of hidden
-    # ones, and for each.
+    # Printed text and times exist for all tests together, with the inputs of hidden ones, and for each.
     public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
     return replace(
         exercise,
@@ -100,9 +100,9 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
 
 
 def _untitled(exercise: ExerciseResult) -> ExerciseResult:
-    """The exercise without the titles and names of hidden tests in the texts about others.
+    """Return the exercise without titles and names of hidden tests in other texts.
 
-    A public test may name the hidden one that has to pass first, and a person one that was dropped.
+    A public test may name a hidden one that must pass first, and a person one that was dropped.
     """
     hidden = [test for test in exercise.tests if test.visibility is Visibility.HIDDEN]
     public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
@@ -134,9 +134,9 @@ def _untitled(exercise: ExerciseResult) -> ExerciseResult:
 
 
 def _any_of(words: Collection[str]) -> re.Pattern[str]:
-    """A pattern for each of these titles and names in quotes, and without them for all but single words.
+    """Return a pattern for each of these titles and names in quotes, and for longer ones also without quotes.
 
-    A single word, as "Shapes", is likely one of an ordinary sentence.
+    A single word, such as "Shapes", is probably part of an ordinary sentence.
     """
     found = []
     for word in sorted(words, key=len, reverse=True):
@@ -148,13 +148,13 @@ def _any_of(words: Collection[str]) -> re.Pattern[str]:
 
 
 def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:
-    """Whether it is public, or repeats what is wrong with the file as a whole: then no hidden test has run."""
+    """Return whether a test is public, or only repeats a problem of the whole file: no hidden test ran."""
     whole = exercise.message and test.message == exercise.message
     return test.visibility is Visibility.PUBLIC or bool(whole)
 
 
 def _named(test: TestResult) -> TestResult:
-    """The title and the mistake by its name, with the author's hint and the line in the student's file."""
+    """Keep the title, the name of the mistake, the author's hint, and the line in the student's file."""
     is_well = test.outcome in (Outcome.PASSED, Outcome.SKIPPED)
     finding = test.finding if is_well or test.finding is None else without_values(test.finding)
     return replace(
@@ -168,9 +168,9 @@ def _named(test: TestResult) -> TestResult:
 
 
 def _line(place: Place | None) -> Place | None:
-    """The place without the function, and none beyond line 1,000.
+    """Return the place without its function, or None beyond line 1,000.
 
-    A program could raise its error on a line that it chooses by the input that it got.
+    A program could raise its error on a line that depends on its input.
     """
     if place is None or place.line > _LAST_LINE:
         return None
@@ -178,7 +178,7 @@ def _line(place: Place | None) -> Place | None:
 
 
 def _withheld(test: TestResult) -> TestResult:
-    """The title, and how the test ended."""
+    """Keep the title and the outcome of a test."""
     is_skipped = test.outcome is Outcome.SKIPPED
     return replace(
         test,
@@ -194,16 +194,16 @@ def _withheld(test: TestResult) -> TestResult:
 
 
 def _folded(exercise: ExerciseResult) -> Iterator[TestResult]:
-    """The public tests, and two entries for all hidden ones: those that passed, and those that did not."""
-    # Which functions do not pass, hidden tests may have told.
+    """Yield the public tests, and two entries for all hidden ones: passed, and not passed."""
+    # `uses` and `mistake` may be known from hidden tests.
     public = (test for test in exercise.tests if test.visibility is Visibility.PUBLIC)
-    yield from (replace(test, uses=(), mistake=0) for test in public)
+    yield from (replace(test, uses=(), mistake=0, stood_in=()) for test in public)
     hidden = [test for test in exercise.tests if test.visibility is Visibility.HIDDEN]
     for passed, words in ((True, "passed"), (False, "did not pass")):
         some = [test for test in hidden if (test.outcome is Outcome.PASSED) is passed]
         if not some:
             continue
-        # With a file that is at fault as a whole, or not begun, they end as the public ones do.
+        # If the whole file is at fault or not begun, hidden tests end as the public ones do.
         alike = _is_open(some[0], exercise)
         yield TestResult(
             name=f"further_tests_that_{words.replace(' ', '_')}",

@@ -1,4 +1,4 @@
-"""Formats as they are declared, where their entries come from, and files that appear whole or not at all."""
+"""Declare formats, read their entries, and write files completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from grader.errors import GraderError, SubmissionError, not_written
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
 from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo, in_version_2
 
-# By its first line a folder that was written is known again.
+# A written folder is recognized by the first line of this file.
 README = "README.txt"
 
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose bytes replace the file at `path` when all of them are written, with the usual permissions.
+    """Open a stream whose bytes replace the file at `path` once all are written, with the usual permissions.
 
-    They go into a draft in the same folder, which is renamed: a reader never sees half a file, and an export
-    that fails leaves the earlier one. Raises ExportError where the folder is missing, GraderError where it
+    They go into a draft in the same folder, which is then renamed: a reader never sees half a file, and a
+    failed export leaves the earlier file. Raises ExportError if the folder is missing, and GraderError if it
     cannot be written.
     """
     if path.exists() and not path.is_file():
-        # A pipe or a device, as /dev/null, is written to and not replaced.
+        # A pipe or a device, such as /dev/null, is written to and not replaced.
         with _explained(path), path.open("wb") as out:
             yield out
         return
@@ -42,7 +42,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         with _explained(path), os.fdopen(handle, "wb") as out:
             yield out
         with _explained(path):
-            # The mask can be read by setting it alone.
+            # The mask can only be read by setting it.
             os.umask(mask := os.umask(0))
             draft.chmod(target.stat().st_mode if target.is_file() else 0o666 & ~mask)
             draft.replace(target)
@@ -51,9 +51,10 @@ def written(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_foreign(folder: Path, first_line: str, kind: str, draft: str = "") -> None:
-    """Raise SubmissionError where a folder holds something that is not ours, which stays as it is.
+    """Raise SubmissionError if a folder holds something that is not ours; it stays as it is.
 
-    Ours is one that is new, empty but for what begins with `draft`, or has a README.txt with this `first_line`.
+    Ours is a folder that is new, is empty except for names beginning with `draft`, or has a README.txt with
+    this `first_line`.
     """
     if not folder.exists():
         return
@@ -64,12 +65,12 @@ def refuse_foreign(folder: Path, first_line: str, kind: str, draft: str = "") ->
         return
     if any(not (draft and path.name.startswith(draft)) for path in folder.iterdir()):
         raise SubmissionError(
-            f"{folder} holds something that is not {kind}; name a new or an empty folder."
+            f"{folder} contains something other than {kind}; name a new or an empty folder."
         )
 
 
 def folder_at(path: Path) -> Path:
-    """The folder, made if it is not there; raises GraderError where it cannot be."""
+    """Return the folder, after making it if necessary; raises GraderError if it cannot be made."""
     with _explained(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
@@ -84,25 +85,29 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class ExportError(GraderError):
-    """The options do not fit together, or not to the template or the result."""
+    """The options do not fit together, or do not fit the template or the result."""
 
     exit_code = 2
 
 
 class NoVerdict(GraderError):
-    """The format has no word for an exercise that is not judged, and a 0 would be a lie."""
+    """The format cannot express an unjudged exercise, and a 0 would be a lie."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of all formats; each format reads what concerns it.
+    """The options of all formats; each format reads those that concern it.
 
-    `template` is the file to fill in, `column` the name of the assignment or of its column, `out_of`
-    the points that the total is scaled to (as they are where it is None). `environment` holds
-    variables, `excel` asks for a byte order mark, `submission` says where the graded files lie, relative
-    to the current folder. `disclose` is what students may read of hidden tests (None: as the course says).
-    `title` is what was graded, as students call it, where no `column` names it.
-    `feedback` names the column for comments beside the grades, `layout` is the platform by whose names a zip
-    is uploaded: moodle, canvas, or plain for none.
+    Attributes:
+        template: the file to fill in.
+        column: the name of the assignment, or of its column.
+        out_of: the points that the total is scaled to; None leaves it as it is.
+        excel: whether to begin with a byte order mark.
+        environment: environment variables.
+        submission: the folder of the graded files, relative to the current folder.
+        disclose: how much students read of hidden tests; None means as the course says.
+        feedback: the column for comments beside the grades.
+        layout: the platform whose names the files of a zip have: moodle, canvas, or plain for none.
+        title: the name of the graded work for students, if no `column` names it.
     """
 
     template: Path | None = None
@@ -117,12 +122,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
 
     def named(self, entry: Entry) -> str:
-        """What was graded: the name that was given, the title of the assignment, else the course's id."""
+        """Return the name of the graded work: the given name, the assignment's title, else the course's id."""
         return self.column or self.title or entry.result.course.name
 
 
 class _Format(msgspec.Struct, frozen=True):
-    """What a format is for, who reads it, and which fields of Options concern it besides `disclose`."""
+    """A format's purpose, its readers, and the fields of Options that concern it besides `disclose`."""
 
     summary: str
     audience: Audience
@@ -134,21 +139,21 @@ class _Format(msgspec.Struct, frozen=True):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The fields of Options that it has a use for."""
+        """The fields of Options that this format uses."""
         return (*self.options, "disclose") if self._for_students else self.options
 
 
 class ClassFormat(_Format, frozen=True):
     """A file about the whole class.
 
-    `writer` takes the entries (an iterable that may be iterated more than once), a binary stream and
-    the options, and returns notes for the caller: rows without a person, and the like.
+    `writer` takes the entries (an iterable that may be iterated more than once), a binary stream and the
+    options, and returns notes for the caller, for example about rows without a person.
     """
 
     writer: Callable[[Iterable[Entry], IO[bytes], Options], list[str]]
 
     def write(self, entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-        """Write the file, for students with nothing that they may not read; returns notes."""
+        """Write the file, for students with only what they may read; return notes."""
         if self._for_students:
             entries = DisclosedEntries(entries, options.disclose)
         return self.writer(entries, out, options)
@@ -161,13 +166,13 @@ class StudentFormat(_Format, frozen=True):
     renderer: Callable[[Entry, Options], bytes]
 
     def render(self, entry: Entry, options: Options) -> bytes:
-        """The file, for students with nothing that they may not read; raises NoVerdict."""
+        """Render the file, for students with only what they may read; raises NoVerdict."""
         if self._for_students:
             entry = disclosed(entry, options.disclose)
         return self.renderer(entry, options)
 
 
-# --- where entries come from: a class, or one result as `grade run --json` wrote it -------------------
+# --- sources of entries: a class, or one result as `grade run --json` wrote it -----------------------
 
 
 class ClassSource:
@@ -179,7 +184,7 @@ class ClassSource:
         self._results, self._assignment, self._anonymous = results, assignment, anonymous
 
     def __iter__(self) -> Iterator[Entry]:
-        # Here, so that one result is exported without SQLite.
+        # Imported here, so that one result is exported without SQLite.
         from grader.gradebook import Gradebook
 
         if self._anonymous:
@@ -197,13 +202,13 @@ class _Versioned(msgspec.Struct):
 
 
 def read_result(path: Path) -> Entry:
-    """The one entry of a result file, also of an earlier grader; its student is the name of the submission."""
+    """Read the entry of a result file, also of an earlier grader; its student is the name of the submission."""
     try:
         raw = path.read_bytes()
         version = msgspec.json.decode(raw, type=_Versioned).schema_version
         if version not in (1, SCHEMA_VERSION):
             raise ExportError(
-                f"{path} is a result of schema version {version}, this grader reads "
+                f"{path} is a result of schema version {version}, but this grader reads "
                 f"{SCHEMA_VERSION}: grade it again."
             )
         result = msgspec.json.decode(in_version_2(raw), type=Result)
@@ -211,6 +216,6 @@ def read_result(path: Path) -> Entry:
         raise ExportError(f"{path} cannot be read: {error.strerror}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ExportError(
-            f"{path} is no result as `grade run --json {path.name}` writes it: {error}."
+            f"{path} is not a result of `grade run --json {path.name}`: {error}."
         ) from error
     return Entry(student=StudentInfo(id=result.submission.name), result=result)

@@ -1,7 +1,7 @@
-"""Matching people with the rows of a template: the surest key first, and never by guess.
+"""Match people with the rows of a template: by the surest key first, and never by guess.
 
 A wrong match gives a student another student's grade. So a key counts only if it is unique on both sides, and a
-weaker one never joins what a stronger one tells apart.
+weaker key never joins people whom a stronger one separates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAME = 0.005
 
 
 class TemplateRow(msgspec.Struct, frozen=True):
-    """A student's row of a template: what it is matched by, how it is called, and where it is."""
+    """A student's row of a template: its values to match by, its name, and its position."""
 
     cells: Mapping[str, str]
     name: str
@@ -31,10 +31,10 @@ class TemplateRow(msgspec.Struct, frozen=True):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A column of the template, and the property of a person that it holds.
+    """A column of the template, and the property of a person that it contains.
 
-    Where both are an identity (as in Canvas's ID), two that differ are two people; an `alias` may
-    differ, such as a login name of another system.
+    If both are an identity (as Canvas's ID), different values mean different people. An `alias` may differ,
+    such as a login name in another system.
     """
 
     column: str
@@ -43,14 +43,14 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def name_key(name: str) -> str:
-    """A name as it is compared: `Smith, Ada` is `ada smith`."""
+    """Return a name in the form in which names are compared: `Smith, Ada` becomes `ada smith`."""
     plain = one_line(unicodedata.normalize("NFKC", name)).casefold()
     family, comma, given = plain.partition(",")
     return f"{given.strip()} {family.strip()}" if comma else plain
 
 
 def person_of(student: StudentInfo) -> dict[str, str]:
-    """The names and ids of a student, as they are compared with a template."""
+    """Return a student's names and ids, in the form in which they are compared with a template."""
     person = {key: value.strip() for key, value in student.ids.items()}
     for key in ("sis_login_id", "username"):
         person[key] = person.get(key, "").casefold()
@@ -63,10 +63,10 @@ def person_of(student: StudentInfo) -> dict[str, str]:
 
 
 class Grades:
-    """The people and the totals of all entries, to be matched with the rows of a template.
+    """The people and totals of all entries, to be matched with the rows of a template.
 
-    `identity` gives the properties by which a person is matched. A total is None where an exercise has no
-    verdict, and `whys` says why; with `out_of` totals are scaled to so many points.
+    `identity` returns the properties by which a person is matched. A total is None if an exercise has no
+    verdict, and `whys` has the reason. `out_of` scales the totals.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class Grades:
             self._worth = max(self._worth, entry.result.max_score)
 
     def match(self, rows: Sequence[TemplateRow], keys: Sequence[Key]) -> dict[int, int]:
-        """The person of each row that is matched, as numbers; a missing or empty value matches nothing.
+        """Match rows with people, both as numbers; a missing or empty value matches nothing.
 
-        By one key a person gets the row with the same value if that row is free, is the only one, is claimed by
-        no other person, and differs from the person in no identity that was compared before. All others are
-        left to the next key; those who are never matched are in the notes.
+        By each key, a person gets the row with the same value if that row is free, is the only one, is claimed
+        by no other person, and differs from the person in no identity compared before. All others are left to
+        the next key; people without a match at the end are in the notes.
 
         Args:
             rows: the rows of students.
@@ -101,7 +101,7 @@ class Grades:
         """
         row_of: dict[int, int] = {}
         person_of: dict[int, int] = {}
-        # The rows that fit a person, and other people or rows as well.
+        # For each person, the matching rows that other people or rows contest.
         contested: dict[int, set[int]] = defaultdict(set)
         for place, key in enumerate(keys):
             stronger = [key for key in keys[:place] if not key.alias]
@@ -130,7 +130,7 @@ class Grades:
         left = [person for person in range(len(self._people)) if person not in row_of]
         for person in left:
             if person not in contested:
-                self._notes.append(f"{self._people[person]['id']}: is in no row of the template.")
+                self._notes.append(f"{self._people[person]['id']}: is not in the template.")
         fought_over: set[int] = set()
         for person in left:
             if places := sorted(contested.get(person, ())):
@@ -143,16 +143,16 @@ class Grades:
                     f"{self._people[person]['id']}: {words} ({where}), so none was filled in."
                 )
         self._notes += [
-            f"Nothing was handed in for the row {each.name}."
+            f"There is no submission for the row {each.name}."
             for row, each in enumerate(rows)
             if row not in person_of and row not in fought_over
         ]
         return person_of
 
     def replaces(self, row: TemplateRow, before: str, after: str) -> None:
-        """Note a grade that a cell has and that the export changes: a person may have written it.
+        """Note that the export changes a grade that a cell has: a person may have entered it.
 
-        What an earlier export wrote is not known, so that grades of before a regrading are noted, too.
+        The grades of an earlier export are not known, so grades changed by a regrade are noted, too.
         """
         if before.strip() in ("", "-", after):
             return
@@ -163,16 +163,14 @@ class Grades:
             )
 
     def notes(self) -> list[str]:
-        """Notes about replaced grades, people without a row of their own, and rows without a person."""
-        keep = (
-            "Where a person wrote the grade that is replaced, keep it with `grade adjust --points`."
-        )
+        """Return notes about replaced grades, people without a row, and rows without a person."""
+        keep = "If a person entered a replaced grade, keep it with `grade adjust --points`."
         return [*self._replaced, *[keep for _ in self._replaced[:1]], *self._notes]
 
     def scale_note(self, text: str, cell: str) -> list[str]:
-        """A note if a column is worth other points than the scores, by the cell of a template that says so.
+        """Return a note if a column is worth other points than the scores, according to a cell of the template.
 
-        `text` has room for these points.
+        `text` has a placeholder for these points.
         """
         worth = as_number(cell)
         out_of = self._worth if self._out_of is None else self._out_of

@@ -1,4 +1,4 @@
-"""Tables of comma-separated values: ours, in which no cell is a formula, and others' that we fill in."""
+"""Comma-separated values: our own tables, in which no cell is a formula, and templates that we fill in."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from grader.exports.files import ExportError
 from grader.exports.texts import one_line
 from grader.submissions.sheet import Sheet, read_sheet
 
-# A spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian input.
-# Which sign parts its cells depends on the country: what follows any of them may begin a cell, too.
+# A spreadsheet takes a cell that begins like this for a formula; the wide forms are from East Asian input. The
+# separator of cells depends on the country, so the text after any of them may begin a cell, too.
 _FORMULA = re.compile(r'(^|[;,|\t\r\n])([ "]*)(?=[=+\-@＝＋－＠])')  # noqa: RUF001  # as typed
 _CONTROLS = ("\t", "\r", "\n")
 
@@ -23,12 +23,12 @@ _CONTROLS = ("\t", "\r", "\n")
 class Table:
     """Writes rows as UTF-8 to a binary stream, one at a time.
 
-    A student chooses names and file contents; opened in a spreadsheet, a cell `=HYPERLINK(...)` would run. So
-    every cell is guarded by an apostrophe where it begins like a formula.
+    Students choose names and file contents, and a spreadsheet would run a cell such as `=HYPERLINK(...)`. So
+    every cell that begins like a formula gets an apostrophe before it.
     """
 
     def __init__(self, out: IO[bytes], separator: str = ",") -> None:
-        # As in RFC 4180; a lone return inside a cell is quoted only where it belongs to the line end.
+        # As in RFC 4180; a lone return inside a cell is quoted only if it belongs to the line end.
         self._writer = csv.writer(_Utf8(out), delimiter=separator, lineterminator="\r\n")
 
     def row(self, cells: Iterable[str]) -> None:
@@ -36,14 +36,14 @@ class Table:
         self.kept(one_line(cell) for cell in cells)
 
     def kept(self, cells: Iterable[str]) -> None:
-        """Write a row of another table as it is, with formulas made harmless."""
+        """Write a row of another table unchanged, with formulas made harmless."""
         first, *others = cells
-        # With another separator the whole line may be one cell, which begins as the first one does.
+        # With another separator the whole line may be one cell, beginning like the first.
         self._writer.writerow(["'-" if first == "-" else guarded(first), *map(guarded, others)])
 
 
 class _Utf8:
-    """A text stream for the csv module; one of Python's own would close ours."""
+    """A text stream for the csv module; Python's own would close ours."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
@@ -53,7 +53,7 @@ class _Utf8:
 
 
 def guarded(cell: str) -> str:
-    """The cell, with an apostrophe before a formula; a dash alone is not one."""
+    """Return the cell, with an apostrophe before a formula; a single dash is not a formula."""
     if cell == "-":
         return cell
     safe = _FORMULA.sub(r"\1\2'", cell)
@@ -61,7 +61,7 @@ def guarded(cell: str) -> str:
 
 
 def read_template(path: Path) -> Sheet:
-    """Read the file that an export fills in; raises ExportError if it is no table."""
+    """Read the file that an export fills in; raises ExportError if it is not a table."""
     try:
         sheet = read_sheet(path, f"The template {path}", utf8=True)
     except SubmissionError as error:
@@ -72,7 +72,7 @@ def read_template(path: Path) -> Sheet:
 
 
 def filled_in(out: IO[bytes], sheet: Sheet) -> Table:
-    """A table written in the same way as a template."""
+    """Open a table written in the same way as a template."""
     if sheet.marked:
         out.write(codecs.BOM_UTF8)
     return Table(out, sheet.separator)

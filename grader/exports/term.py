@@ -1,4 +1,4 @@
-"""A term as files: a CSV of all totals, a line that explains each, a page, and uploads for platforms."""
+"""Files about a term: a CSV of all totals, a line that explains each, a page, and uploads for platforms."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ All of it is for staff only. `grade term` writes these files anew; what else is 
 
 
 def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
-    """Write the files of a term into a folder, each whole or not at all; returns their paths.
+    """Write the files of a term into a folder, each completely or not at all; return their paths.
 
-    Raises SubmissionError where the folder holds something else, which stays as it is.
+    Raises SubmissionError if the folder holds something else, which stays as it is.
     """
     refuse_foreign(folder, _FIRST_LINE, "a term")
     folder = folder_at(folder)
@@ -65,14 +65,14 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
 def write_upload(
     term: Term, path: Path, chosen: ClassFormat, options: Options, course: CourseInfo
 ) -> list[str]:
-    """Write the totals in a platform's format, out of 100; returns its notes."""
+    """Write the totals in a platform's format, out of 100; return its notes."""
     entries = [_entry(row, course) for row in term.rows]
     with written(path) as out:
         return chosen.write(entries, out, options)
 
 
 def _write_page(term: Term, path: Path, title: str) -> None:
-    """Write the page of the term: the figures, a chart of the totals, and a row a student."""
+    """Write the page of the term: the figures, a chart of the totals, and a row for each student."""
     totals = [row.total / 100 for row in term.rows if row.total is not None]
     letters: dict[str, int] = {}
     for row in term.rows:
@@ -94,7 +94,7 @@ def _write_page(term: Term, path: Path, title: str) -> None:
 
 
 def _entry(row: TermRow, course: CourseInfo) -> Entry:
-    """The total as the one result of a student, as formats read results."""
+    """Return the total as a student's only result, since formats read results."""
     is_open = row.total is None
     whole = ExerciseResult(
         name="term",

@@ -1,4 +1,4 @@
-"""A result as the formats need it: whether it is judged, its total, its status, its texts."""
+"""Parts of a result that formats share: whether it is judged, its total, its status, its texts."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from grader.results import (
 from grader.student.blocks import explained, plain
 from grader.text import counted, listed, number
 
-# The name of the line that says what a policy and a person made of the points.
+# The name of the line for the effect of a policy and of a person on the points.
 TOTAL_LINE = "points_that_count"
 _FAULT = "Not judged: this is a fault of the grader and costs no points. Ask your instructor."
 _WAITING = "Not judged yet: this costs no points. Ask your instructor when it will be judged."
 
 
 def is_judged(exercise: ExerciseResult) -> bool:
-    """Whether there is a verdict; without one the score says nothing."""
+    """Return whether there is a verdict; without one, the score means nothing."""
     return exercise.status is not Status.UNJUDGED
 
 
 def not_judged(exercise: ExerciseResult) -> str:
-    """What a student reads of an exercise without a verdict: a fault of the grader, or none yet."""
+    """Return a student's message for an exercise without a verdict: a fault of the grader, or none yet."""
     return _WAITING if exercise.waiting else _FAULT
 
 
 def why_open(entry: Entry) -> str:
-    """A sentence for staff on why a student has no total."""
+    """Return a sentence for staff on why a student has no total."""
     open_ones = [e for e in entry.result.exercises if not is_judged(e)]
     if faults := [e.name for e in open_ones if not e.waiting]:
-        return f"{listed(faults)} could not be judged, for a fault of the grader."
+        return f"{listed(faults)} could not be judged because of a fault of the grader."
     return " ".join(dict.fromkeys(exercise.message for exercise in open_ones))
 
 
 def unjudged(result: Result) -> list[str]:
-    """The exercises that a person has to look at."""
+    """Return the exercises that a person has to look at."""
     return [exercise.name for exercise in result.exercises if not is_judged(exercise)]
 
 
 def public_only(result: Result) -> bool:
-    """Whether nothing but public tests is in it: these points are no mark, where hidden tests count too."""
+    """Return whether only public tests are in it: these points are not a mark if hidden tests count, too."""
     return all(
         test.visibility is Visibility.PUBLIC
         for exercise in result.exercises
@@ -59,7 +59,7 @@ def public_only(result: Result) -> bool:
 
 
 def total(entry: Entry, out_of: float | None = None) -> float | None:
-    """The points of everything, scaled to `out_of`; None where an exercise has no verdict."""
+    """Return the total points, scaled to `out_of`; None if an exercise has no verdict."""
     if unjudged(entry.result):
         return None
     result = entry.result
@@ -67,17 +67,15 @@ def total(entry: Entry, out_of: float | None = None) -> float | None:
 
 
 def left_open(count: int) -> list[str]:
-    """A note about students whose total is empty, if there are any."""
+    """Return a note about students whose total is empty, if there are any."""
     if not count:
         return []
     who = counted(count, "student has", "students have")
-    return [
-        f"{who} no total: something is not judged. `grade batch` and `grade regrade` judge it, or say why not."
-    ]
+    return [f"{who} no total: `grade batch` and `grade regrade` judge the rest or give the reason."]
 
 
 def overall(result: Result) -> Status:
-    """One status for all exercises: passed or partial by the points, else what they have in common."""
+    """Return one status for all exercises: passed or partial by the points, else their common status."""
     if unjudged(result):
         return Status.UNJUDGED
     if result.max_score > 0 and result.score >= result.max_score:
@@ -85,25 +83,25 @@ def overall(result: Result) -> Status:
     if result.score > 0:
         return Status.PARTIAL
     statuses = {exercise.status for exercise in result.exercises}
-    # What passed its tests may count for nothing, as what came too late.
+    # Passed tests may count for nothing, for example after a late submission.
     is_common = len(statuses) == 1 and not statuses & {Status.PASSED, Status.PARTIAL}
     return statuses.pop() if is_common else Status.FAILED
 
 
 def standing(entry: Entry) -> str:
-    """One word for all exercises of a student; a word of its own where nothing was handed in."""
+    """Return one word for all exercises of a student, with a special one if nothing was handed in."""
     return "nothing_handed_in" if entry.absent else overall(entry.result).value
 
 
 def explanation(test: TestResult) -> str:
-    """The explanation of a test for the student: the message, the place, and the hint."""
+    """Return the explanation of a test for the student: the message, the place, and the hint."""
     text = plain(explained(test))
-    # Of a hidden test there may be no more to read; a reader of another system wants some words.
+    # Of a hidden test there may be nothing more to read, but readers of other systems expect some words.
     return text or ("" if test.outcome is Outcome.PASSED else "This does not hold yet.")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of a table of points: a test, or what changed the points of all of them, and why."""
+    """A line in a table of points: a test, or the change of all points with its reason."""
 
     test: TestResult
     share: Share
@@ -111,7 +109,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def lines(exercise: ExerciseResult) -> list[Line]:
-    """The tests with what the judge gave, then the change of the points, which may be below 0.
+    """Return the tests with the judge's points, then the change of the points, which may be negative.
 
     The shares are hundredths of points and add up to the score: a format that sums them agrees with the total.
     """
@@ -120,19 +118,20 @@ def lines(exercise: ExerciseResult) -> list[Line]:
 
 
 def lines_that_count(exercise: ExerciseResult) -> list[Line]:
-    """The tests and the change with the points that count, none of them below 0.
+    """Return the tests and the change with the points that count, none of them negative.
 
-    For formats that allow no negative points: what was taken off is a line that earned nothing of its worth,
-    and the tests that passed are worth so much less.
+    For formats without negative points: points taken off are a line that earned nothing of its worth, and the
+    passed tests are worth that much less.
     """
     return _lines(exercise, *shares_that_count(exercise))
 
 
 def lines_in_total(result: Result) -> Iterator[tuple[ExerciseResult, list[Line]]]:
-    """Each judged exercise with `lines_that_count`, whose points add up to those of the result.
+    """Yield each judged exercise with its `lines_that_count`, whose points add up to those of the result.
 
-    Full marks do not need extra credit: its lines are out of what they earned, which is taken off the worth of
-    lines that earned nothing. Where more was earned than all others lost, the sum is out of the points earned.
+    Full marks do not need extra credit: its lines are out of the points they earned, which are taken off the
+    worth of lines that earned nothing. If more was earned than all others lost, the sum is out of the points
+    earned.
     """
     needed = any(not exercise.extra_credit for exercise in result.exercises)
     found = [(e, lines_that_count(e)) for e in result.exercises if is_judged(e)]
@@ -151,7 +150,7 @@ def lines_in_total(result: Result) -> Iterator[tuple[ExerciseResult, list[Line]]
 
 
 def called(exercise: ExerciseResult) -> str:
-    """The name of an exercise where its tests are listed; it says what is for extra credit."""
+    """Return the name of an exercise where its tests are listed, marked if it is extra credit."""
     return f"{exercise.name} ({EXTRA_CREDIT})" if exercise.extra_credit else exercise.name
 
 
@@ -164,7 +163,7 @@ def _lines(exercise: ExerciseResult, earned: list[Share], added: Share) -> list[
 
 
 def change_of_points(exercise: ExerciseResult) -> TestResult | None:
-    """What a policy and corrections made of the points, as a test; None where nothing is to be said."""
+    """Return the effect of a policy and corrections on the points as a test; None if there is none."""
     mark = exercise.mark
     texts = (exercise.provisional, *mark.reasons, mark.comment) if mark else (exercise.provisional,)
     reasons = [text for text in texts if text]

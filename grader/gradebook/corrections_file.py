@@ -22,7 +22,7 @@ from grader.toml import Tables, TomlMistake, explained, line_of, read_toml, writ
 
 CORRECTIONS_FILE = "corrections.toml"
 _HEADER = """\
-# Points that a person changed. Every command reads this file, and you may edit it: docs/instructors.md has the
+# Points that a person changed. Every command reads this file, and you may edit it: docs/reference.md has the
 # keys. To take a correction back, remove its table, or call `grade adjust RESULTS --undo`.
 """
 _TABLE = re.compile(r"\s*\[\[\s*correction\s*\]\]")

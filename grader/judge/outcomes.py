@@ -134,11 +134,16 @@ def student_error(
     `ancestry` names the classes of the exception, nearest first; the first one that is a builtin
     exception becomes a base class, so that `pytest.raises(ValueError)` works as written.
     """
-    adopted = next((name for name in ancestry if name in _ADOPTED), "Exception")
-    kind = StudentError if adopted == "Exception" else _error_type(adopted)
+    known = next((name for name in ancestry if name in _ADOPTED), "Exception")
+    kind = StudentError if known == "Exception" else _error_type(known)
     error = kind(f"{type_name}: {text}" if text else type_name)
     error.type_name, error.text, error.frames = type_name, text, frames
     return error
+
+
+def adopted(error: StudentError) -> str:
+    """The name of the builtin exception that an exception of the sandbox is based on."""
+    return next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
 
 
 # --- what a sandbox says, in words ----------------------------------------------------------------

@@ -280,7 +280,7 @@ def _ends(run: SuiteRun, functions: _Functions) -> Iterator[tuple[SuiteTest, Tes
 
 def _end_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
     """Call a test: what its end means."""
-    end = run.end(test, run.error_of(test, suite, function))
+    end = run.judged(test, suite, function)
     if end.finding is None:
         return end
     return msgspec.structs.replace(end, finding=with_words_of(end.finding, suite))
@@ -359,7 +359,10 @@ def _sentence(text: str) -> str:
 def _with_uses(
     session: Session, tests: Sequence[SuiteTest], results: Sequence[TestResult]
 ) -> list[TestResult]:
-    """The results, in which a test that did not pass says what it is about and what that builds on."""
+    """Return the results, those that did not pass with their subject and the failing functions that it uses.
+
+    A function that the solution's stood in for was not used.
+    """
     failed = {
         test.subject
         for test, result in zip(tests, results, strict=True)
@@ -369,12 +372,13 @@ def _with_uses(
         subject: tuple(name for name in used_names(session.tree, subject) if name in failed)
         for subject in failed
     }
-    return [
-        msgspec.structs.replace(result, subject=test.subject, uses=uses[test.subject])
-        if test.subject in uses and result.outcome is not Outcome.PASSED
-        else result
-        for test, result in zip(tests, results, strict=True)
-    ]
+    told = []
+    for test, result in zip(tests, results, strict=True):
+        if result.outcome is not Outcome.PASSED:
+            used = tuple(name for name in uses[test.subject] if name not in result.stood_in)
+            result = msgspec.structs.replace(result, subject=test.subject, uses=used)
+        told.append(result)
+    return told
 
 
 PROVOKED = (
@@ -449,7 +453,9 @@ def _judged(
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
     result = score_test(test, end.outcome, end.message, place, seconds)
-    return msgspec.structs.replace(result, refused=end.refused, finding=end.finding)
+    return msgspec.structs.replace(
+        result, refused=end.refused, finding=end.finding, stood_in=end.stood_in
+    )
 
 
 # --- suites ---------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ from grader.sandbox.wire.messages import (
     Report,
     Request,
     Returned,
+    StandInBackward,
+    StandInCall,
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
@@ -167,6 +169,7 @@ class Session:
         given: Mapping[str, bytes],
         watch_imports: bool = False,
         default_modes: bool = False,
+        stand_ins: tuple[str, ...] = (),
     ) -> None:
         self.exercise = exercise
         self.tree: ast.Module = parse(source)
@@ -186,6 +189,9 @@ class Session:
         self._given = given
         self._watch_imports = watch_imports
         self._default_modes = default_modes
+        # Functions for which the solution's stand in, and sessions in which some do.
+        self._stand_ins = stand_ins
+        self._followers: dict[tuple[str, ...], Session] = {}
         # The global modes that the module says its import changed.
         self.modes: tuple[str, ...] = ()
         self._imported_apart: tuple[str, ...] = ()
@@ -242,7 +248,7 @@ class Session:
         """Whether further tests of this share have no time."""
         return self._budget.is_out(share)
 
-    def apart(self, *, own: bool = False) -> Session:
+    def apart(self, *, own: bool = False, stand_ins: tuple[str, ...] = ()) -> Session:
         """A session on the same clock, with a sandbox that never runs the student's code.
 
         With `own` the student's module is there, loaded anew: of this session's sandbox it knows nothing.
@@ -256,6 +262,7 @@ class Session:
             given=self._given,
             watch_imports=self._watch_imports,
             default_modes=self._default_modes,
+            stand_ins=stand_ins,
         )
         session.output, session._budget, session.raised = self.output, self._budget, self.raised
         if own:
@@ -264,6 +271,18 @@ class Session:
             session._subject = self._subject
         session.run_seed = self.run_seed
         return session
+
+    def with_stand_ins(self, names: tuple[str, ...]) -> Session:
+        """A session on the same clock in which the solution answers for the functions of these names.
+
+        The student's module is loaded anew; its calls of these functions run in a sandbox of the solution. The
+        session is kept, and closed with this one.
+        """
+        if names not in self._followers:
+            follower = self.apart(own=True, stand_ins=names)
+            follower.solution, follower.stub = self.solution, self.stub
+            self._followers[names] = follower
+        return self._followers[names]
 
     def count_imports(self, apart: Session) -> None:
         """Count what was imported late in another sandbox to what was in this one."""
@@ -274,6 +293,8 @@ class Session:
         """Let go of the sandbox, also of one that is still starting, and of that of the solution."""
         if self.solution is not None:
             self.solution.close()
+        for follower in self._followers.values():
+            follower.close()
         if self._starting is not None:
             with contextlib.suppress(SandboxError):
                 self._sandbox = self._starting()
@@ -386,6 +407,7 @@ class Session:
             self._watch_imports,
             self._default_modes,
             dict(self._given),
+            self._stand_ins,
         )
         try:
             reply, _ = self._exchange(sandbox, load, Packing())
@@ -406,7 +428,7 @@ class Session:
             raise TimedOut(self._time_is_up())
         begin, self._excused, self._shown = time.monotonic(), 0.0, None
         try:
-            reply, tensors = sandbox.ask(request, packing, seconds, self._more_time)
+            reply, tensors = self._asked(sandbox, request, packing, seconds)
         except TimeoutError:
             # All that it was given is used, however much of the wait was excused.
             self._spend(begin, at_least=seconds)
@@ -439,6 +461,25 @@ class Session:
         if isinstance(reply, Returned) and reply.raised is not None:
             self.raised.append(self.error_of(reply.raised))
         return self._meaning(reply), tensors
+
+    def _asked(
+        self, sandbox: Sandbox, request: Request, packing: Packing, seconds: float
+    ) -> tuple[Reply, list[torch.Tensor]]:
+        """Ask the sandbox; until it replies, answer its calls of functions that the solution stands in for.
+
+        Raises what `Sandbox.ask` raises.
+        """
+        deadline = time.monotonic() + seconds
+        reply, tensors = sandbox.ask(request, packing, seconds, self._more_time)
+        while isinstance(reply, StandInCall | StandInBackward):
+            named = reply.function in self._stand_ins if isinstance(reply, StandInCall) else True
+            if not self._stand_ins or not named or self.solution is None:
+                raise ProtocolError("it asks for what nothing stands in for")
+            answer, packing = self.solution.stand_in(self.test, reply)
+            if (seconds := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            reply, tensors = sandbox.ask(answer, packing, seconds, self._more_time)
+        return reply, tensors
 
     def _spend(self, begin: float, at_least: float = 0.0) -> None:
         self._budget.spend(max(at_least, time.monotonic() - begin - self._excused))

@@ -24,13 +24,24 @@ from grader.course.manifest import Course, Exercise
 from grader.course.suite import SuiteTest
 from grader.errors import GraderError, JudgeError
 from grader.judge.assignment import GradingOptions
-from grader.judge.outcomes import StudentError
+from grader.judge.outcomes import StudentError, SubmissionFailure, adopted
 from grader.judge.session import BegunTest, Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
 from grader.results import Outcome, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.inside.observation import seed_all
+from grader.sandbox.wire.messages import (
+    Backward,
+    Call,
+    Request,
+    Returned,
+    StandInAnswer,
+    StandInCall,
+    StandInRequest,
+)
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.values import Opaque, ProtocolError, Record
 from grader.text import clean
 
 if TYPE_CHECKING:
@@ -124,6 +135,8 @@ class Solution:
         self._given, self._options, self._sandboxes = exercise, options, sandboxes
         self._solved = solved
         self._session: Session | None = None
+        # The one in which its functions stand in for a student's, and the test that calls them.
+        self._standing_in: Session | None = None
 
     def outcomes(self, test: BegunTest, probe: Path, body: Body) -> Outcomes:
         """What the solution gives in a test that compares with it, whose function is `body`.
@@ -167,11 +180,46 @@ class Solution:
             self._solved.ends[key] = self._judged(test, suite, function)
         return self._solved.ends[key]
 
+    def stand_in(self, test: BegunTest, asked: StandInRequest) -> tuple[StandInAnswer, Packing]:
+        """Call a function of the solution for the student's code, or go back through an earlier call.
+
+        What the function raises is in the answer. So is a TypeError for what cannot travel, as a model or a
+        file, and for a function that changes what it is given.
+
+        Raises ProtocolError where the call took too long or ended the sandbox.
+        """
+        session = self._standing_in
+        if session is None:
+            session = self._standing_in = self._new_session()
+        if session.test != test:
+            session.begin_test(test)
+        packing, answer = Packing(), Packing()
+        request: Request
+        if isinstance(asked, StandInCall):
+            arguments, keywords = packing.pack(asked.arguments), packing.pack(asked.keywords)
+            if not (_travels(asked.arguments) and _travels(asked.keywords)):
+                return _CANNOT_TRAVEL, answer
+            request = Call(asked.function, arguments, keywords, wants=asked.wants)
+        else:
+            request = Backward(asked.graph, packing.pack(asked.gradients), False)
+        try:
+            reply, _ = session.ask(request, packing)
+        except StudentError as error:
+            return StandInAnswer(raised=(adopted(error), error.text)), answer
+        except SubmissionFailure as error:
+            raise ProtocolError(f"the solution cannot stand in there: {error}") from error
+        if not isinstance(reply, Returned) or reply.mutated or not _travels(reply.value):
+            return _CANNOT_TRAVEL, answer
+        value = answer.pack(reply.value)
+        return StandInAnswer(value, reply.graph, reply.differentiable), answer
+
     def close(self) -> None:
-        """Let go of the sandbox."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
+        """Let go of the sandboxes."""
+        sessions = self._session, self._standing_in
+        self._session = self._standing_in = None
+        for session in sessions:
+            if session is not None:
+                session.close()
 
     @functools.cached_property
     def _digest(self) -> str:
@@ -200,6 +248,20 @@ class Solution:
         if not fault and end.outcome is not Outcome.PASSED:
             fault = _own_fault(session, error)
         return msgspec.structs.replace(end, fault=fault)
+
+
+_CANNOT_TRAVEL = StandInAnswer(
+    raised=("TypeError", "only plain data travels to a function that stands in, and back")
+)
+
+
+def _travels(value: Any) -> bool:
+    """Whether it is the same at the other end of the wire."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_travels, value))
+    if isinstance(value, dict):
+        return all(map(_travels, value.values()))
+    return not isinstance(value, (Opaque, Record))
 
 
 def _own_fault(session: Session, error: BaseException | None) -> str:

@@ -29,6 +29,7 @@ from grader.judge.outcomes import (
     SandboxDied,
     StudentError,
     TimedOut,
+    adopted,
 )
 from grader.judge.session import BegunTest, Session, derive_seed
 from grader.judge.student import Student
@@ -36,7 +37,7 @@ from grader.judge.text import Text, finding, text
 from grader.results import Cause, Finding, Outcome, Visibility
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
-from grader.submissions.source import line_of
+from grader.submissions.source import line_of, used_names
 from grader.text import clean, with_article
 
 
@@ -45,7 +46,8 @@ class TestEnd(msgspec.Struct, frozen=True):
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for. A fault is
     `certain` where the course's files show it, and no answer can have provoked it. It is `raised` where the
-    sandbox said that something raised in the test.
+    sandbox said that something raised in the test. The solution's functions `stood_in` for the student's own,
+    which were found wrong.
     """
 
     outcome: Outcome
@@ -56,6 +58,7 @@ class TestEnd(msgspec.Struct, frozen=True):
     fault: str = ""
     certain: bool = False
     raised: bool = False
+    stood_in: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
@@ -81,6 +84,8 @@ class SuiteRun:
         self.tests = {(test.visibility, test.name): test for test in tests}
         self.seed = seed
         self.passed: set[tuple[Visibility, str]] = set()
+        # The functions and classes of which a test did not pass.
+        self._wrong: set[str] = set()
         # The title of the first test of each share that took too long.
         self._late: dict[str, str] = {}
         # One that is about the whole exercise, as a fork server that is gone.
@@ -105,6 +110,50 @@ class SuiteRun:
         seed, draw_seed = derive_seed(*names, "sandbox"), derive_seed(*names)
         self.session.begin_test(BegunTest(seed, draw_seed, test.share, test.subject))
         seed_all(draw_seed)
+
+    def judged(self, test: SuiteTest, suite: Path, function: Callable[[Student], None]) -> TestEnd:
+        """Call a test: what its end means, after an error of an earlier function was carried forward."""
+        error = self.error_of(test, suite, function)
+        return self.carried_forward(test, suite, function, self.end(test, error))
+
+    def carried_forward(
+        self, test: SuiteTest, suite: Path, function: Callable[[Student], None], end: TestEnd
+    ) -> TestEnd:
+        """The end of a test, or of a second run without mistakes of functions that it builds on.
+
+        A test that did not pass runs again if the student's code uses functions that the manifest has under
+        `builds_on`, and tests found these wrong: then the solution answers for them. The second end counts if
+        the test passes or a check fails. Other ends may be the limits of what can stand in.
+        """
+        names = self._mistaken(test) if end.outcome in _MAY_INHERIT and not end.fault else ()
+        if end.outcome is not Outcome.PASSED:
+            self._wrong.add(test.subject.partition(".")[0])
+        if not names:
+            return end
+        requires = [name for name in test.requires if not self._is_about(test, name, names)]
+        again = msgspec.structs.replace(test, requires=tuple(requires))
+        own, self.session = self.session, self.session.with_stand_ins(names)
+        own.output.begin_part()
+        try:
+            second = self.end(again, self.error_of(again, suite, function))
+        finally:
+            self.session = own
+        if second.fault or second.outcome not in (Outcome.PASSED, Outcome.FAILED):
+            return end
+        return replace(second, stood_in=names)
+
+    def _mistaken(self, test: SuiteTest) -> tuple[str, ...]:
+        """The functions that a test's subject builds on and uses, and of which a test did not pass."""
+        subject = test.subject.partition(".")[0]
+        earlier = self.session.exercise.builds_on.get(subject, ())
+        if self._wrong.isdisjoint(earlier) or self.session.solution is None:
+            return ()
+        used = used_names(self.session.tree, subject)
+        return tuple(name for name in earlier if name in self._wrong and name in used)
+
+    def _is_about(self, test: SuiteTest, required: str, names: tuple[str, ...]) -> bool:
+        subject = self.tests[test.visibility, required].subject
+        return subject.partition(".")[0] in names
 
     def error_of(
         self, test: SuiteTest, suite: Path, function: Callable[[Student], None]
@@ -134,6 +183,10 @@ class SuiteRun:
         if end.outcome is Outcome.PASSED:
             self.passed.add((test.visibility, test.name))
         return end
+
+
+# Ends that a mistake of another function may have caused. Waiting for a loop once more would cost too much.
+_MAY_INHERIT = (Outcome.FAILED, Outcome.ERROR, Outcome.NOT_IMPLEMENTED, Outcome.SKIPPED)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -254,7 +307,7 @@ def _known_type(error: StudentError) -> str:
     name = error.type_name
     kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-        name = next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
+        name = adopted(error)
     return "an exception" if name == "Exception" else with_article(name)
 
 

@@ -1,13 +1,12 @@
-"""Notebooks: judge what was defined in cells, by the same judge and behind the same walls as `grade run`.
+"""Notebooks: judge definitions of cells with the same judge and behind the same walls as `grade run`.
 
-from grader.notebook import check
+    from grader.notebook import check
 
-check("glu", GatedLinearUnit, gradient_flow)
+    check("glu", GatedLinearUnit, gradient_flow)
 
 or, after `%load_ext grader.notebook`, a cell that begins with `%%grade glu`.
 
-`checking` judges what `composing` makes of the definitions in the cells that ran; `verdict` is the result on
-show.
+`checking` judges the file that `composing` makes of definitions in cells; `verdict` shows the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`check` judges classes and functions of a notebook, `%%grade` a cell, which is judged instead of run."""
+"""`check` judges classes and functions of a notebook; `%%grade` judges a cell instead of running it."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def check(
 ) -> CheckResult:
     """Judge parts of an exercise that are defined in this notebook.
 
-    check("glu", GatedLinearUnit, gradient_flow)
-    check("glu")                                     every part of it that the notebook defines
+        check("glu", GatedLinearUnit, gradient_flow)
+        check("glu")                                     every part that the notebook defines
 
-    The source of the cells is judged, not the objects in memory, together with the imports, constants
-    and helpers that it names. What is not given counts as not written yet.
+    Judges the source of the cells, not the objects in memory, together with the imports, constants and helpers
+    that it names. A part that is not given counts as not written yet.
 
     Args:
         parts: the id of the exercise, and classes and functions of it, in any order.
         course: the course's folder, or a folder below it.
         seed: seeds the inputs of every test.
-        suite: `public`, `hidden` or `all` suites, of those that are there.
+        suite: `public`, `hidden` or `all` suites.
 
     Returns:
-        A `CheckResult`, which a notebook shows as HTML; `result` in it is that of the exercise.
+        A `CheckResult`, which a notebook shows as HTML; its `result` is the exercise's.
 
     Raises:
-        TypeError, ValueError: the parts are not one id, and classes and functions by the stub's names.
+        TypeError, ValueError: the parts are not one id, and classes and functions named as in the stub.
         GraderError: a fault that is not the code's.
     """
     ids = [part for part in parts if isinstance(part, str)]
@@ -71,7 +71,7 @@ def check(
     if not given:
         given = [part for name in names if (part := _own(gathering, namespace, name)) is not None]
         if not given:
-            told = f"Nothing of {exercise.id} is defined here: {', '.join(names)}."
+            told = f"No part of {exercise.id} is defined here: {', '.join(names)}."
             raise ValueError(" ".join([told, *gathering.notes]))
     for part in given:
         name = _name_of(part, namespace, exercise, names)
@@ -80,7 +80,7 @@ def check(
             gathering.add_definition(part) if is_definition else gathering.add_value(name, part)
         ):
             raise ValueError(
-                f"The source of {name} is not to be found as it is now: run the cell that defines it again, "
+                f"The source of {name} was not found as it is now: run the cell that defines it again, "
                 "with `def` or `class` at its top."
             )
     return _judge(loaded, exercise, gathering.composed(), grading_options(seed, suite))
@@ -89,11 +89,11 @@ def check(
 def _judge(
     course: Course, exercise: Exercise, composed: Composed, options: GradingOptions
 ) -> CheckResult:
-    """Settle a file or have it judged; SubmissionError where the course has none of these suites."""
+    """Settle a file or have it judged; SubmissionError if the course has none of these suites."""
     if not set(options.suites) & set(course.suites(exercise)):
         names = " or ".join(suite.value for suite in options.suites)
         raise SubmissionError(f"There is no {names} suite here for {exercise.id}.")
-    # Neither the stub nor an edited one: what cannot be parsed is settled without a judge.
+    # Source that cannot be parsed is settled without a judge.
     result = settle(course, exercise, ExerciseFile(composed.source), options)
     if result is None:
         result = _judged(course, exercise, composed.source, options).result
@@ -114,21 +114,21 @@ def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingO
 
 @functools.cache
 def _thread_and_judges() -> tuple[ThreadPoolExecutor, Judges]:
-    """The judge of all checks, kept warm until the interpreter ends, and the thread that starts it.
+    """Return the judge of all checks, kept warm until the interpreter ends, and the thread that starts it.
 
-    A notebook has no process of the grader to hold them in, and bubblewrap ends with the thread that started
-    it, as a cell's thread does with the cell.
+    A notebook has no process of the grader to hold them, and bubblewrap ends with the thread that started it,
+    as a cell's thread does with the cell.
     """
     judges = Judges()
     atexit.register(judges.close)
     return ThreadPoolExecutor(1, thread_name_prefix="grade"), judges
 
 
-# --- what was given -------------------------------------------------------------------------------
+# --- the given parts ------------------------------------------------------------------------------
 
 
 def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
-    """The globals of the module that the parts are defined in: in a notebook its one namespace."""
+    """Return the globals of the module that defines the parts: in a notebook, its only namespace."""
     own = [part for part in parts if not is_of_library(part)]
     module = getattr(own[0], "__module__", None) if own else None
     return vars(sys.modules.get(module or "__main__", sys.modules["__main__"]))
@@ -137,7 +137,7 @@ def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
 def _name_of(
     part: Any, namespace: Mapping[str, Any], exercise: Exercise, names: Sequence[str]
 ) -> str:
-    """The name in the exercise of a class or function of the student's; TypeError, ValueError for others."""
+    """Return the name in the exercise of a student's class or function; TypeError, ValueError for others."""
     if not callable(part) or (not isinstance(part, type) and hasattr(type(part), "forward")):
         raise TypeError(
             "Give the class or the function itself, without calling it, not an object of type "
@@ -150,14 +150,14 @@ def _name_of(
         raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(names)}.")
     if is_of_library(part):
         raise ValueError(
-            f"{name} is that of {part.__module__} now, and not yours: an import has taken its name. Run your "
+            f"{name} is now from {part.__module__}, not yours: an import has taken its name. Run your "
             "cell again after the import."
         )
     return name
 
 
 def _own(gathering: Gathering, namespace: Mapping[str, Any], name: str) -> Any:
-    """The class or function of this name, unless it is a library's: then a note says so."""
+    """Return the class or function of this name, unless it is a library's, which makes a note."""
     value = namespace.get(name)
     if value is None or not callable(value):
         return None
@@ -165,7 +165,7 @@ def _own(gathering: Gathering, namespace: Mapping[str, Any], name: str) -> Any:
         return value
     if is_of_library(value):
         gathering.notes.append(
-            f"{name} is that of {value.__module__} now: an import has taken its name, so that it counts as not "
+            f"{name} is now from {value.__module__}: an import has taken its name, so it counts as not "
             "written. Run your cell again after the import."
         )
         return None
@@ -176,7 +176,7 @@ def _own(gathering: Gathering, namespace: Mapping[str, Any], name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Make `%%grade` known; called by `%load_ext grader.notebook`."""
+    """Register `%%grade`; called by `%load_ext grader.notebook`."""
     from IPython.core.error import UsageError
     from IPython.core.magic_arguments import MagicArgumentParser
 
@@ -187,13 +187,12 @@ def load_ipython_extension(shell: Any) -> None:
     arguments.add_argument("--run", action="store_true")
 
     def grade(line: str, cell: str) -> CheckResult:
-        """Judge the text of this cell, behind the walls; nothing of it runs in the notebook.
+        """Judge the text of this cell, behind the walls, without running it in the notebook.
 
-        %%grade glu [--course FOLDER] [--suite public|hidden|all] [--run]
+            %%grade glu [--course FOLDER] [--suite public|hidden|all] [--run]
 
-        The names that it takes from other cells come along: their imports, helpers and plain
-        constants. What is missing of the exercise counts as not written yet. With --run the cell
-        is then run here as well, as any other cell.
+        Includes names that it takes from other cells: their imports, helpers and plain constants. A missing
+        part of the exercise counts as not written yet. With --run, the cell is then also run here.
         """
         try:
             options = arguments.parse_args(shlex.split(line))
@@ -212,7 +211,7 @@ def load_ipython_extension(shell: Any) -> None:
                 course, exercise, gathering.composed(), grading_options(0, options.suite)
             )
         except GraderError as error:
-            # One sentence for the reader, and not the way through our code.
+            # One sentence for the reader, instead of a traceback through our code.
             raise UsageError(str(error)) from error
         if options.run:
             shell.run_cell(cell)
@@ -222,23 +221,23 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _piece(shell: Any, cell: str) -> SourcePiece:
-    """The Python of a cell, with its number and the line on which it begins."""
-    # Its own number, which `execution_count` is no longer; the magic's line is the first one.
+    """Return the Python of a cell, with its number and the line on which it begins."""
+    # `execution_count` has changed by now; the line of the magic is the first.
     number = len(shell.user_ns["In"]) - 1
-    # IPython takes the empty lines of the beginning away.
+    # IPython removes empty lines at the beginning.
     first = 2 + len(list(itertools.takewhile(lambda line: not line.strip(), cell.split("\n"))))
     return SourcePiece(_python_of(shell.transform_cell(cell)), f"In[{number}]", first)
 
 
 def _python_of(transformed: str) -> str:
-    """A cell without its %magics and !commands, which are for the notebook: blank lines instead."""
+    """Return a cell with blank lines instead of its %magics and !commands, which are for the notebook."""
     body = parsed(transformed).body
     statements = [node for node in body if isinstance(node, ast.Expr | ast.Assign)]
     return blanked(transformed, [node for node in statements if _is_magic(node.value)])
 
 
 def _is_magic(value: ast.expr) -> bool:
-    """Whether this is what IPython makes of a magic: get_ipython().run_line_magic(...)."""
+    """Return whether IPython made this from a magic: get_ipython().run_line_magic(...)."""
     return (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)

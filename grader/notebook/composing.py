@@ -1,9 +1,9 @@
-"""From what a notebook defines to the source of an exercise's file, as the judge takes it.
+"""Compose an exercise's file from definitions in a notebook.
 
-The file begins with the stub, so that the given parts are there and what is missing says that it is still to
-be written. Below it stand the imports, the constants and the helpers that the cells' code names, then
-that code itself: the last definition of a name counts, in Python as for the judge. Where a definition
-stands, and how a name was imported or assigned, is looked up in the cells that ran.
+The file begins with the stub, which provides the given parts and says that missing ones are still to be
+written. Below it are the imports, the constants and the helpers that the cells' code names, and then that code
+itself: the last definition of a name counts, in Python as for the judge. The place of a definition, and the
+import or assignment of a name, are looked up in the cells that ran.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from grader.text import clean
 _LONGEST_CONSTANT = 10_000
 _DEEPEST_CONSTANT = 4
 _FUTURE = "from __future__ import annotations\n"
-# Names of types, which are statements of their own and no constants.
+# Types of types, which are statements of their own and not constants.
 _ALIASES = (typing.TypeVar, types.GenericAlias, types.UnionType, type(typing.Optional[int]))  # noqa: UP045 (its type is meant)
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class SourcePiece(msgspec.Struct, frozen=True):
-    """Some source, and where it stands: in which cell (or file), from which line on."""
+    """A piece of source and its place: the cell (or file), and the first line."""
 
     text: str
     where: str
@@ -48,14 +48,14 @@ class SourcePiece(msgspec.Struct, frozen=True):
 
 
 class Composed(msgspec.Struct, frozen=True):
-    """The source of the file, where its lines come from, and what there is to say about it."""
+    """The source of the file, the places of its lines, and notes about it."""
 
     source: bytes
     starts: tuple[tuple[int, SourcePiece], ...]
     notes: tuple[str, ...]
 
     def place(self, line: int) -> tuple[str, int]:
-        """Where a line of the file stands: in which cell, and the line in it."""
+        """Return the place of a line of the file: the cell, and the line in it."""
         above = [(start, piece) for start, piece in self.starts if start <= line]
         start, piece = above[-1] if above else self.starts[0]
         return piece.where, piece.line + line - start
@@ -64,9 +64,9 @@ class Composed(msgspec.Struct, frozen=True):
 def compose(
     stub: str, pieces: Sequence[SourcePiece], *, notes: Sequence[str] = (), future: bool = False
 ) -> Composed:
-    """Put the pieces below the stub; with `future` all annotations stay unevaluated."""
+    """Put the pieces below the stub; with `future`, annotations stay unevaluated."""
     if future and not future_imports(parsed(stub)):
-        # It has to be the first statement of a file.
+        # It must be the first statement of a file.
         stub = _FUTURE + stub
     starts: list[tuple[int, SourcePiece]] = []
     text, line = "", 1
@@ -85,8 +85,8 @@ def compose(
 class Gathering:
     """Pieces of source in an order in which they run, each name once.
 
-    The names that the stub defines, its imports among them, need not be found. `notes` says what was used
-    and could not be brought along.
+    Names that the stub defines, including its imports, need not be found. `notes` lists names that were used
+    but could not be included.
     """
 
     def __init__(self, namespace: Mapping[str, Any], stub: str) -> None:
@@ -98,12 +98,12 @@ class Gathering:
         self._seen: set[str] = set()
 
     def composed(self) -> Composed:
-        """The file of all pieces."""
+        """Return the file of all pieces."""
         future = self._cells.annotations_unevaluated
         return compose(self._stub, self.pieces, notes=self.notes, future=future)
 
     def add_definition(self, value: type | types.FunctionType) -> bool:
-        """Bring a class or function of the notebook, what it names first; False if it is not found."""
+        """Add a class or function of the notebook, after the names that it uses; False if it is not found."""
         if value.__name__ in self._seen:
             return True
         self._seen.add(value.__name__)
@@ -114,7 +114,7 @@ class Gathering:
         return piece is not None
 
     def add_value(self, name: str, value: Any) -> bool:
-        """Bring a lambda, a partial, an alias: no `def` of this name; False if its source is not found."""
+        """Add a lambda, a partial or an alias, without a `def` of its own; False if no source is found."""
         self._seen.add(name)
         pieces = self._cells.bindings(name, value)
         for piece in pieces:
@@ -122,7 +122,7 @@ class Gathering:
         return bool(pieces)
 
     def _add_patches(self, owner: type) -> None:
-        """Bring what was put on a class after its own cell, or note why it is not judged."""
+        """Add attributes that were put on a class after its own cell, or note why they are not judged."""
         for patch in self._cells.patches(owner):
             if isinstance(patch, SourcePiece):
                 self.add_piece(patch)
@@ -130,14 +130,14 @@ class Gathering:
                 self.notes.append(patch)
 
     def add_piece(self, piece: SourcePiece) -> None:
-        """Bring a piece of source, what it names first."""
+        """Add a piece of source, after the names that it uses."""
         for name in sorted(_names_needed(piece.text)):
             if name not in self._seen:
                 self._add_name(name, piece)
         self.pieces.append(piece)
 
     def _add_name(self, name: str, user: SourcePiece) -> None:
-        """Bring what a name stands for, or note why it did not come along."""
+        """Add the meaning of a name, or note why it was left behind."""
         value: Any = self._namespace.get(name)
         if getattr(value, "__name__", None) == name and _is_definition(value, self._namespace):
             if not self.add_definition(value):
@@ -146,7 +146,7 @@ class Gathering:
         self._seen.add(name)
         if name not in self._namespace:
             if name not in self._given:
-                self.notes.append(f"{clean(name)} is used in {user.where}, and not defined.")
+                self.notes.append(f"{clean(name)} is used in {user.where} but not defined.")
         elif (statement := self._cells.import_of(name, value)) is not None:
             self.pieces.append(SourcePiece(statement, "an import"))
         elif _is_plain(value, _DEEPEST_CONSTANT) and len(_written(value)) <= _LONGEST_CONSTANT:
@@ -164,7 +164,7 @@ class Gathering:
 
 
 def _is_definition(value: Any, namespace: Mapping[str, Any]) -> bool:
-    """Whether a value is a class or a function that was defined in this namespace."""
+    """Return whether a value is a class or a function defined in this namespace."""
     is_one = isinstance(value, type | types.FunctionType) or hasattr(value, "__wrapped__")
     return is_one and getattr(value, "__module__", None) == namespace.get("__name__")
 
@@ -173,7 +173,7 @@ def _is_definition(value: Any, namespace: Mapping[str, Any]) -> bool:
 
 
 def _names_needed(text: str) -> set[str]:
-    """The global names that a piece of source uses and does not define itself."""
+    """Return the global names that a piece of source uses and does not define."""
     try:
         top = symtable.symtable(text, "<cell>", "exec")
     except (SyntaxError, ValueError):
@@ -188,7 +188,7 @@ def _names_needed(text: str) -> set[str]:
 
 
 def _bound(table: symtable.SymbolTable) -> set[str]:
-    """The names that a scope makes: what it assigns, imports and defines."""
+    """Return the names that a scope assigns, imports and defines."""
     return {
         symbol.get_name()
         for symbol in table.get_symbols()
@@ -203,7 +203,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether a value is plain all through, and small."""
+    """Return whether a value is small, and plain all through."""
     if isinstance(value, float) and not math.isfinite(value):
         return depth == _DEEPEST_CONSTANT
     if value is None or type(value) in (bool, int, float, complex, str, bytes):
@@ -224,25 +224,25 @@ def _written(value: Any) -> str:
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A definition or a lambda, and the source in which it stands."""
+    """A definition or a lambda, and the source that contains it."""
 
     where: str
     text: str
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
     def piece(self, *, decorated: bool = True) -> SourcePiece:
-        """Its lines, with its decorators or without them."""
+        """Return its lines, with its decorators or without them."""
         first = _first_line(self.node) if decorated else self.node.lineno
         lines = self.text.splitlines(keepends=True)[first - 1 : self.node.end_lineno]
         return SourcePiece(textwrap.dedent("".join(lines)), self.where, first)
 
     def source(self) -> str:
-        """The text of a lambda."""
+        """Return the text of a lambda."""
         return ast.get_source_segment(self.text, self.node) or ""
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """The names that the body of a class makes, and those of them that are its methods."""
+    """The names that the body of a class defines, and which of them are methods."""
 
     names: frozenset[str]
     methods: frozenset[str]
@@ -267,12 +267,12 @@ def _made_in(node: ast.ClassDef) -> _Written:
     return _Written(frozenset(names | nested | methods), frozenset(methods))
 
 
-# How a class holds a function that is no method.
+# How a class holds a function that is not a method.
 _KINDS = {staticmethod: "staticmethod", classmethod: "classmethod", property: "property"}
 
 
 def _code_of(value: object) -> types.CodeType | None:
-    """The code of a function, also of one in a decorator or a property; None of anything else."""
+    """Return the code of a function, even of one in a decorator or a property; None for anything else."""
     function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
     with contextlib.suppress(ValueError):
         function = inspect.unwrap(function) if callable(function) else function
@@ -280,7 +280,7 @@ def _code_of(value: object) -> types.CodeType | None:
 
 
 def same_code(left: types.CodeType, right: types.CodeType) -> bool:
-    """Whether two functions were compiled from the same statements at the same line of a source."""
+    """Return whether two functions were compiled from the same statements at the same line of a source."""
     facts = ("co_name", "co_firstlineno", "co_code", "co_names", "co_varnames", "co_freevars")
     if any(getattr(left, fact) != getattr(right, fact) for fact in facts):
         return False
@@ -295,7 +295,7 @@ def same_code(left: types.CodeType, right: types.CodeType) -> bool:
 
 
 def _file_of(code: types.CodeType) -> list[tuple[str, str, ast.Module]]:
-    """The file that a function was read from, as it is now; nothing of a cell or a library."""
+    """Return the file that a function was read from, as it is now; nothing for a cell or a library."""
     path = Path(code.co_filename)
     if _is_of_library(code) or not path.is_file():
         return []
@@ -305,7 +305,7 @@ def _file_of(code: types.CodeType) -> list[tuple[str, str, ast.Module]]:
 
 
 def is_of_library(value: object) -> bool:
-    """Whether a class or function is of an installed package, and no student's."""
+    """Return whether a class or function belongs to an installed package instead of the student."""
     code, module = _code_of(value), getattr(value, "__module__", None)
     if code is not None:
         return _is_of_library(code)
@@ -323,7 +323,7 @@ _LIBRARIES = tuple(
 
 
 def _wrapped_by(value: object, name: str) -> types.CodeType | None:
-    """The code of the function of this name that a decorator keeps in what it gave."""
+    """Return the code of the function of this name inside a decorator's value."""
     code = _code_of(value)
     if code is None or code.co_name == name:
         return code
@@ -336,7 +336,7 @@ def _wrapped_by(value: object, name: str) -> types.CodeType | None:
 
 
 def _imported(module: str, name: str) -> Any:
-    """What an import gives, as far as its module was imported."""
+    """Return the value of an import, if its module is already imported."""
     if not module:
         return sys.modules.get(name)
     if module in sys.modules and hasattr(sys.modules[module], name):
@@ -345,7 +345,7 @@ def _imported(module: str, name: str) -> Any:
 
 
 def _same(found: Any, value: Any) -> bool:
-    """Whether an import gives this value: the same object, or one of the same name after a reload."""
+    """Return whether an import gives this value: the same object, or one of the same name after a reload."""
     if found is value:
         return True
     names = [
@@ -356,13 +356,13 @@ def _same(found: Any, value: Any) -> bool:
 
 def _not_judged(place: str, why: str) -> str:
     return (
-        f"{clean(place)} was put on the class after its own cell, and is not judged: {why}. Write it into the "
+        f"{clean(place)} was put on the class after its own cell and is not judged: {why}. Write it into the "
         "class, or define it with `def` at the top of a cell."
     )
 
 
 class Cells:
-    """The cells as IPython's namespace keeps them, the newest first; of a plain script, its file."""
+    """The cells in IPython's namespace, the newest first; for a plain script, its file."""
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         cells, file = namespace.get("In"), str(namespace.get("__file__", ""))
@@ -373,11 +373,11 @@ class Cells:
         self._cells = [(where, text, parsed(text)) for where, text in reversed(texts)]
         self._namespace = namespace
         self._compiled: dict[str, list[types.CodeType]] = {}
-        # IPython keeps the flag for the cells that follow.
+        # IPython keeps the flag for later cells.
         self.annotations_unevaluated = any(future_imports(tree) for _, _, tree in self._cells)
 
     def definition(self, value: type | types.FunctionType) -> SourcePiece | None:
-        """The definition of this class or function, with its decorators; None if no cell made it."""
+        """Return the definition of this class or function, with its decorators; None if no cell made it."""
         if isinstance(value, type):
             found = self._class(value)
         else:
@@ -385,7 +385,7 @@ class Cells:
         return found.piece() if found is not None else None
 
     def _function(self, code: types.CodeType) -> _Found | None:
-        """Where a function or a lambda was made: the newest source that compiles to its code."""
+        """Return where a function or a lambda was made: the newest source that compiles to its code."""
         for where, text, tree in (*self._cells, *_file_of(code)):
             if not any(same_code(each, code) for each in self._codes(text)):
                 continue
@@ -396,18 +396,18 @@ class Cells:
                 or (isinstance(node, _Definition) and node.name == code.co_name)
                 if _first_line(node) == code.co_firstlineno
             ]
-            # Of two on one line it is not known which one it is.
+            # Of two lambdas on one line, it is not known which it is.
             if len(nodes) == 1:
                 return _Found(where, text, nodes[0])
         return None
 
     def _class(self, value: type) -> _Found | None:
-        """The newest definition of a class that has its methods; without any, the newest of its name."""
+        """Return the newest definition of a class with its methods, or if it has none, of its name."""
         files = [_file_of(code) for code in map(_code_of, vars(value).values()) if code is not None]
         texts = [*self._cells, *(text for file in files for text in file)]
         best, most = None, -1
         for where, text, tree in texts:
-            # Of two in one cell the last one counts; one at the top before one in a function.
+            # Of two in one cell the last counts, and one at the top before one in a function.
             nodes = [
                 node
                 for node in ast.walk(tree)
@@ -424,12 +424,12 @@ class Cells:
         return None if has_own and most < 1 and not self._is_generated(codes) else best
 
     def _is_generated(self, codes: Iterable[types.CodeType]) -> bool:
-        """Whether none of these was written in a cell or a file: a decorator made them, as of a dataclass."""
+        """Return whether all of these were made by a decorator, as for a dataclass, and not in a cell."""
         return not any(self._function(code) for code in codes)
 
     def _is_as_written(self, found: _Found, name: str, attribute: object) -> bool:
-        """Whether an attribute of a class is the function that this definition gives this name."""
-        # A decorator of the method's own may have put another function around it.
+        """Return whether an attribute of a class is the function that this definition gives this name."""
+        # The method's own decorator may have wrapped another function around it.
         code = _wrapped_by(attribute, name) or _code_of(attribute)
         if code is None or not isinstance(found.node, ast.ClassDef):
             return False
@@ -442,7 +442,7 @@ class Cells:
         )
 
     def patches(self, owner: type) -> Iterator[SourcePiece | str]:
-        """What a class has that its definition does not give it: as source, or why it is not judged."""
+        """Yield attributes of a class that were added later: as source, or why they are not judged."""
         found = self._class(owner)
         assert found is not None and isinstance(found.node, ast.ClassDef)
         written = _made_in(found.node)
@@ -479,7 +479,7 @@ class Cells:
             yield SourcePiece(f"del {owner.__name__}.{name}", "a cell")
 
     def _patch(self, owner: type, name: str, attribute: object, made: _Found) -> SourcePiece:
-        """The source of a function, and the statement that puts it on a class."""
+        """Return the source of a function, and the statement that puts it on a class."""
         place, kind = f"{owner.__name__}.{name}", _KINDS.get(type(attribute), "")
         if isinstance(made.node, ast.Lambda):
             return SourcePiece(f"{place} = {kind}({made.source()})", made.where, made.node.lineno)
@@ -502,12 +502,12 @@ class Cells:
         return msgspec.structs.replace(piece, text=f"{text.rstrip()}\n{place} = {kind}({own})\n")
 
     def bindings(self, name: str, value: Any) -> list[SourcePiece]:
-        """The source that makes what this name stands for, where it is no `def`; empty if it is not found."""
+        """Return the source that makes the value of this name, if not a `def`; empty if it is not found."""
         original = _wrapped_by(value, name)
         made = self._function(original) if original is not None else None
         before = [made.piece()] if made is not None else []
         if made is not None and getattr(made.node, "decorator_list", None):
-            return before  # what its decorators made of it
+            return before  # the result of its decorators
         for where, text, tree in self._cells:
             for node in reversed(list(ast.walk(tree))):
                 if not isinstance(node, ast.Assign) or len(node.targets) != 1:
@@ -523,7 +523,7 @@ class Cells:
                         return [piece] if found is not None and found.text == text else []
                     case ast.Call():
                         uses = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
-                        # Of a function: another call is not made again here.
+                        # Only if its arguments are functions: another call is not repeated here.
                         made_of = [self._resolved(argument) for argument in node.value.args]
                         is_made = before or (any(map(callable, made_of)) and name not in uses)
                         return [*before, piece] if is_made else []
@@ -533,7 +533,7 @@ class Cells:
         return []
 
     def _resolved(self, node: ast.expr) -> Any:
-        """What a dotted name stands for now; the node itself where it is none."""
+        """Return the current value of a dotted name; the node itself if it is not one."""
         if isinstance(node, ast.Name):
             return self._namespace.get(node.id, node)
         if isinstance(node, ast.Attribute):
@@ -542,7 +542,7 @@ class Cells:
         return node
 
     def _codes(self, text: str) -> list[types.CodeType]:
-        """All functions, lambdas and class bodies that a source compiles to."""
+        """Return all functions, lambdas and class bodies that a source compiles to."""
         if text not in self._compiled:
             found: list[types.CodeType] = []
             for future in (0, __future__.annotations.compiler_flag):
@@ -557,7 +557,7 @@ class Cells:
         return self._compiled[text]
 
     def import_of(self, name: str, value: Any) -> str | None:
-        """The newest import that gives this name this value; of a package, those of its modules, too."""
+        """Return the newest import that gives this name this value, with those of a package's modules."""
         of_package: set[str] = set()
         for node, alias in self._imports():
             statement, module = ast.unparse(node), getattr(node, "module", None) or ""
@@ -572,7 +572,7 @@ class Cells:
         return "\n".join(sorted(of_package)) or None
 
     def assignment_of(self, name: str) -> SourcePiece | None:
-        """The newest statement at the top of a cell that assigns to this name alone."""
+        """Return the newest statement at the top of a cell that assigns only to this name."""
         for where, text, tree in self._cells:
             for node in reversed(tree.body):
                 targets = node.targets if isinstance(node, ast.Assign) else []
@@ -583,7 +583,7 @@ class Cells:
         return None
 
     def _imports(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, ast.alias]]:
-        """Every import of one name, as a statement of its own."""
+        """Yield every import of one name, as a statement of its own."""
         for _, _, tree in self._cells:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Import):
@@ -594,12 +594,12 @@ class Cells:
 
 
 def future_imports(tree: ast.Module) -> list[ast.ImportFrom]:
-    """The statements `from __future__ import ...` of a cell or a file."""
+    """Return the statements `from __future__ import ...` of a cell or a file."""
     return [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
 
 
 def parsed(text: str) -> ast.Module:
-    """The syntax tree of a cell or a file; an empty one of a cell that is no Python, and never ran."""
+    """Return the syntax tree of a cell or a file; an empty one if it is not Python, and so never ran."""
     try:
         return syntax_tree(text)
     except (SyntaxError, ValueError):
@@ -607,7 +607,7 @@ def parsed(text: str) -> ast.Module:
 
 
 def blanked(text: str, nodes: Iterable[ast.stmt]) -> str:
-    """The text without these statements: blank lines stand for them, so that all others keep their number."""
+    """Return the text with these statements blanked, so that other lines keep their numbers."""
     lines = text.split("\n")
     for node in nodes:
         for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):

@@ -1,6 +1,6 @@
-"""The result of a check, as a notebook shows it: HTML, and plain text where there is none.
+"""The result of a check for a notebook: HTML, and plain text where HTML cannot be shown.
 
-All that comes from the judged code is text: cleaned, escaped, and never markup.
+Everything from the judged code is text: cleaned, escaped, and never markup.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from grader.student import blocks
 from grader.text import clean, clean_lines, counted, number
 
 _LONGEST = 2_000
-# Of Okabe and Ito, which everyone can tell apart; the words say the same.
+# From Okabe and Ito, which everyone can distinguish; the words say the same.
 _COLOR = {Status.PASSED: "#009E73", Status.PARTIAL: "#E69F00", Status.NOT_ATTEMPTED: "#56B4E9"}
 _BAD = "#D55E00"
 _LINE = re.compile(r"\bline (\d{1,7})\b")
 
 
 class LineStyle(enum.Enum):
-    """The kinds of lines of a verdict: the look in HTML, the indent and mark in plain text."""
+    """The kinds of lines in a verdict: the look in HTML, the indent and mark in plain text."""
 
     TITLE = "font-weight:600;margin-top:.6em", "  "
     MESSAGE = "margin-left:1em;white-space:pre-wrap", "    "
@@ -36,7 +36,7 @@ class LineStyle(enum.Enum):
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """The result of a check; `result` is that of the exercise, as `grade run --json` has it."""
+    """The result of a check; `result` is the exercise's, as in `grade run --json`."""
 
     result: ExerciseResult
     composed: Composed
@@ -70,7 +70,7 @@ class CheckResult(msgspec.Struct, frozen=True):
             f"<div><b>{html.escape(self._head())}</b></div>{body}</div>"
         )
 
-    # --- what there is to say -------------------------------------------------------------------
+    # --- the lines ------------------------------------------------------------------------------
 
     def _head(self) -> str:
         result = self.result
@@ -84,7 +84,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         """Every line below the head, with its kind."""
         result = self.result
         if result.untouched:
-            yield LineStyle.MESSAGE, "Nothing of it is written here yet."
+            yield LineStyle.MESSAGE, "It is not written here yet."
         for section in blocks.summarized(result, blocks.FIRST_FINDINGS).sections:
             yield from self._section(section)
         if not result.message:
@@ -96,10 +96,10 @@ class CheckResult(msgspec.Struct, frozen=True):
             yield LineStyle.REST, "What the code printed:"
             yield LineStyle.OUTPUT, clean_lines(result.output.rstrip("\n"), _LONGEST)
         if all(test.visibility is Visibility.PUBLIC for test in result.tests):
-            yield LineStyle.REST, "By the public tests alone."
+            yield LineStyle.REST, "By the public tests only."
 
     def _section(self, section: blocks.Section) -> Iterator[tuple[LineStyle, str]]:
-        """The lines of a finding, about cells in the place of the composed file."""
+        """Yield the lines of a finding, with places in cells instead of the composed file."""
         if section.test is not None:
             mark = "-" if section.is_part else "x"
             yield LineStyle.TITLE, f"{mark} {clean(self._in_cells(section.title), _LONGEST)}"
@@ -110,7 +110,7 @@ class CheckResult(msgspec.Struct, frozen=True):
                     message = "\n".join((text, *details))
                     yield LineStyle.MESSAGE, clean_lines(self._in_cells(message), _LONGEST)
                 case blocks.Where(place):
-                    # Left out where the message names it.
+                    # Left out if the message names it.
                     if (where := self._line(place.line)) not in self._in_cells(message):
                         function = f" in {clean(place.function)}" if place.function else ""
                         yield LineStyle.PLACE, f"{where}{function}"
@@ -120,7 +120,7 @@ class CheckResult(msgspec.Struct, frozen=True):
                     yield LineStyle.MESSAGE, text
 
     def _in_cells(self, text: str) -> str:
-        """A text about the composed file, as one about the cells."""
+        """Return a text about the composed file as a text about the cells."""
         file = f"{self.result.chapter}/{self.result.name}.py"
         text = text.replace(file, "What stands in the cells", 1)
         return _LINE.sub(lambda match: self._line(int(match[1])), text)

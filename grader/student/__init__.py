@@ -1,5 +1,5 @@
-"""A student's own folder: what is done in it, what to do next, and the pictures of it.
+"""A student's own folder: its files, the student's progress, the next step, and plots.
 
-`workspace` is the folder, `progress` what it remembers, `advice` the next step; `plots` are the pictures.
-`blocks` is the text about a result, for every renderer, and `server` the client of `grade serve`.
+`workspace` is the folder, `progress` its memory, `advice` the next step, and `plots` has the pictures. `blocks`
+is the text about a result, for every renderer, and `server` the client of `grade serve`.
 """

@@ -1,4 +1,4 @@
-"""The one next step after a result, with the paths and the commands as the student types them."""
+"""The next step after a result, with paths and commands as the student types them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_PATH = 1000
 
 
 def shown_path(path: Path) -> str:
-    """A path as it can be clicked and pasted: from the current folder where that is shorter."""
+    """Return a path to click and paste: relative to the current folder if that is shorter."""
     absolute = os.path.abspath(path)  # noqa: PTH100  # resolve() would follow the student's links
     try:
         shown = min(os.path.relpath(absolute), absolute, key=len)
@@ -34,7 +34,7 @@ def _command(text: str) -> str:
 
 
 class Asked(enum.Enum):
-    """The way in which the judging was asked for, and can be asked for again."""
+    """How the judging was requested, and can be requested again."""
 
     BY_NAME = "grade run glu"
     BARE = "grade"
@@ -48,12 +48,12 @@ class Asked(enum.Enum):
 
 
 class Guide(msgspec.Struct, frozen=True):
-    """Knows where the files lie, and the commands with the options that the caller gave.
+    """The folder of the files, and commands with the caller's options.
 
-    `standings`, how far every exercise of the course is, are those of the student's own folder;
-    another student's submission has none. `by_all_tests` where a server judged that has the hidden suites
-    which this copy of the course lacks: then an exercise is done with full marks from there. `submit_key` is
-    the key that hands in, where there is one.
+    `standings` are the states of all exercises in the student's own folder; another student's submission has
+    none. `by_all_tests` is set if a server judged with the hidden suites that this copy of the course lacks:
+    then an exercise is done with full marks from the server. `submit_key` is the key that hands in, if there is
+    one.
     """
 
     course: Course
@@ -67,7 +67,7 @@ class Guide(msgspec.Struct, frozen=True):
 
     @property
     def is_public(self) -> bool:
-        """Whether public tests alone judged, and others decide about marks."""
+        """Whether only public tests judged, so that other tests decide about marks."""
         return self.course.is_public and not self.by_all_tests
 
     @property
@@ -82,7 +82,7 @@ class Guide(msgspec.Struct, frozen=True):
 
     @property
     def all_done(self) -> str:
-        """The sentence that every exercise is done, or with public tests alone, what is."""
+        """The sentence that every exercise is done, or with only public tests, passes these."""
         if self.by_all_tests:
             return "Full marks for every exercise"
         if self.is_public:
@@ -96,35 +96,35 @@ class Guide(msgspec.Struct, frozen=True):
         return "Public tests passed" if self.is_public else "Done"
 
     def where(self, exercise_id: str, place: Place | None = None) -> str:
-        """The file of an exercise as one clicks it: `exercises/modules/glu.py:31`."""
+        """Return the file of an exercise as a place to click: `exercises/modules/glu.py:31`."""
         line = f":{place.line}" if place is not None else ""
         return shown_path(self._file(exercise_id)) + line
 
     def fault(self, exercise: ExerciseResult) -> str:
-        """The fault of the file as a whole.
+        """Return the fault of the file as a whole.
 
-        One that is missing is to be handed in under its name; in the student's own folder, where
-        nothing is handed in, it is to be put back.
+        A missing file must be handed in under its name; in the student's own folder, where nothing is handed
+        in, its stub must be restored.
         """
         if not self.standings or not self._is_missing(exercise.name):
             return exercise.message
         file = self.course.exercise(exercise.name).file
         stub = _command(f"grade reset {exercise.name}{self.hint_options}")
-        return f"{file} is missing: {stub} puts the stub there."
+        return f"{file} is missing: {stub} restores the stub."
 
     def judge(self, exercise_id: str) -> str:
-        """The command that judges an exercise again."""
+        """Return the command that judges an exercise again."""
         verb = "submit" if self.by_all_tests else "run"
         return _command(f"grade {verb} {exercise_id}{self.run_options}")
 
     def show_all(self, exercise_id: str, *, alone: bool) -> str:
-        """The command that shows every test of an exercise; what a server judged is not handed in again."""
+        """Return the command that shows every test; after a server's verdict, it hands in nothing."""
         if self.by_all_tests:
             return _command(f"grade submit --status{self.run_options} -v")
         return _command(f"grade run {exercise_id}{self.run_options}{' -v' if alone else ''}")
 
     def begun_elsewhere(self, exercise_id: str) -> list[str]:
-        """The exercises that were begun and are not done, besides this one."""
+        """Return the other exercises that were begun and are not done."""
         ended = (Standing.OPEN, Standing.MISSING)
         return [
             e
@@ -133,7 +133,7 @@ class Guide(msgspec.Struct, frozen=True):
         ]
 
     def next_step(self, exercises: Sequence[ExerciseResult]) -> str:
-        """The one thing to do now: mend what was begun before something new is started."""
+        """Return the next step: finish begun exercises before starting a new one."""
         done = (Status.PASSED, Status.UNJUDGED)
         unfinished = [exercise for exercise in exercises if exercise.status not in done]
         for exercise in unfinished:
@@ -143,7 +143,8 @@ class Guide(msgspec.Struct, frozen=True):
             first = len(unfinished) == len(exercises) and not self.done
             return self._start(unfinished[0].name, "Start" if first else "Next")
         if any(exercise.status is Status.UNJUDGED for exercise in exercises):
-            return f"Not everything was judged, by a fault of the grader: {_command('grade doctor')} may help."
+            doctor = _command("grade doctor")
+            return f"Not everything was judged because of a fault of the grader: {doctor} may help."
         if self.submit_key and self.standings.get(exercises[0].name) is Standing.DONE:
             return f"{self._done}. Press {self.submit_key} to hand it in."
         if len(exercises) == len(self.course.exercises):
@@ -162,7 +163,7 @@ class Guide(msgspec.Struct, frozen=True):
         return f"{self._done}: everything that was judged passes. {whole} judges the whole course."
 
     def _mend(self, exercise: ExerciseResult) -> str:
-        """Finish or fix the first finding of an exercise, or put its file back."""
+        """Return the step that fixes the first finding of an exercise, or restores its file."""
         first = next((finding.first for finding in problems(exercise)), None)
         where = self.where(exercise.name, first.place if first is not None else None)
         if self._is_missing(exercise.name):
@@ -179,7 +180,7 @@ class Guide(msgspec.Struct, frozen=True):
         return f", then run {bare if self.asked is Asked.BARE else self.judge(exercise_id)}"
 
     def _start(self, exercise_id: str, how: str) -> str:
-        """Begin an exercise; `how` begins the sentence."""
+        """Return the step that begins an exercise; `how` begins the sentence."""
         where = self.where(exercise_id)
         if self.asked.by_saving:
             return f"{how}: open {where}, write, and save."
@@ -191,7 +192,7 @@ class Guide(msgspec.Struct, frozen=True):
         return f"{how}: open {where} and run {watch}: it answers every save."
 
     def _go_on(self, exercise_id: str) -> str:
-        """After an exercise is done: to the next one that is not."""
+        """Return the step after an exercise is done: to the next one that is not."""
         if self.asked is Asked.WATCHING:
             return f"{self._done}. Press n for the next one: {self.course.exercise(exercise_id).title}."
         if self.by_all_tests and self.standings.get(exercise_id) is Standing.DONE:
@@ -204,15 +205,15 @@ class Guide(msgspec.Struct, frozen=True):
         return f"{self._done}. Next: go on with {self.where(exercise_id)}, then run {again}."
 
     def _named(self, exercise_id: str) -> str:
-        """The id where it must be given: a bare command takes the first that is not done."""
+        """Return the id if it must be given: a bare command takes the first exercise that is not done."""
         opened = [e for e, standing in self.standings.items() if not standing.is_done]
         return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
 
     def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
-        """The exercise to go on with: one that was not judged and is not done."""
+        """Return the exercise to continue with: one that was not judged and is not done."""
         judged = {exercise.name for exercise in exercises}
         if self.standings:
-            # The key n walks through all of them.
+            # The key n visits all of them in turn.
             in_turn = self.asked is Asked.WATCHING
             done = self.done | judged
             following = next_open(self.course, done, exercises[-1].name, in_turn=in_turn)

@@ -1,7 +1,7 @@
-"""A result as blocks: the text about an exercise, worked out once for every renderer.
+"""A result as blocks: the text about an exercise, prepared once for every renderer.
 
-Terminal, notebook, report and Markdown draw the same sections, each in its own way and each escaping
-what it shows: every text in a block may be a stranger's.
+Terminal, notebook, report and Markdown draw the same sections, each in its own way. Each must escape them,
+since every text in a block may be a stranger's.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from grader.findings import details_of, first_line
 from grader.results import Cause, ExerciseResult, Outcome, Place, Status, TestResult, Visibility
 from grader.text import counted, listed, number
 
-# The first exercise that does not hold shows this many findings: one cause at a time.
+# The first exercise with problems shows this many findings: one cause at a time.
 FIRST_FINDINGS = 3
 
-# How much the message of a test says of what is wrong: who mends the first one often mends what follows. An
-# exception, a crash and a loop are 0, what is not allowed is 1.
+# How informative a test's message is: mending the first often mends the rest. Exceptions, crashes and loops are
+# 0, forbidden functions 1.
 _RANKS = {
     Cause.NOTHING: -1,
     Cause.MISTAKE: 2,
@@ -36,7 +36,7 @@ _UNUSABLE = (Cause.SHAPE, Cause.TYPE, Cause.NOTHING)
 _WRONG = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 _MISMATCHES = (*_UNUSABLE, Cause.VALUES, Cause.GRADIENT)
 
-# How an exercise or a test ended: the kind of its mark, and the word beside it.
+# For each status and outcome, the kind of its mark and the word beside it.
 STATUS = {
     Status.PASSED: ("good", "passed"),
     Status.PARTIAL: ("part", "partly passed"),
@@ -57,7 +57,7 @@ OUTCOME = {
 
 
 def status_text(status: Status, *, waiting: bool = False) -> str:
-    """The word of a status where nothing else explains it; one that is `waiting` has no verdict yet."""
+    """Return the words of a status that nothing else explains; `waiting` means that there is no verdict yet."""
     why = " yet" if waiting else ": a fault of the grader"
     return STATUS[status][1] + (why if status is Status.UNJUDGED else "")
 
@@ -88,7 +88,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Printed(msgspec.Struct, frozen=True):
-    """What the student's code printed in a test; for the student at the own machine, or for staff."""
+    """Printed output of a test, for the student at the own machine or for staff."""
 
     text: str
 
@@ -97,7 +97,7 @@ Block = Message | Where | Hint | Note | Printed
 
 
 class Section(msgspec.Struct, frozen=True):
-    """The blocks of a test, or of the file as a whole, which has no test and no title."""
+    """The blocks of a test, or of the file as a whole, which has neither test nor title."""
 
     blocks: tuple[Block, ...]
     test: TestResult | None = None
@@ -110,7 +110,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The first findings of an exercise; how many tests more do not hold, and what waits for them."""
+    """The first findings of an exercise, and counts of further failing tests and of tests that wait."""
 
     sections: tuple[Section, ...]
     more: int = 0
@@ -118,10 +118,10 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Tests that end alike at the same place; the first of them speaks for all.
+    """Tests with the same cause at the same place, represented by the first.
 
-    The `others` fail there, too, with other numbers, and are shown with it. The `followers` are tests of
-    functions that use this one, and have nothing to work with.
+    The `others` fail there, too, with other numbers, and are shown with it. The `followers` test functions that
+    use this one, and have nothing to work with.
     """
 
     tests: tuple[TestResult, ...]
@@ -135,16 +135,16 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def more(self) -> int:
-        """The number of tests that fail as the first one does, or there, too."""
+        """The number of tests that fail like the first one, or at the same place."""
         return len(self.tests) + len(self.others) - 1
 
     @property
     def every_test(self) -> tuple[TestResult, ...]:
-        """All tests that it speaks for."""
+        """All tests that it represents."""
         return (*self.tests, *self.others, *self.followers)
 
     def joined(self, other: Problem) -> Problem:
-        """Itself, and the tests of another one that fails there, too."""
+        """Return a problem that also includes the tests of another one at the same place."""
         return Problem(
             self.tests,
             (*self.others, *other.tests, *other.others),
@@ -152,12 +152,12 @@ class Problem(msgspec.Struct, frozen=True):
         )
 
     def followed(self, other: Problem) -> Problem:
-        """Itself, and the tests of another one in a function that uses this one."""
+        """Return a problem that also includes the tests of another one, in a function that uses this one."""
         return Problem(self.tests, self.others, (*self.followers, *other.every_test))
 
 
 def problems(exercise: ExerciseResult) -> list[Problem]:
-    """The causes of failures, the most informative first, and unwritten parts last."""
+    """Return the causes of failures, the most informative first and unwritten parts last."""
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
         if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
@@ -167,13 +167,13 @@ def problems(exercise: ExerciseResult) -> list[Problem]:
     wrong = {test.subject for test in exercise.tests if test.outcome in _WRONG} - {""}
 
     def order(finding: Problem) -> tuple[bool, bool, int]:
-        """Parts to be written come last, and a function after those that it uses."""
+        """Unwritten parts come last, and a function comes after the functions that it uses."""
         test = finding.first
         unwritten = test.outcome is Outcome.NOT_IMPLEMENTED
         return unwritten, not wrong.isdisjoint(test.uses), _rank(test)
 
     causes: list[Problem] = []
-    # A mistake that is named takes the mismatches of its function to it, wherever they stand.
+    # A named mistake includes all mismatches of its function.
     for finding in sorted((Problem(tuple(tests)) for tests in alike.values()), key=order):
         for at, cause in enumerate(causes):
             if _tells(cause.first, finding.first):
@@ -188,46 +188,46 @@ def problems(exercise: ExerciseResult) -> list[Problem]:
 
 
 def _rank(test: TestResult) -> int:
-    """How much a test says of what is wrong, 0 for most; of two alike the earlier one stands first."""
+    """Return how informative a test is, 0 for most; of equal ones the earlier comes first."""
     if _has_ended(test) and test.cause is Cause.OTHER:
         return 0
     return 1 if test.refused else _RANKS[test.cause]
 
 
 def _starves(told: TestResult, test: TestResult) -> bool:
-    """Whether a test has nothing to work with, since it uses a function that gives nothing usable."""
+    """Return whether a test uses a function that returns nothing usable, and so has nothing to work with."""
     if told.subject not in test.uses or told.refused or test.refused:
         return False
     if test.cause is Cause.RAISE:
-        return True  # it refuses what the other function gave
+        return True  # it refuses the other function's value
     unusable = _has_ended(told) or told.cause in _UNUSABLE
     return unusable and (_has_ended(test) or test.cause in _UNUSABLE)
 
 
 def _tells(told: TestResult, test: TestResult) -> bool:
-    """Whether the message of one test says all that there is to say of another."""
+    """Return whether the message of one test makes another's superfluous."""
     if not (told.message and test.message):
         return False
     sentence, other = (first_line(each.finding) for each in (told, test))
     if told.mistake and told.mistake == test.mistake:
-        return True  # whatever each of them says of it
+        return True  # whatever each says about it
     if told.cause is test.cause in (Cause.MISTAKE, Cause.LAW) and sentence == other:
-        return True  # a known mistake is one, wherever it shows
+        return True  # a known mistake is one mistake, in all of its places
     twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)
     if told.cause is test.cause is Cause.GRADIENT and twins and "" != told.subject == test.subject:
-        return True  # forward and backward of a class, in which a wrong gradient is one
+        return True  # forward and backward of a class, with one wrong gradient
     if told.refused and test.refused and told.place is not None and test.place is not None:
         # One way has several names: a function, and the operators that it runs.
         return told.place.function == test.place.function
     if told.place is None or (told.outcome, told.place) != (test.outcome, test.place):
         return False
     if _has_ended(test):
-        # One line and one type of exception; the sizes in the message are those of the test.
+        # One line and one type of exception; only the sizes in the messages differ.
         return _plain(told) == _plain(test)
     if told.cause is test.cause is Cause.MISTAKE:
         return twins
     if told.cause is test.cause is Cause.LAW:
-        # The same is to be done about both.
+        # Both need the same correction.
         return details_of(told.finding) == details_of(test.finding) != ()
     if test.cause not in _MISMATCHES or test.refused:
         return told.cause is test.cause and sentence == other
@@ -239,16 +239,16 @@ def _plain(test: TestResult) -> tuple[str, ...]:
 
 
 def _has_ended(test: TestResult) -> bool:
-    """Whether the code itself ended the test."""
+    """Return whether the code itself ended the test."""
     return test.outcome in (Outcome.ERROR, Outcome.TIMEOUT)
 
 
 def summarized(
     exercise: ExerciseResult, shown: int | None = None, *, printed: bool = False
 ) -> Summary:
-    """The first findings, each cause once: all of them, or at most `shown`.
+    """Return the findings, each cause once: all of them, or at most `shown`.
 
-    With `printed` the first one whose test printed something has that, too.
+    With `printed`, the first finding whose test printed something has the output, too.
     """
     if exercise.untouched:
         return Summary(_remarks(exercise))
@@ -270,10 +270,7 @@ def summarized(
 
 
 def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
-    """Every test; of a file that is at fault as a whole that fault alone, as every test says it.
-
-    Each has what the student's code printed in it.
-    """
+    """Return every test with its printed output; if the whole file is at fault, only that fault."""
     if exercise.message and not exercise.untouched:
         return (fault(exercise), *_remarks(exercise))
     sections = (
@@ -286,7 +283,7 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
-    """The tests of an exercise; a cause that is shown above is not repeated."""
+    """Return the tests of an exercise, without repeating a cause that is already shown."""
     above: set[tuple[Block, ...]] = set()
     sections = []
     for test in tests:
@@ -302,9 +299,11 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
 
 
 def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
-    """What else there is to say: of the file, and of points that were left out or changed."""
+    """Return remarks about the file, and about points that were left out or changed."""
     texts = exercise.note, exercise.left_out, exercise.provisional
     notes = [Note(text) for text in texts if text]
+    if carried := on_stand_ins(exercise):
+        notes.append(Note(carried))
     if (mark := exercise.mark) is not None:
         if exercise.score != mark.judged:
             notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))
@@ -313,8 +312,21 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
     return (Section(tuple(notes)),) if notes else ()
 
 
+def on_stand_ins(exercise: ExerciseResult) -> str:
+    """Which functions of the solution stood in for the student's own, and in how many tests; else empty."""
+    tests = [test for test in exercise.tests if test.stood_in]
+    if not tests:
+        return ""
+    names = list(dict.fromkeys(name for test in tests for name in test.stood_in))
+    use = "uses" if len(tests) == 1 else "use"
+    return (
+        f"A mistake costs once: {counted(len(tests), 'test')} of what builds on {listed(names)} {use} the "
+        "course's own, until yours is right."
+    )
+
+
 def on_requests(exercise: ExerciseResult) -> list[str]:
-    """The student's requests to look at the exercise again, each followed by its answer."""
+    """Return the student's regrade requests, each followed by its answer."""
     lines = []
     for request in exercise.requests:
         lines.append(f"Regrade request: “{request.message}”")
@@ -323,18 +335,18 @@ def on_requests(exercise: ExerciseResult) -> list[str]:
 
 
 def remarks(exercise: ExerciseResult) -> str:
-    """What else there is to say of the points, as lines of text."""
+    """Return remarks about the points, as lines of text."""
     return plain(block for section in _remarks(exercise) for block in section.blocks)
 
 
 def fault(exercise: ExerciseResult) -> Section:
-    """The section about the file as a whole."""
+    """Return the section about the file as a whole."""
     place = exercise.tests[0].place if exercise.tests else None
     return Section((Message(exercise.message), *_where(place)))
 
 
 def explained(test: TestResult) -> tuple[Block, ...]:
-    """The blocks of a test: none if it passed, else the message, the place and the hint."""
+    """Return the blocks of a test: none if it passed, else the message, the place and the hint."""
     if test.outcome is Outcome.PASSED:
         return ()
     blocks: list[Block] = []
@@ -343,8 +355,8 @@ def explained(test: TestResult) -> tuple[Block, ...]:
         blocks.append(Message(first, details_of(test.finding)) if first else Message(test.message))
     if test.outcome is not Outcome.SKIPPED:
         blocks += _where(test.place)
-    # A hint is for what the test looks for, not for a crash or a lack of time; beside a mistake that has a
-    # sentence it would be about something else.
+    # A hint is about the test's subject, not about a crash or a lack of time. Beside a named mistake it would
+    # be about something else.
     is_for_it = test.outcome is Outcome.FAILED and test.cause is not Cause.MISTAKE
     if test.hint and (is_for_it or test.outcome is Outcome.NOT_IMPLEMENTED):
         blocks.append(Hint(test.hint))
@@ -356,7 +368,7 @@ def explained(test: TestResult) -> tuple[Block, ...]:
 
 
 def plain(blocks: Iterable[Block]) -> str:
-    """The blocks as lines of text, for formats that know nothing else."""
+    """Return the blocks as lines of text, for formats that support nothing else."""
     lines = []
     for block in blocks:
         match block:
@@ -378,7 +390,7 @@ def _finding(finding: Problem) -> Section:
         needs = Note(f"{counted(count, 'test')} {'needs' if count == 1 else 'need'} it.")
         return Section((*_where(test.place), needs), test, test.message)
     if test.refused:
-        # What the title promises was not looked at.
+        # The test ended before it checked its title.
         needs = Note(f"{counted(count, 'test')} {'ends' if count == 1 else 'end'} there.")
         return Section((*explained(test), needs), test, "Not allowed")
     notes: tuple[Note, ...] = ()

@@ -1,10 +1,9 @@
 """The memory of a student's own course folder: passed exercises, hints seen, and backups.
 
-`.grade/state.json` beside `exercises/` belongs to the student: plain text, read by no other program and never
-sent anywhere, left alone by git (the folder ignores itself), and worth nothing to a grader. It ties each
-verdict, of the tests that are here and of the server's, to the digests of the file and of the tests: an
-exercise is done while both are what they were, so that an edited file is not, and one that is put back is
-done again.
+`.grade/state.json` beside `exercises/` belongs to the student. It is plain text that no other program reads; it
+is never sent anywhere, is ignored by git (the folder ignores itself), and means nothing to a grader. It ties
+each verdict, of local tests and of the server's, to the digests of the file and the tests: an exercise is done
+while both are unchanged. So an edited file is not done, and a restored one is done again.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _MAX_BYTES = 2_000_000
 
 
 class Standing(enum.Enum):
-    """How far an exercise is, in the words of a list."""
+    """The state of an exercise, in the words of a list."""
 
     FULL_MARKS = "full marks"
     DONE = "done"
@@ -46,19 +45,19 @@ class Standing(enum.Enum):
 
     @property
     def is_done(self) -> bool:
-        """Whether the tests that are here pass, or the server's do."""
+        """Whether the local tests pass, or the server's do."""
         return self in (Standing.DONE, Standing.FULL_MARKS)
 
 
 def standing_words(standing: Standing, course: Course) -> str:
-    """A standing in words: with public tests alone nothing is done, for others decide about marks."""
+    """Return a standing in words: with only public tests nothing is done, since others decide about marks."""
     if standing is Standing.DONE and course.is_public:
         return "public tests passed"
     return standing.value
 
 
 class Completion(NamedTuple):
-    """How far a student is: `done` of `whole`, in exercises, and that in words."""
+    """A student's progress: `done` of `whole` exercises, and the same in words."""
 
     done: int
     whole: int
@@ -68,10 +67,10 @@ class Completion(NamedTuple):
 def progress_of(
     standings: Collection[Standing], course: Course, *, by_all_tests: bool = False
 ) -> Completion:
-    """How many of these exercises are done: `3 of 6 done`.
+    """Count the exercises that are done: `3 of 6 done`.
 
-    With public tests alone, those with full marks from the server are counted once there is one, or where
-    a verdict of the server is shown.
+    With only public tests, exercises with full marks from the server are counted instead, once there is one or
+    while a verdict of the server is shown.
     """
     count, done = len(standings), sum(standing.is_done for standing in standings)
     if not course.is_public:
@@ -90,17 +89,17 @@ def progress_of(
 def next_open(
     course: Course, done: Container[str], after: str, *, in_turn: bool = False
 ) -> Exercise | None:
-    """The exercise to go on with after this one: in the order of the course, then from its beginning.
+    """Return the exercise to continue with after this one: in the order of the course, then from its beginning.
 
-    Those of the assignment that is due next come first, and among them one whose prerequisites are all done;
-    `in_turn`, for a key that walks through all of them, takes each as it comes.
+    Exercises of the assignment that is due next come first, and among them those whose prerequisites are all
+    done; `in_turn`, for a key that visits all of them, takes each in order.
     """
     place = course.exercises.index(course.exercise(after))
     around = (*course.exercises[place + 1 :], *course.exercises[:place])
     candidates = [e for e in around if e.id not in done]
     if not in_turn:
         urgent = course.urgencies()
-        # Stable: of those that are ready, and of those that are not, the order stays.
+        # Stable: ready exercises keep their order, and so do the others.
         candidates.sort(
             key=lambda e: (
                 urgent[e.id],
@@ -121,7 +120,7 @@ _FROM_FILE = {
 
 
 class KeptScore(msgspec.Struct, frozen=True):
-    """Points, and the digests of the file and of the tests that they are about."""
+    """Points, and the digests of the file and the tests that they belong to."""
 
     file: str
     tests: str
@@ -148,8 +147,7 @@ class _Book(msgspec.Struct, frozen=True):
 class Logbook:
     """The student's progress in the folder of a course.
 
-    Nothing here ends a command: that the file could not be read, or could not be written, is told as
-    a notice.
+    Problems with reading or writing the file never end a command; they become notices.
     """
 
     def __init__(self, course: Course) -> None:
@@ -162,18 +160,18 @@ class Logbook:
         self._book = self._read()
 
     def take_notices(self) -> list[str]:
-        """The sentences that the student has to be told, each of them once."""
+        """Return the notices for the student, each only once."""
         taken, self._notices = self._notices, []
         return taken
 
     # --- reading --------------------------------------------------------------------------------
 
     def page(self, exercise: Exercise) -> Page:
-        """The page of an exercise; an empty one where nothing was noted yet."""
+        """Return the page of an exercise; an empty one if nothing was recorded yet."""
         return self._book.exercises.get(exercise.id, Page())
 
     def standing(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
-        """How far the exercise is, as its file is now."""
+        """Return the standing of the exercise, for its file as it is now."""
         page = self.page(exercise)
         served = self._current(page.served, exercise, handed)
         if served is not None and served.score >= served.max_score:
@@ -189,13 +187,13 @@ class Logbook:
     def _current(
         self, kept: KeptScore | None, exercise: Exercise, handed: ExerciseFile
     ) -> KeptScore | None:
-        """A kept score, if it is about the file and the tests as they are now."""
+        """Return a kept score if it belongs to the current file and tests."""
         if kept is None or kept.file != digest_of(handed.source):
             return None
         return kept if kept.tests == self._tests(exercise) else None
 
     def _by_file(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
-        """The standing by the file alone, kept: `grade watch` asks at every save, of every exercise."""
+        """Return the standing by the file only, cached: `grade watch` asks for every exercise at every save."""
         key = handed.source, handed.problem
         standing = self._looked.get(exercise.id)
         if standing is None or standing[0] != key:
@@ -204,11 +202,11 @@ class Logbook:
         return standing[1]
 
     def standings(self, files: Mapping[str, ExerciseFile]) -> dict[str, Standing]:
-        """The standing of every exercise of the course, in the order in which they are proposed."""
+        """Return the standing of every exercise of the course, in the order in which they are proposed."""
         return {e.id: self.standing(e, files[e.id]) for e in self._course.by_urgency()}
 
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
-        """The first exercise that is not done, of those that are proposed; None if every one is done."""
+        """Return the first proposed exercise that is not done; None if every one is done."""
         proposed = self._course.by_urgency()
         return next((e for e in proposed if not self.standing(e, files[e.id]).is_done), None)
 
@@ -218,21 +216,21 @@ class Logbook:
         return any(page.served is not None for page in self._book.exercises.values())
 
     def score(self, exercise: Exercise, handed: ExerciseFile) -> KeptScore | None:
-        """The points of the file as it is now; None if it was not judged like this.
+        """Return the points of the current file; None if it was not judged.
 
-        With public tests alone they are those of the server.
+        With only public tests, they are the server's.
         """
         page = self.page(exercise)
         score = page.served if self._course.is_public else page.judged
         return self._current(score, exercise, handed)
 
     def unseen_hints(self, exercise: Exercise) -> list[int]:
-        """The numbers of the hints that were not seen yet."""
+        """Return the numbers of hints that were not seen yet."""
         seen = self.page(exercise).hints
         return [number for number in range(1, len(exercise.hints) + 1) if number not in seen]
 
     def next_hint(self, exercise: Exercise) -> int:
-        """The number of the hint to show: the first one not seen; after all of them, round again."""
+        """Return the number of the next hint: the first one not seen; after all of them, the next in turn."""
         if unseen := self.unseen_hints(exercise):
             return unseen[0]
         return self.page(exercise).hints[-1] % len(exercise.hints) + 1
@@ -242,7 +240,7 @@ class Logbook:
     def record(self, exercise: Exercise, source: bytes | None, result: ExerciseResult) -> None:
         """Remember the verdict of all of an exercise's tests on this source.
 
-        A missing file, one in which nothing is written yet and a fault of the grader are no verdicts.
+        A missing file, an untouched one and a fault of the grader are not verdicts.
         """
         if source is not None:
             self._record(exercise, digest_of(source), result, "judged")
@@ -262,7 +260,7 @@ class Logbook:
         self._change(exercise, lambda page: msgspec.structs.replace(page, **fields))
 
     def see_hint(self, exercise: Exercise, number: int) -> None:
-        """Remember that a hint was shown, and that it was the last one."""
+        """Remember that a hint was shown last."""
 
         def seen(page: Page) -> Page:
             others = (hint for hint in page.hints if hint != number)
@@ -272,7 +270,7 @@ class Logbook:
             self._change(exercise, seen)
 
     def _change(self, exercise: Exercise, change: Callable[[Page], Page]) -> None:
-        """Change a page of the book, and write the book whole or not at all."""
+        """Change a page of the book, and write the book completely or not at all."""
         # Read again: a `grade watch` in another window may have written meanwhile.
         if self._writable:
             self._book = self._read()
@@ -292,16 +290,16 @@ class Logbook:
             )
 
     def _tests(self, exercise: Exercise) -> str:
-        """The digest of what judges the exercise."""
+        """Return the digest of everything that judges the exercise."""
         if exercise.id not in self._digests:
-            # Imported when there is something to compare with: not in a fresh clone.
+            # Imported only when there is a digest to compare, so not in a fresh clone.
             from grader.course.digest import exercise_digest
 
             self._digests[exercise.id] = exercise_digest(self._course, exercise)
         return self._digests[exercise.id]
 
     def _read(self) -> _Book:
-        """The book as it is on the disk; an empty one where it cannot be read."""
+        """Return the book on the disk; an empty one if it cannot be read."""
         try:
             with self._file.open("rb") as file:
                 content = file.read(_MAX_BYTES + 1)
@@ -323,7 +321,7 @@ class Logbook:
         return book
 
     def _set_aside(self, why: str) -> _Book:
-        """Start afresh, and lose nothing: what cannot be read may be mended by hand."""
+        """Begin a new book, and keep the unreadable one, which a person may mend."""
         aside = unused(self._file.with_name(f"state.{stamp()}.broken.json"))
         try:
             self._file.rename(aside)
@@ -346,7 +344,7 @@ class Logbook:
 
 
 def make_folder(folder: Path) -> None:
-    """Make `.grade` with a .gitignore of its own, so that it is never committed."""
+    """Make `.grade` with its own .gitignore, so that it is never committed."""
     folder.mkdir(exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():
@@ -354,17 +352,17 @@ def make_folder(folder: Path) -> None:
 
 
 def digest_of(source: bytes | None) -> str:
-    """The digest of a file, by which a verdict is of it; empty where there is none."""
+    """Return the digest that ties a verdict to a file; empty if there is no file."""
     return "" if source is None else code_digest(source)
 
 
 def stamp() -> str:
-    """The current time, as the names of kept files have it."""
+    """Return the current time, as used in names of kept files."""
     return datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
 
 
 def unused(path: Path) -> Path:
-    """The path, or one beside it with a number: nothing is written over."""
+    """Return the path, or one beside it with a number, so that nothing is overwritten."""
     number, free = 1, path
     while os.path.lexists(free):
         number += 1

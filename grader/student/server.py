@@ -1,6 +1,6 @@
-"""The server of a course as a student's programs use it: where it is, the token for it, and what it answers.
+"""The client of a course's server: its address, the token for it, and its answers.
 
-Needs nothing beyond Python's own library: a student's machine installs no server.
+Needs only Python's own library, so a student's machine need not install a server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from grader.text import clean
 _TIMEOUT_SECONDS = 60
 _PAUSES_SECONDS = (0.5, 1, 2, 4, 8, 8, 8)
 _MOST_BYTES = 64 << 20
-# What is the submission's, as `grade run` would say it of the command line.
+# Errors of the submission, which `grade run` would report as usage errors.
 _OF_THE_FILES = (400, 413, 422)
 _AGAIN = (500, 502, 503, 504)
 
@@ -37,14 +37,14 @@ class ServerError(GraderError):
 
 
 class Server(msgspec.Struct, frozen=True):
-    """The address of a server, without a slash at its end, and the token for it."""
+    """The address of a server, without a final slash, and the token for it."""
 
     address: str
     token: str
 
 
 class ServerAnswer(msgspec.Struct, frozen=True):
-    """A submission as the server answers it; see docs/openapi.json."""
+    """A submission in the server's answer; see docs/openapi.json."""
 
     id: str
     state: str
@@ -59,16 +59,16 @@ class ServerAnswer(msgspec.Struct, frozen=True):
 
 
 def checked_address(text: str) -> str:
-    """The address as it is kept; raises SubmissionError for what is none."""
+    """Return the address in the form in which it is kept; raises SubmissionError if it is not one."""
     text = text if "://" in text else f"https://{text}"
     url = urllib.parse.urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
-        raise SubmissionError(f"{clean(text)} is no address: write https://grade.example.org.")
+        raise SubmissionError(f"{clean(text)} is not an address: write https://grade.example.org.")
     return f"{url.scheme}://{url.netloc}{url.path}".rstrip("/")
 
 
 def is_unprotected(address: str) -> bool:
-    """Whether others on the way could read the token."""
+    """Return whether others on the way could read the token."""
     url = urllib.parse.urlsplit(address)
     return url.scheme == "http" and url.hostname not in ("127.0.0.1", "::1", "localhost")
 
@@ -77,7 +77,7 @@ def is_unprotected(address: str) -> bool:
 
 
 def token_file() -> Path:
-    """Where this user's token is kept."""
+    """Return the file of this user's token."""
     if os.name == "nt":
         folder = os.environ.get("APPDATA") or Path.home()
     else:
@@ -86,7 +86,7 @@ def token_file() -> Path:
 
 
 def keep_server(server: Server) -> Path:
-    """Keep the token, for this user alone to read; returns where."""
+    """Keep the token, readable only by this user; return the file."""
     file = token_file()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def keep_server(server: Server) -> Path:
 
 
 def kept_server() -> Server | None:
-    """The server that this user signed in at last; None where there is none."""
+    """Return the server that this user signed in at last, or None."""
     try:
         return msgspec.json.decode(token_file().read_bytes(), type=Server)
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def kept_server() -> Server | None:
 
 
 def server_of_workflow(address: str) -> Server | None:
-    """In a workflow of GitHub's with `id-token: write`, a token of GitHub's for this address."""
+    """Return the server with a token for this address, in a GitHub workflow with `id-token: write`."""
     url = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", "")
     secret = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "")
     if not url or not secret:
@@ -131,19 +131,19 @@ def server_of_workflow(address: str) -> Server | None:
         raise ServerError(f"GitHub gave this workflow no token: {error}.") from error
 
 
-# --- what it is asked -----------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 def standing(server: Server) -> dict[str, Any]:
-    """One's own standing; raises ServerError."""
+    """Return the student's own standing; raises ServerError."""
     answer = _asked(server, "GET", "/api/standing")
     return msgspec.json.decode(answer, type=dict[str, Any])
 
 
 def hand_in(server: Server, files: Mapping[str, bytes]) -> ServerAnswer:
-    """Hand files in; where an answer is lost it is tried again, and is still one submission.
+    """Hand files in; if an answer is lost, try again as the same submission.
 
-    Raises SubmissionError for what is wrong with the files, ServerError for anything else.
+    Raises SubmissionError for problems of the files, ServerError for anything else.
     """
     body = json.dumps(
         {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
@@ -153,9 +153,10 @@ def hand_in(server: Server, files: Mapping[str, bytes]) -> ServerAnswer:
 
 
 def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], None]) -> Result:
-    """The result of a submission once it is judged; `tell` gets each event's name, and where it is, in words.
+    """Return the result of a submission once it is judged; `tell` gets each event's name and its place in
+    words.
 
-    Raises ServerError, and SubmissionError where it is not going to be judged.
+    Raises ServerError, and SubmissionError if it is not going to be judged.
     """
     failures, states = 0, dict[str, str]()
     while handed.is_open:
@@ -175,13 +176,13 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
             time.sleep(_PAUSES_SECONDS[failures - 1])
     if handed.result is None:
         raise SubmissionError(
-            "A newer file took the place of this one before it was judged: `grade submit --status`."
+            "A newer file replaced this one before it was judged: `grade submit --status`."
         )
     return handed.result
 
 
 def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> str:
-    """Take in an event of the server; where each exercise is, in words: `glu: place 3 in the queue`."""
+    """Record an event; return the place of each exercise in words: `glu: place 3 in the queue`."""
     if name == "state":
         for exercise, state in data["exercises"].items():
             place = state.get("place")
@@ -194,7 +195,7 @@ def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> 
 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
-    """A submission as it stands now; raises ServerError."""
+    """Return a submission as it is now; raises ServerError."""
     return _decoded(_asked(server, "GET", f"/api/submissions/{id_}"))
 
 
@@ -206,7 +207,7 @@ def _decoded(answer: bytes) -> ServerAnswer:
 
 
 def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The server's events about a submission, by name and data, for as long as it sends them."""
+    """Yield the server's events about a submission, by name and data, for as long as it sends them."""
     with _opened(server, "GET", f"/api/submissions/{id_}/events") as answer:
         name = ""
         for line in answer:
@@ -220,7 +221,7 @@ def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _asked(
     server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
 ) -> bytes:
-    """The body of an answer; what may pass, as a server that restarts, is tried again."""
+    """Return the body of an answer; temporary problems, such as a restarting server, are retried."""
     for pause in (*_PAUSES_SECONDS, None):
         try:
             with _opened(server, method, path, body, retry_key) as answer:
@@ -231,7 +232,7 @@ def _asked(
         except (OSError, http.client.HTTPException) as error:
             if pause is None:
                 raise ServerError(
-                    f"{server.address} is out of reach: {_reason(error)}. Nothing is lost: your files are as "
+                    f"{server.address} cannot be reached: {_reason(error)}. Nothing is lost: your files are as "
                     "they were; try again when there is a network."
                 ) from error
         time.sleep(pause)
@@ -241,7 +242,7 @@ def _asked(
 def _opened(
     server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
 ) -> Any:
-    """The server's answer, to be read and closed as a context; raises OSError and HTTPException."""
+    """Return the server's answer as a context; raises OSError and HTTPException."""
     headers = {"Authorization": f"Bearer {server.token}"}
     headers |= {"Content-Type": "application/json"} if body is not None else {}
     headers |= {"Idempotency-Key": retry_key} if retry_key else {}
@@ -250,7 +251,7 @@ def _opened(
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the token would go with it."""
+    """Follows no redirect, since the token would go with it."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -260,16 +261,18 @@ _opener = urllib.request.build_opener(_NoRedirect)
 
 
 def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
-    """The error that an answer of the server means, with the server's own sentence."""
+    """Return the error for an answer of the server, with the server's own sentence."""
     try:
         sentence = str(json.loads(error.read(_MOST_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):
-        sentence = f"{server.address} answers {error.code}, which is no answer of `grade serve`."
+        sentence = (
+            f"{server.address} answers {error.code}, which is not an answer of `grade serve`."
+        )
     sentence = clean(sentence, 1000)
     if error.code in _OF_THE_FILES:
         return SubmissionError(sentence)
     if error.code == 401:
-        return ServerError(f"{sentence} `grade login {server.address}` takes a new token.")
+        return ServerError(f"{sentence} `grade login {server.address}` accepts a new token.")
     wait = error.headers.get("Retry-After", "")
     if error.code == 429 and wait.isdecimal():
         return ServerError(f"{sentence} Nothing was handed in. Again in {_words(int(wait))}.")

@@ -1,4 +1,4 @@
-"""The student's own folder of a course: its files as they were read, the progress, and stubs put back."""
+"""The student's own folder of a course: its files as they were read, progress, and restored stubs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from grader.submissions import ExerciseFile, Submission, file_of, read_submissio
 
 
 class Workspace:
-    """The exercise files of a course's own folder, read once, beside the logbook.
+    """The exercise files of a course's own folder, read once, with the logbook.
 
-    Raises SubmissionError where not one of the files is there, unless that is to be allowed.
+    Raises SubmissionError if none of the files exists, unless that is allowed.
     """
 
     def __init__(self, course: Course, *, allow_empty: bool = False) -> None:
@@ -27,35 +27,35 @@ class Workspace:
         self.submission = _read(course, allow_empty)
 
     def handed(self, exercise: Exercise) -> ExerciseFile:
-        """The file of an exercise as it was read."""
+        """Return the file of an exercise as it was read."""
         return self.submission.files[exercise.id]
 
     def read_again(self) -> None:
-        """Look at the files as they are now."""
+        """Read the files again."""
         self.submission = _read(self.course)
 
     def standings(self) -> dict[str, Standing]:
-        """How far every exercise is."""
+        """Return the standing of every exercise."""
         return self.logbook.standings(self.submission.files)
 
     def first_open(self) -> Exercise | None:
-        """The exercise to go on with; None if every one is done."""
+        """Return the exercise to continue with; None if every one is done."""
         return self.logbook.first_open(self.submission.files)
 
     def record(self, result: Result, suite: str) -> None:
-        """Keep the verdicts on the files that were read here, of those that are about all tests."""
-        # A caller with a result has loaded it; a list of exercises need not.
+        """Keep the verdicts on the files that were read here, if they are about all tests."""
+        # A caller with a result has imported it already; a list of exercises need not.
         from grader.grading import grading_options
 
         if self.submission.info().digest != result.submission.digest:
-            return  # the files are others than those that were judged
+            return  # the files are not those that were judged
         for judged in result.exercises:
             exercise = self.course.exercise(judged.name)
             if set(self.course.suites(exercise)) <= set(grading_options(suite=suite).suites):
                 self.logbook.record(exercise, self.handed(exercise).source, judged)
 
     def record_served(self, result: Result, digests: Mapping[str, str]) -> None:
-        """Keep a server's verdicts, by exercise on the file with this SHA-256."""
+        """Keep a server's verdicts, for each exercise on the file with this SHA-256."""
         verdicts = {judged.name: judged for judged in result.exercises}
         for exercise in self.course.exercises:
             if exercise.id in verdicts:
@@ -63,21 +63,21 @@ class Workspace:
 
 
 def _read(course: Course, allow_empty: bool = False) -> Submission:
-    """The files of the course's own folder; SubmissionError where there is none."""
+    """Read the files of the course's own folder; SubmissionError if there are none."""
     try:
         return read_submission(course.folder, course, allow_empty=allow_empty)
     except SubmissionError as error:
         # A student who works here hands nothing in.
         raise SubmissionError(
-            f"{course.folder} holds no file of {course.title}: "
-            f"`grade reset {course.exercises[0].id}` puts a stub there."
+            f"{course.folder} has no file of {course.title}: "
+            f"`grade reset {course.exercises[0].id}` restores a stub."
         ) from error
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """A reset: `file` is as it was handed out (`written` anew), `backup` what stood there before.
+    """A reset: `file` is as it was handed out (`written` if it changed), `backup` is the earlier file.
 
-    `given` are the files beside a stub that were put back with it.
+    `given` are the files beside a stub that were restored with it.
     """
 
     file: Path
@@ -87,16 +87,16 @@ class Reset(msgspec.Struct, frozen=True):
 
 
 def reset_exercise(course: Course, exercise: Exercise) -> Reset:
-    """Put the stub and the files given beside it back, and keep what stood there in `.grade/backups`.
+    """Restore the stub and the files given beside it, and keep earlier files in `.grade/backups`.
 
-    Raises GraderError where there is no stub to put back, or no place to write.
+    Raises GraderError if there is no stub to restore, or no place to write.
     """
     stub = course.stub(exercise)
     file = file_of(course.folder, exercise)
     if os.path.lexists(file) and stub.working is not None:
         raise GraderError(
             f"There is no copy of the stub of {exercise.id} in this course "
-            f"(tests/stubs/{exercise.file}); `git restore {file}` brings back the one of git."
+            f"(tests/stubs/{exercise.file}); `git restore {file}` restores git's copy."
         )
     done = _put_back(course, file, stub.source)
     given = [
@@ -107,7 +107,7 @@ def reset_exercise(course: Course, exercise: Exercise) -> Reset:
 
 
 def _put_back(course: Course, file: Path, content: bytes) -> Reset:
-    """Write a file as it was handed out, unless it is still that."""
+    """Write a file as it was handed out, unless it is unchanged."""
     if file.is_file() and not file.is_symlink() and file.read_bytes() == content:
         return Reset(file, written=False)
     backup = None
@@ -116,7 +116,7 @@ def _put_back(course: Course, file: Path, content: bytes) -> Reset:
             backup = unused(course.root / FOLDER / "backups" / f"{file.stem}.{stamp()}.py")
             make_folder(course.root / FOLDER)
             backup.parent.mkdir(exist_ok=True)
-            # Moved, whatever it is: a link or a folder of this name is kept as that.
+            # Moved in any case: a link or a folder of this name is kept, too.
             file.rename(backup)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)

@@ -3,7 +3,7 @@
 Odd code proves nothing. A person looks at it, and the points are provisional until then. Frames, texts that are
 run and the like are reported as they happen (`sandbox.inside.reports`). This module looks for what happens
 unseen, in the way people write it: names are followed through imports and plain assignments, and no further.
-docs/instructors.md gives the reason for each row.
+docs/reference.md gives the reason for each row.
 """
 
 from __future__ import annotations

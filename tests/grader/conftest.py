@@ -44,9 +44,16 @@ WriteCourse = Callable[..., Course]
 
 
 def _write_course(
-    root: Path, suite: str, probe: str = "", *, extra: str = "", solution: str = ""
+    root: Path,
+    suite: str,
+    probe: str = "",
+    *,
+    extra: str = "",
+    solution: str = "",
+    seconds: int = 8,
 ) -> Course:
-    manifest, imports = MANIFEST + extra, "import pytest\n"
+    manifest = MANIFEST.replace("seconds = 8", f"seconds = {seconds}") + extra
+    imports = "import pytest\n"
     # Whose suite has no tensors is judged without torch, in a second less.
     if "torch" in suite + probe + solution:
         manifest = manifest.replace("preload = []", 'preload = ["torch"]')
@@ -70,13 +77,14 @@ def _write_course(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two workers for each processor: half of its time a test waits, for a time limit, a server or a disk.
+    """Three workers for two processors: some of its time a test waits, for a time limit, a server or a disk.
 
+    Each worker collects all tests and starts judges of its own, so that more of them cost more than they use.
     None, where the environment says how many, leaves it to pytest-xdist.
     """
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
-    return 2 * (os.cpu_count() or 1)
+    return 3 * (os.cpu_count() or 1) // 2 or 1
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -123,7 +131,10 @@ def judge() -> Iterator[Judge]:
 
 @pytest.fixture
 def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
-    """Judge `source` with a hidden suite (and probe) that the test gives as text."""
+    """Judge `source` with a hidden suite (and probe) that the test gives as text.
+
+    A test of code that loops gives it few `seconds`, of which a call may use a quarter.
+    """
 
     def run(
         source: str,
@@ -133,8 +144,11 @@ def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
         seed: int = 0,
         extra: str = "",
         solution: str = "",
+        seconds: int = 8,
     ) -> Judgment:
-        course = _write_course(tmp_path, suite, probe, extra=extra, solution=solution)
+        course = _write_course(
+            tmp_path, suite, probe, extra=extra, solution=solution, seconds=seconds
+        )
         return judge_source(
             judge,
             course,

@@ -1,4 +1,4 @@
-"""What `grade batch` prints: its progress, the class at the end, and entries that a person should look at."""
+"""Output of `grade batch`: its progress, the class, and the list of things to look at."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
 
 _LONGEST_NAME, _SHORTEST_NAME = 60, 12
-# Marks side by side; those of a longer course stand closer, chapter by chapter.
+# Marks have spaces between them up to this many exercises; in a longer course only between chapters.
 _MOST_MARKS = 8
-# A class is told in full up to this many students; the gradebook and the report hold all of them.
+# The class is listed up to this many students; the gradebook and the report always have all.
 _SHOWN_STUDENTS = 40
-# Groups of a kind: what costs points, and what is a place to look.
+# Most groups shown of one kind: of costly ones, and of odd code.
 _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
 _LONGEST_WHAT = 400
@@ -41,7 +41,7 @@ _SHOWN_MISSING = 5
 
 
 class BatchDisplay(BatchProgress):
-    """Progress on stderr with rate and time left; a line for every tenth where that is no terminal."""
+    """Progress on stderr with rate and time left; a line for every tenth if stderr is not a terminal."""
 
     def __init__(self, *, anonymous: bool = False) -> None:
         self._anonymous = anonymous
@@ -61,12 +61,12 @@ class BatchDisplay(BatchProgress):
         self._is_shown = self._bar.start("", students)
 
     def judged(self, student: str, result: ExerciseResult) -> None:
-        """Say who is being judged."""
+        """Show the student being judged."""
         who = "" if self._anonymous else f"{clean(student, 30)}: "
         self._bar.describe(f"{who}{result.name}")
 
     def done(self, student: str) -> None:  # noqa: ARG002  # as inherited
-        """One more is graded."""
+        """Count one more student."""
         self._done += 1
         self._bar.advance()
         tenths = [count * 10 // max(self._total, 1) for count in (self._done - 1, self._done)]
@@ -76,10 +76,10 @@ class BatchDisplay(BatchProgress):
 
 @printed
 def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
-    """Print a line a student and the class's mean; of a large class only the mean.
+    """Print a line for each student and the class's mean; for a large class only the mean.
 
-    The mean is over those who handed something in and are judged; what a fault of the grader left open is no
-    zero.
+    The mean is over students who handed something in and are fully judged; unjudged exercises do not count as
+    0.
     """
     scores: list[float] = []
     lines: list[Text] = []
@@ -108,14 +108,14 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
         mean, middle = statistics.mean(scores), statistics.median(scores)
         # 1.45 is a little less in binary.
         text += f", mean {mean + 1e-9:.1f}, median {middle + 1e-9:.1f}"
-        text += " of those who handed something in" if absent else ""
+        text += " of students who handed something in" if absent else ""
     if students:
         yield Text(text, "bold")
     if students > _SHOWN_STUDENTS:
-        yield Text("Each one's score: `grade report` and `grade export` write it.", "dim")
+        yield Text("`grade report` and `grade export` write all scores.", "dim")
 
 
-# What the marks of exercises mean, in the order in which they are explained.
+# The meaning of the marks, in the order in which they are explained.
 _LEGEND = (
     (Status.PASSED, "passed"),
     (Status.PARTIAL, "partly"),
@@ -126,7 +126,7 @@ _LEGEND = (
 
 
 def _legend(console: Console, *, is_open: bool) -> Iterator[Text]:
-    """What the columns of the lines are, above the first one."""
+    """Explain the columns, above the first line."""
     marks = marks_for(console)
     told = _LEGEND if is_open else _LEGEND[:-1]
     shown = [f"{status_words(status, marks)[0].plain} {words}" for status, words in told]
@@ -138,7 +138,7 @@ def _is_open(entry: Entry) -> bool:
 
 
 def _line(console: Console, entry: Entry) -> Text:
-    """The points of a student, a mark for each exercise, and the name."""
+    """Return a student's points, a mark for each exercise, and the name."""
     result, marks = entry.result, marks_for(console)
     by_chapter: dict[str, str] = {}
     for exercise in result.exercises:
@@ -157,18 +157,18 @@ def _line(console: Console, entry: Entry) -> Text:
 
 
 def show_missing(console: Console, missing: Sequence[StudentInfo]) -> None:
-    """Print who of the roster handed in nothing."""
+    """Print the students of the roster who handed in nothing."""
     if missing:
         names = [clean(student.name or student.id, 40) for student in missing]
-        say(console, f"Of the roster handed in nothing: {some_of(names, _SHOWN_MISSING)}.")
+        say(console, f"In the roster, but handed in nothing: {some_of(names, _SHOWN_MISSING)}.")
 
 
 @printed
 def show_dropped(console: Console, dropped: Mapping[str, int]) -> Iterator[Text]:
-    """Print which exercises were graded once and are none of the course any more."""
+    """Print exercises with verdicts that are no longer part of the course."""
     for exercise, verdicts in dropped.items():
         text = (
-            f"{clean(exercise, 40)} is none of the course's exercises any more: its "
+            f"{clean(exercise, 40)} is no longer an exercise of the course: its "
             f"{counted(verdicts, 'verdict')} stay in the gradebook and count in no total."
         )
         yield from hang(console, "", text)
@@ -178,9 +178,9 @@ def show_dropped(console: Console, dropped: Mapping[str, int]) -> Iterator[Text]
 def show_summary(
     console: Console, summary: BatchSummary, names: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Print how much was done, and by which rule an attempt counts where no time says it.
+    """Print how much was done, and which attempt counts where times are missing.
 
-    `names` are the students', by id.
+    `names` maps ids to students' names.
     """
 
     def listed(students: Sequence[str]) -> str:
@@ -209,7 +209,7 @@ def show_summary(
 def show_attention(
     console: Console, attention: Sequence[Attention], names: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Print what a person should look at, what costs points first; `names` are the students', by id."""
+    """Print things to look at, costly ones first. `names` maps ids to students' names."""
     if not attention:
         return
     kinds = Counter(entry.kind for entry in attention)
@@ -237,7 +237,7 @@ def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) ->
 def show_changes(
     console: Console, changes: Sequence[ScoreChange], names: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Print who gained, who lost, and by which test; `names` are the students', by id."""
+    """Print students who gained or lost, with the test responsible. `names` maps ids to students' names."""
     gained = sum(change.after > change.before for change in changes)
     lost = sum(change.after < change.before for change in changes)
     same = len(changes) - gained - lost

@@ -1,7 +1,7 @@
-"""A console for a stream, be it a terminal or not, and the marks and words of states on it.
+"""A console for any stream, with marks and words for states.
 
-On a terminal there is color and a few symbols beside the words. Anywhere else, in a pipe, a log, a
-dumb terminal, the same words stand alone in plain ASCII layout: no color, no cursor control.
+On a terminal there are colors, and a few symbols beside the words. In a pipe, a log or a dumb terminal, the
+same words appear in plain ASCII layout, without color or cursor control.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from grader.text import clean, counted
 P = ParamSpec("P")
 
 PLAIN_WIDTH = 80
-# Narrower than this, a title says less than the exercise's id does.
+# A narrower title says less than the exercise's id.
 SHORTEST_TITLE = 20
 DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """The symbols beside words, which only repeat what the words say."""
+    """Symbols beside words, which only repeat the words."""
 
     good: str
     part: str
@@ -50,10 +50,10 @@ _STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim", "loo
 
 
 def open_console(stream: TextIO | None = None) -> Console:
-    """A console that takes text literally: no markup, no emoji codes, no highlighting.
+    """Open a console that takes text literally: no markup, no emoji codes, no highlighting.
 
-    It is that of stdout, unless another stream is given. With NO_COLOR there is no escape sequence at all,
-    bold and dim included.
+    It writes to stdout unless another stream is given. NO_COLOR disables all escape sequences, even bold and
+    dim.
     """
     stream = sys.stdout if stream is None else stream
     return Console(
@@ -67,31 +67,31 @@ def open_console(stream: TextIO | None = None) -> Console:
 
 
 def is_plain(console: Console) -> bool:
-    """Whether nothing but ASCII layout fits here; an old code page has no check mark."""
+    """Return whether only ASCII layout is possible; an old code page has no check mark."""
     utf = console.encoding.lower().replace("-", "").startswith("utf")
     return not console.is_terminal or console.is_dumb_terminal or console.legacy_windows or not utf
 
 
 def marks_for(console: Console) -> Marks:
-    """The symbols that this console can show."""
+    """Return the symbols that this console can show."""
     return _ASCII if is_plain(console) else _SYMBOLS
 
 
 def status_words(status: Status, marks: Marks, *, waiting: bool = False) -> tuple[Text, Text]:
-    """The mark and the words of a status, in its color."""
+    """Return the mark and the words of a status, in its color."""
     kind, _ = STATUS[status]
     words = status_text(status, waiting=waiting)
     return Text(getattr(marks, kind), _STYLES[kind]), Text(words, _STYLES[kind])
 
 
 def outcome_mark(outcome: Outcome, marks: Marks) -> Text:
-    """The mark of how a test ended, in its color."""
+    """Return the mark of a test's outcome, in its color."""
     kind, _ = OUTCOME[outcome]
     return Text(getattr(marks, kind), _STYLES[kind])
 
 
 def print_lines(console: Console, lines: Iterable[Text]) -> None:
-    """Print finished lines: a path that is longer than the terminal must stay in one piece."""
+    """Print finished lines without wrapping: a path longer than the terminal must stay in one piece."""
     for line in lines:
         line.rstrip()
         console.print(line, soft_wrap=True)
@@ -100,7 +100,7 @@ def print_lines(console: Console, lines: Iterable[Text]) -> None:
 def printed(
     lines: Callable[Concatenate[Console, P], Iterator[Text]],
 ) -> Callable[Concatenate[Console, P], None]:
-    """Make of a function that yields lines one that prints them, each as soon as it is there."""
+    """Decorate a function that yields lines, so that it prints each as soon as it is ready."""
 
     @functools.wraps(lines)
     def show(console: Console, /, *arguments: P.args, **keywords: P.kwargs) -> None:
@@ -115,14 +115,14 @@ def say(console: Console, text: str, style: str = "") -> None:
 
 
 def height_of(console: Console, lines: Sequence[Text]) -> int:
-    """The rows that finished lines take: a path that is longer than a row is broken by the terminal."""
+    """Return how many rows finished lines take, when the terminal breaks long ones."""
     return sum(max(1, -(-line.cell_len // console.width)) for line in lines)
 
 
 def hang(console: Console, prefix: Text | str, body: Text | str, style: str = "") -> Iterator[Text]:
-    """The lines of a text wrapped beside its prefix: what follows hangs under the first line.
+    """Wrap a text beside its prefix, with hanging indentation.
 
-    `style` is that of a body that has none.
+    `style` applies to a body that has none.
     """
     prefix = Text(prefix) if isinstance(prefix, str) else prefix
     body = Text(body, style) if isinstance(body, str) else body
@@ -133,7 +133,7 @@ def hang(console: Console, prefix: Text | str, body: Text | str, style: str = ""
 
 
 def whole_words(console: Console, text: str, style: str) -> Iterator[Text]:
-    """The lines of a text, broken between words alone, and on a terminal alone: a path stays in one piece."""
+    """Wrap a text between words, but only on a terminal. A path stays in one piece."""
     if not console.is_terminal:
         yield Text(text, style)
         return
@@ -143,14 +143,14 @@ def whole_words(console: Console, text: str, style: str) -> Iterator[Text]:
 
 
 def checked(console: Console, holds: bool, text: str, *, label: str = "") -> Iterator[Text]:
-    """A text behind a green or a red mark and its label."""
+    """Return a text after a green or red mark and its label."""
     marks = marks_for(console)
     mark = Text(marks.good, "green") if holds else Text(marks.bad, "red")
     return hang(console, Text.assemble(mark, " ", label), text)
 
 
 def cut(text: str, width: int, marks: Marks) -> Text:
-    """The text in at most `width` cells of a terminal, with dots where something is cut off."""
+    """Shorten the text to `width` cells of a terminal, with dots if something is cut off."""
     cut_text = Text(text)
     if cut_text.cell_len > width:
         cut_text.truncate(max(width - len(marks.dots), 0), overflow="crop")
@@ -159,7 +159,7 @@ def cut(text: str, width: int, marks: Marks) -> Text:
 
 
 def bar(console: Console, done: float, whole: float) -> Text:
-    """The share that is done, after a space; full only if it is, and empty only if it is."""
+    """Return a bar for the share that is done, after a space; full or empty only if exactly so."""
     marks = marks_for(console)
     cells = max(min(20, console.width - 40), 0)
     full = round(cells * done / whole) if whole else 0
@@ -170,19 +170,19 @@ def bar(console: Console, done: float, whole: float) -> Text:
 
 
 def some_of(names: Sequence[str], most: int, between: str = ", ") -> str:
-    """So many of the names, and how many more there are."""
+    """Join at most `most` names, followed by the number of the others."""
     more = f"{between.replace(',', '')}and {len(names) - most} more" if len(names) > most else ""
     return between.join(names[:most]) + more
 
 
 def and_more(count: int, what: str = "", indent: str = "  ", where: str = "") -> Iterator[Text]:
-    """The line below a list that was cut, if it was: how many more there are, of what, and where."""
+    """Return the line below a shortened list: how many more there are, of which kind, and where."""
     if count > 0:
         more = counted(count, f"more {what}") if what else f"{count} more"
         yield Text(f"{indent}and {more}{where}", "dim")
 
 
 def called(student: str, names: Mapping[str, str]) -> str:
-    """A student's id, and behind it the name, where there is another."""
+    """Return a student's id, followed by the name if it differs."""
     name = names.get(student, "")
     return clean(student, 40) + (f" ({clean(name, 30)})" if name else "")

@@ -43,15 +43,15 @@ _STYLES = {
     Standing.OPEN: "dim",
 }
 _RIGHT = ("points", "minutes")
-# The columns that go where a title does not fit beside them, the first first.
+# Columns that are left out if a title does not fit beside them, in this order.
 _DISPENSABLE = ("difficulty", "minutes", "points")
-# The lines of a screen that a list leaves to what stands above and below it.
+# Rows of the screen above and below a list.
 _BELOW_A_LIST = 6
 
 
 @printed
 def show_exercises(console: Console, workspace: Workspace) -> Iterator[Text]:
-    """Print a line for each exercise, with how far the file in the course's own folder is."""
+    """Print a line for each exercise, with the state of its file in the course's own folder."""
     yield from exercise_lines(console, workspace)
     standings, rows = workspace.standings(), [("assignment", "done", "due", "title")]
     for assignment in workspace.course.assignments:
@@ -69,14 +69,14 @@ def show_exercises(console: Console, workspace: Workspace) -> Iterator[Text]:
 
 
 def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") -> Iterator[Text]:
-    """A line for each exercise, by chapters, and the progress; points are those of the file as it is now.
+    """Return a line for each exercise, by chapter, and the progress, with points for the files as they are now.
 
-    Where they would not fit the screen, the `opened` chapter alone is shown with its exercises.
+    If they do not fit the screen, only the `opened` chapter lists its exercises.
     """
     course, standings = workspace.course, workspace.standings()
     is_served, chapters = workspace.logbook.is_served, course.chapters
     cells = {e.id: _cells(workspace, e, standings[e.id]) for e in course.exercises}
-    # The name of a chapter stands over its exercises, which are set in.
+    # The name of a chapter is above its exercises, which are indented.
     margin = "  " if len(chapters) > 1 else ""
     head = {column: column for column in cells[course.exercises[0].id]}
     widths, room = _widths(console.width - len(margin), [head, *cells.values()])
@@ -97,7 +97,7 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
         if not opened or not is_long or chapter == opened:
             for exercise in exercises:
                 style = _STYLES.get(standings[exercise.id], "red")
-                # Before the title, of which a narrow terminal shows the beginning.
+                # Before the title, since a narrow terminal shows only its beginning.
                 extra = f"{EXTRA_CREDIT}: " if exercise.id in course.extra_credit else ""
                 yield line(cells[exercise.id], f"{extra}{exercise.title}", style)
     progress = progress_of(standings.values(), course, by_all_tests=is_served)
@@ -106,9 +106,9 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
 
 
 def _cells(workspace: Workspace, exercise: Exercise, standing: Standing) -> dict[str, str]:
-    """What the columns say of an exercise."""
+    """Return the text of each column for an exercise."""
     cells = {"exercise": exercise.id, "state": standing_words(standing, workspace.course)}
-    # A public release awards no points; the server of the course does.
+    # A public release has no points, but the course's server has.
     if not workspace.course.is_public or workspace.logbook.is_served:
         points_now = workspace.logbook.score(exercise, workspace.handed(exercise))
         before = "" if points_now is None else f"{number(points_now.score)} / "
@@ -118,36 +118,36 @@ def _cells(workspace: Workspace, exercise: Exercise, standing: Standing) -> dict
 
 
 def _extra(course: Course, exercise: Exercise) -> str:
-    """What marks an exercise that full marks do not need."""
+    """Return the mark of an exercise that full marks do not need."""
     return f", {EXTRA_CREDIT}" if exercise.id in course.extra_credit else ""
 
 
 def _worth(exercise: Exercise) -> float:
-    """The points that there are for an exercise here."""
+    """Return the points that can be earned for an exercise here."""
     if not exercise.unmet:
         return exercise.points
-    # Here and not above: a quick answer knows of no judge.
+    # Imported here, so that quick answers do not import the judge.
     from grader.judge.scoring import worth_of
 
     return worth_of(exercise)
 
 
 def _widths(width: int, rows: Sequence[Mapping[str, str]]) -> tuple[dict[str, int], int]:
-    """The columns that fit beside a title, each with its width, and the room that they leave to the title."""
+    """Return the columns that fit beside a title with their widths, and the room left for the title."""
     widths = {column: max(len(row[column]) for row in rows) for column in rows[0]}
 
     def room() -> int:
         return width - sum(widths.values()) - 2 * len(widths)
 
     for column in _DISPENSABLE:
-        # The points are worth more than a title is.
+        # Points are worth more than a title.
         if room() < (-2 if column == "points" else SHORTEST_TITLE):
             widths.pop(column, None)
     return widths, room()
 
 
 def hint_lines(console: Console, exercise: Exercise, which: int, more: str) -> Iterator[Text]:
-    """One hint, counted from 1, with `more` below it."""
+    """Return a hint, counted from 1, with `more` below it."""
     yield Text(f"{exercise.title}, hint {which} of {len(exercise.hints)}", "bold")
     yield from hang(console, "  ", exercise.hints[which - 1])
     if more:
@@ -158,7 +158,7 @@ show_hint = printed(hint_lines)
 
 
 def show_source(console: Console, path: Path, text: str) -> None:
-    """Print the text of a file: in color under its path on a terminal, else nothing but the text."""
+    """Print a file: with its path and colors on a terminal, else only the text."""
     if is_plain(console):
         console.file.write(text)
         return
@@ -172,7 +172,7 @@ def show_source(console: Console, path: Path, text: str) -> None:
 
 @printed
 def show_chapter(console: Console, workspace: Workspace, chapter: str) -> Iterator[Text]:
-    """Print the way through a chapter: its exercises, what each teaches, and what is better done before."""
+    """Print the way through a chapter: its exercises, their topics, and exercises to do before."""
     course = workspace.course
     exercises, standings = course.chapters[chapter], workspace.standings()
     minutes = sum(e.minutes for e in exercises)
@@ -198,7 +198,7 @@ def show_chapter(console: Console, workspace: Workspace, chapter: str) -> Iterat
 
 @printed
 def show_explanation(console: Console, workspace: Workspace, exercise: Exercise) -> Iterator[Text]:
-    """Print what an exercise teaches, what it checks and where to read on."""
+    """Print an exercise's topic, its checks, and where to read on."""
     from grader.student.advice import shown_path
 
     course = workspace.course
@@ -241,7 +241,7 @@ def _rule_words(rule: ForbiddenRule) -> str:
 
 @printed
 def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> Iterator[Text]:
-    """Print every wall, whether it stands, and what to do about those that do not."""
+    """Print every wall, whether it is active, and advice for those that are not."""
     for wall in walls:
         remedy = f" {marks_for(console).arrow} {wall.remedy}" if wall.remedy else ""
         text = wall.meaning if wall.stands else f"missing: {wall.reason}.{remedy}"

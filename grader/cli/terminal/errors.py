@@ -1,9 +1,9 @@
-"""What does not hold as lines that an editor reads: `file:line:column: error: message`.
+"""Problems as lines that an editor reads: `file:line:column: error: message`.
 
-`grade run --errors` prints them alone, `grade watch --errors` between a line that begins and one that ends.
+`grade run --errors` prints only these, `grade watch --errors` prints a line before and after them.
 
-The words are those of the panel, each finding once. The form is that of GNU tools, which Vim, Emacs and the
-problem matcher of a release know.
+The messages are those of the panel, each finding once. Vim, Emacs and the problem matcher of a release know
+this form of GNU tools.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LONGEST_LINE = 1000
 
 
 def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
-    """A line for each finding of an exercise: none of one that is passed, not begun, or not judged.
+    """Yield a line for each finding of an exercise; none if it is passed, not begun, or not judged.
 
-    A part that is still to be written is a warning. What has no place in the file stands at line 1.
+    An unwritten part is a warning. A finding without a place in the file is reported at line 1.
     """
     if exercise.untouched or exercise.status is Status.UNJUDGED:
         return
@@ -50,7 +50,7 @@ def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
                 case Where(at):
                     place = place or at
         text = ": ".join(filter(None, [section.title, message]))
-        # A remark about the points has neither; and two tests may tell the same mistake with other details.
+        # Skips remarks about points, and a mistake that another test tells with other details.
         if text and (message or text, place) not in told:
             told.add((message or text, place))
             is_part = section.test is not None and section.test.outcome is Outcome.NOT_IMPLEMENTED
@@ -62,7 +62,7 @@ def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
 
 
 def _column(file: str, line: int) -> int:
-    """The column of a line's first word, which an editor underlines; 1 where that cannot be read."""
+    """Return the column of a line's first word, which an editor underlines; 1 if it cannot be read."""
     if not file.endswith(".py"):
         return 1
     try:
@@ -75,9 +75,9 @@ def _column(file: str, line: int) -> int:
 
 
 class ErrorLines:
-    """A face of the watching for a program: `grade: judging glu`, an error a line, `grade: judged glu`.
+    """A face of `grade watch` for programs: `grade: judging glu`, a line for each error, `grade: judged glu`.
 
-    The two lines are what the background task of a release waits for.
+    The background task of a release waits for the first and the last of these lines.
     """
 
     def __init__(self, workspace: Workspace, guide: Guide) -> None:
@@ -86,7 +86,7 @@ class ErrorLines:
         self._last: View | None = None
 
     def draw(self, view: View) -> None:
-        """Print that an exercise is being judged, or what a view that is final says of it, each once."""
+        """Print that an exercise is being judged, or the errors of a final view, each once."""
         if view == self._last:
             return
         name = view.exercise.id
@@ -105,7 +105,7 @@ class ErrorLines:
         click.echo(f"grade: judged {name}")
 
     def scrolled(self, view: View, pages: int) -> int:  # noqa: ARG002  # as every face
-        """The top: there is no window."""
+        """Return the top line: there is no window to scroll."""
         return 0
 
     def status(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Groups of students: those whose files `grade similar` finds alike, those who make one unnamed mistake."""
+"""Groups of students: with alike files (`grade similar`), or with the same unnamed mistake."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from grader.gradebook.similarity.findings import (
 )
 from grader.text import clean, counted
 
-# All that are kept are in the file and in the report.
+# The file and the report have all of them.
 _SHOWN_GROUPS, _SHOWN_EXERCISES, _SHOWN_STUDENTS, _SHOWN_MATCHES = 20, 8, 12, 40
 _SHOWN_CIRCLES = 6
-# Of an unnamed mistake.
+# Limits for an unnamed mistake.
 _SHOWN_MAKERS, _SHOWN_TESTS, _SHOWN_LINES = 6, 3, 40
 _STYLES = {"+": "green", "-": "red", "@": "dim"}
 _ADVICE = (
-    "Alike is not copied: short exercises are alike by nature, and so is the work of people "
+    "Alike files are not proof of copying: short exercises are alike by nature, and so is the work of people "
     "who learn together. It is a reason to read the code, and proves nothing: `grade report` shows each "
     "pair side by side."
 )
@@ -39,7 +39,7 @@ _ADVICE = (
 def show_similarity(
     console: Console, similarity: Similarity, path: Path, names: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Print the groups, the strongest first, and how each exercise was decided; `names` are by id."""
+    """Print the groups, the strongest first, and how each exercise was decided. `names` maps ids to names."""
     for group in similarity.groups[:_SHOWN_GROUPS]:
         yield from _alike(console, group, names)
     where = "; the file and the report have them all."
@@ -62,7 +62,7 @@ def show_similarity(
 
 
 def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Iterator[Text]:
-    """Who is alike, and in which exercises how much."""
+    """Describe a group, and how alike its files are in each exercise."""
     students = [called(student, names) for student in group.students]
     alike = f"alike in {counted(len(group.exercises), 'exercise')}"
     if not any(exercise.alone for exercise in group.exercises):
@@ -73,7 +73,7 @@ def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Ite
         if all(circle.students == group.students for circle in exercise.circles):
             yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
             continue
-        # Not all are alike with one another here: who is, a line each.
+        # Not all members are alike in this exercise: one line for each circle of those who are.
         for circle in exercise.circles[:_SHOWN_CIRCLES]:
             prefix = f"  {_share(circle):>10}  {exercise.exercise}  "
             those = [called(student, names) for student in circle.students]
@@ -84,7 +84,7 @@ def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Ite
 
 
 def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
-    """What is alike with a file of the corpus, which is named by the begin of its digest."""
+    """List files that are alike to a file of the corpus, which is called by the beginning of its digest."""
     yield Text()
     yield Text("With the corpus:", "bold")
     for match in similarity.corpus[:_SHOWN_MATCHES]:
@@ -105,13 +105,13 @@ def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
 
 
 def _share(alike: GroupExercise | AlikeCircle) -> str:
-    # Rounded down: 100 % is for files that share everything.
+    # Rounded down: 100 % means that files share everything.
     lowest, highest = int(100 * alike.lowest), int(100 * alike.highest)
     return f"{highest} %" if lowest == highest else f"{lowest} to {highest} %"
 
 
 def _survey(survey: ExerciseSurvey) -> str:
-    """How many files and pairs there are, how the threshold came about, and what another one would report."""
+    """Describe how many files and pairs there are, how the threshold was found, and the effect of others."""
     words = [counted(survey.files, "file"), counted(survey.alike, "alike pair")]
     if survey.short:
         words.insert(1, f"{survey.short} with too little code to compare")
@@ -148,7 +148,7 @@ def show_groups(
     groups: Sequence[UnnamedGroup],
     shown: Sequence[tuple[UnnamedGroup, Sequence[str]]],
 ) -> Iterator[Text]:
-    """Print these groups, each with its difference to a right answer, and how many there are in all."""
+    """Print these groups, each with its difference to a right answer, and their total number."""
     if not groups:
         yield Text("Every failure has a sentence that explains it.")
         return
@@ -163,7 +163,7 @@ def show_groups(
 
 
 def _unnamed(console: Console, group: UnnamedGroup, difference: Sequence[str]) -> Iterator[Text]:
-    """Who makes a mistake, which tests see it, and how the code differs from a right answer."""
+    """Describe an unnamed mistake: its students, its tests, and the difference to a right answer."""
     where = f"{group.exercise}, {group.function}" if group.function else group.exercise
     students = some_of([clean(student, 40) for student in group.students], _SHOWN_MAKERS)
     count = counted(len(group.students), "student")

@@ -1,4 +1,4 @@
-"""What `grade policy` and `grade adjust` print: the rules of a class, corrections, their effect on points."""
+"""Output of `grade policy` and `grade adjust`: rules, corrections, and their effect on points."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _COUNTS = {
     CountedAttempt.AVERAGE: "The average of all attempts counts",
 }
 _LONGEST = 500
-# Students whose points changed, corrections of a kind.
+# Most students with changed points, and most corrections of one kind.
 _SHOWN = 20
 
 
 @printed
 def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> Iterator[Text]:
-    """Print the rules in words, and when each of these exercises is due."""
+    """Print the rules in words, and the due times of these exercises."""
     rules, zone = policy.rules, policy.zone
     yield from hang(console, "", _first_words(policy))
     dues = {exercise: policy.due(exercise) for exercise in exercises}
@@ -80,7 +80,7 @@ def _first_words(policy: Policy) -> str:
 
 
 def _late_words(late: Late) -> str:
-    """What lateness costs: `10 % lost for each day begun; grace of 15 minutes`."""
+    """Describe the cost of lateness: `10 % lost for each day begun; grace of 15 minutes`."""
     words = []
     if late.per_day is not None:
         most = f", at most {number(late.at_most)} %" if late.at_most < 100 else ""
@@ -97,7 +97,7 @@ def _late_words(late: Late) -> str:
 
 
 def _extension_words(extension: Extension, zone: datetime.tzinfo | None) -> str:
-    """Who has more time, for what, and until when."""
+    """Describe an extension: for whom, for which exercises, and until when."""
     students = [*filter(None, (extension.student, *extension.students))]
     groups = (("section", extension.section), ("team", extension.team))
     who = ", ".join([*students, *(f"{kind} {name}" for kind, name in groups if name)])
@@ -113,7 +113,7 @@ def _extension_words(extension: Extension, zone: datetime.tzinfo | None) -> str:
 def show_explanation(
     console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
 ) -> Iterator[Text]:
-    """Print of these exercises (all, if there are none) every attempt, what is due when, and the points."""
+    """Print every attempt, due times and points, of these exercises or of all."""
     entry, work, rules = book.entry_of(student.id), book.work(student), book.rules
     if entry is None:
         return
@@ -133,7 +133,7 @@ def show_explanation(
             yield from _exercise_lines(console, book, student, result, files, counting)
     total = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
     if any(exercise.status is Status.UNJUDGED for exercise in entry.result.exercises):
-        total = "open, for something is not judged"
+        total = "open, because an exercise is not judged"
     yield Text()
     yield Text.assemble("Total: ", (total, "bold"))
 
@@ -146,7 +146,7 @@ def _exercise_lines(
     files: Sequence[HandedIn],
     counting: int,
 ) -> Iterator[Text]:
-    """The points, the due time, every attempt, the one that counts marked, and what changed the points."""
+    """Describe an exercise: points, due time, every attempt, and reasons for changed points."""
     policy = book.policy
     is_open = result.status is Status.UNJUDGED
     points = "not judged" if is_open else f"{number(result.score)} / {number(result.max_score)}"
@@ -165,13 +165,13 @@ def _exercise_lines(
     if result.provisional:
         yield from hang(console, "    ", clean(result.provisional, _LONGEST), "yellow")
     if result.mark is not None:
-        # What is said with it in every output.
+        # The sentences shown beside the points in every output.
         for reason in (*result.mark.reasons, *result.mark.comment.splitlines()):
             yield from hang(console, "    | ", clean(reason, _LONGEST), "dim")
 
 
 def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) -> Iterator[str]:
-    """When an attempt was handed in, what keeps it from counting, and its points."""
+    """Describe an attempt: when it was handed in, why it does not count, and its points."""
     time = submitted(weighed.file.submitted_at)
     yield local(time, policy.zone) if time is not None else "no timestamp, so never late"
     if weighed.late:
@@ -196,7 +196,7 @@ def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) 
 
 
 def _correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Text:
-    """What a correction does, why, by whom and when."""
+    """Describe a correction: its effect, reason, author and time."""
     judged = correction.judged
     words = correction_words(correction)
     words += f": {correction.reason}" if correction.reason else ""
@@ -213,7 +213,7 @@ def show_corrections(
     names: Mapping[str, str],
     zone: datetime.tzinfo | None,
 ) -> Iterator[Text]:
-    """Print every correction with its number, which is its place in the file."""
+    """Print every correction with its number, which is its position in the file."""
     for place, correction in enumerate(corrections, 1):
         who = called(correction.student, names) if correction.student else "all"
         prefix = Text.assemble((f"{place:>4}", "bold"), "  ")
@@ -224,7 +224,7 @@ def show_corrections(
 
 
 class Points(NamedTuple):
-    """The points of a student, of how many, and whether something is not judged."""
+    """A student's points, their maximum, and whether something is not judged."""
 
     score: float
     worth: float
@@ -232,7 +232,7 @@ class Points(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """How many students gained, lost, and have something that is not judged."""
+    """The number of students who gained, who lost, and with unjudged exercises."""
 
     gained: int
     lost: int
@@ -240,7 +240,7 @@ class Effect(NamedTuple):
 
 
 def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]:
-    """The points of each student, of one exercise or in all."""
+    """Return each student's points, of one exercise or in total."""
     points = {}
     for entry in entries:
         about = [result for result in entry.result.exercises if exercise in ("", result.name)]
@@ -256,7 +256,7 @@ def show_effect(
     after: Mapping[str, Points],
     names: Mapping[str, str],
 ) -> Effect:
-    """Print whose points changed, those who lost first."""
+    """Print students whose points changed, losers first."""
     changed = [(after[name].score - was.score, name) for name, was in before.items()]
     changed = sorted((gain, name) for gain, name in changed if gain and not after[name].is_open)
     for gain, name in changed[:_SHOWN]:
@@ -276,7 +276,7 @@ def show_effect(
 
 @printed
 def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
-    """Print the corrections of what is judged otherwise by now, and those that change nothing."""
+    """Print corrections whose exercise is judged differently by now, and corrections without effect."""
     corrections, names = book.corrections(), book.names()
     students = sorted({made.student for made in corrections if made.judged is not None})
     entries = [entry for entry in map(book.entry_of, students) if entry is not None]
@@ -293,8 +293,8 @@ def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
     ]
     ids = [student.id for student in book.students()]
     lists = {
-        "Adjusted before, and judged otherwise by now:": changed,
-        "Adjusted before, of tests that are gone, so that nothing changes:": gone,
+        "Adjusted before, and judged differently since:": changed,
+        "Adjusted before, for tests that are gone, so without effect:": gone,
         "Corrections that change nothing:": list(unknown_names(corrections, ids, book.exercises)),
     }
     for heading, lines in lists.items():
@@ -304,5 +304,5 @@ def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
             yield from hang(console, "  ", clean(line, _LONGEST))
         yield from and_more(len(lines) - _SHOWN)
     if changed or gone:
-        text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
+        text = "The corrections still apply; `grade adjust` with --undo takes one back."
         yield from hang(console, "", text, "dim")

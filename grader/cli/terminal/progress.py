@@ -1,7 +1,7 @@
-"""Progress while a command works: a line on stderr, if that is a terminal, gone when it ends.
+"""A line of progress on stderr, if that is a terminal. It is erased at the end.
 
-Nothing of rich is imported before there is something to show: by then the judges are on their way,
-and what is imported here delays nothing.
+Rich is imported only when there is something to show. By then the judges are starting, so the import delays
+nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """One line of progress that is erased at the end; nothing is printed if stderr is not a terminal.
+    """A line of progress that is erased at the end; nothing is printed if stderr is not a terminal.
 
-    `timed` adds how many are done in a minute, and the time that is left.
+    `timed` adds the rate per minute and the time left.
     """
 
     def __init__(self, unit: str, *, timed: bool = False) -> None:
@@ -42,7 +42,7 @@ class ProgressBar:
             self._progress.stop()
 
     def start(self, text: str, total: int) -> bool:
-        """Begin to count anew up to `total`; False where nothing is shown."""
+        """Begin to count up to `total`; returns False if nothing is shown."""
         if self._progress is None and sys.stderr.isatty():
             self._progress = _new_progress(self._unit, timed=self._timed)
             if self._progress is not None:
@@ -60,13 +60,13 @@ class ProgressBar:
             self._progress.update(self._task, description=text)
 
     def advance(self) -> None:
-        """One more is done."""
+        """Count one more."""
         if self._progress is not None and self._task is not None:
             self._progress.advance(self._task)
 
 
 def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
-    """A line of rich's own columns; None where stderr is too plain for one."""
+    """Make a line of rich's columns; None if stderr is too plain for one."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -82,7 +82,7 @@ def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
     from grader.cli.terminal.console import is_plain, open_console
 
     class Rate(ProgressColumn):
-        """The number done in a minute."""
+        """The rate per minute."""
 
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed * 60:.0f}/min" if task.speed else "", "dim")
@@ -93,13 +93,13 @@ def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
     count = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn(unit, markup=False))
     times = (Rate(), TimeRemainingColumn()) if timed else ()
     text = TextColumn("{task.description}", markup=False, style="dim" if timed else "")
-    # A text that changes all the time stands at the end, where it moves nothing.
+    # A text that changes constantly comes last, where it moves nothing.
     columns = (*count, *times, text) if timed else (text, *count)
     return Progress(SpinnerColumn(), *columns, console=console, transient=True)
 
 
 def with_progress(book: Gradebook | AnonymousBook, text: str) -> Iterator[Entry]:
-    """The entries of a gradebook, with a line of how far the work on them is."""
+    """Iterate over the entries of a gradebook, with a progress line."""
     with ProgressBar("students", timed=True) as bar:
         bar.start(text, len(book.students()))
         for entry in book.entries():
@@ -108,26 +108,26 @@ def with_progress(book: Gradebook | AnonymousBook, text: str) -> Iterator[Entry]
 
 
 class RunDisplay(ProgressBar, Progress):
-    """The exercise that is judged, and the number of its tests that are done."""
+    """The exercise being judged, and the number of its finished tests."""
 
     def __init__(self, exercises: Sequence[Exercise]) -> None:
         super().__init__("tests")
         self._exercises = exercises
 
     def begin(self, exercise: Exercise, tests: int) -> None:
-        """Show the exercise; and load what shows the result while the judge loads torch."""
+        """Show the exercise; and import the modules that show the result while the judge imports torch."""
         import grader.cli.terminal.result  # noqa: F401  # only loaded here, used when the result is shown
 
         place = self._exercises.index(exercise) + 1
         self.start(f"{exercise.id} ({place} of {len(self._exercises)})", tests)
 
     def test(self, exercise: Exercise, result: TestResult) -> None:  # noqa: ARG002  # as inherited
-        """One more test is done."""
+        """Count one more test."""
         self.advance()
 
 
 class VerifyDisplay(ProgressBar):
-    """The exercise that is proved, and the number of its modules that are judged."""
+    """The exercise being proved, and the number of its judged modules."""
 
     def __init__(self, course: Course, seeds: int, *, write: bool = False) -> None:
         super().__init__("modules")
@@ -136,13 +136,13 @@ class VerifyDisplay(ProgressBar):
         self._exercise: Exercise | None = None
 
     def judged(self, exercise: Exercise, module: str) -> None:  # noqa: ARG002  # as verify calls it
-        """One more module is judged, by one of several threads."""
+        """Count one more module; several threads call this."""
         with self._lock:
             if exercise is not self._exercise:
                 self._exercise = exercise
                 from grader.course.mutants import wrong_answers
 
-                # The stub once, the solution and the right answers under each seed, the wrong ones.
+                # The stub once, the solution and the right answers under each seed, and the wrong answers.
                 rights = len(self._course.rights(exercise))
                 wrong = len(wrong_answers(self._course, exercise).answers)
                 times = self._seeds if self._write else 1

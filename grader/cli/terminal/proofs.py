@@ -1,4 +1,4 @@
-"""What `grade verify` and `grade audit` print: proofs of exercises, what forgeries earn, mutants, attacks."""
+"""Output of `grade verify` and `grade audit`: proofs, forgeries, mutants, attacks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from grader.authoring.mutation import MutationReport
     from grader.authoring.verify import ExerciseProof
 
-# A dropped loop is a long line; it is needed whole by an author who marks it.
+# A dropped loop is a long line, and an author who marks it needs all of it.
 _LONGEST = 5_000
-# What an attack met can be a traceback's worth of words.
+# Evidence may be a whole traceback.
 _LONGEST_EVIDENCE = 300
 
 
@@ -33,10 +33,10 @@ def show_proofs(
     points: bool = False,
     worth: bool = False,
 ) -> int:
-    """Print each proof as it is made, and return how many complaints there were.
+    """Print each proof as it is made, and return the number of complaints.
 
-    With `told`, print the messages too that the students of wrong answers read; with `points`, what
-    part of the points each wrong answer keeps; with `worth`, what each test catches and costs.
+    `told` also prints the messages for the students of wrong answers; `points` prints the share of the points
+    that each wrong answer keeps; `worth` prints what each test catches and costs.
     """
     complaints = exercises = 0
     for proof in proofs:
@@ -55,7 +55,7 @@ def show_proofs(
 
 
 def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    """What was proved of an exercise, each complaint about it, and the files that were written."""
+    """Describe a proof, with its complaints and the files written."""
     rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
     counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
     verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
@@ -70,7 +70,7 @@ def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
 
 
 def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    """The tests that catch each wrong answer, with the messages that its student reads."""
+    """List the tests that catch each wrong answer, with the messages that its student reads."""
     for wrong in proof.caught:
         title = f": {wrong.title}" if wrong.title else ""
         yield from hang(console, "  ", clean(f"{wrong.name}{title}", 2000), "bold")
@@ -88,7 +88,7 @@ def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
 
 
 def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    """What each wrong answer keeps of the points, the least first, and how many lose too much."""
+    """List the points that each wrong answer keeps, the least first, and count those that lose too much."""
     for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
         mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
         mark = "harsh" if wrong.is_harsh else mark
@@ -120,7 +120,7 @@ def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
 
 
 def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
-    """Print what the forgeries earn in each exercise, the best one first; whether none earns too much."""
+    """Print the points that forgeries earn in each exercise; return whether none earns too much."""
     above = exercises = 0
     for _, group in itertools.groupby(reports, lambda report: report.exercise):
         best, *others = sorted(group, key=lambda report: -report.share)
@@ -137,7 +137,7 @@ def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
 
 
 def show_forged(console: Console, answers: Iterable[ForgedAnswer]) -> bool:
-    """Print what each forged submission earns; whether none that is not held earns too much."""
+    """Print the points of each forged submission; return whether each that earns too much is held."""
     above = total = 0
     for answer in answers:
         text = f"{answer.exercise}/{answer.name}: {answer.share:.1%}"
@@ -155,7 +155,7 @@ def show_forged(console: Console, answers: Iterable[ForgedAnswer]) -> bool:
 
 
 def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
-    """Print each report as it is made; return whether no mutant is unseen and no complaint left."""
+    """Print each report as it is made; return whether every mutant is seen and there is no complaint."""
     judged = caught = equivalent = unseen = unnamed = complaints = exercises = 0
     for report in reports:
         print_lines(console, _mutation_lines(console, report))
@@ -177,7 +177,7 @@ def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
 
 
 def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
-    """How many mutants of a solution were caught, and an entry of the mutants file for each one to describe."""
+    """Count the caught mutants of a solution, and write an entry of the mutants file for each other one."""
     some = f"{report.judged} of " if report.judged < report.made else ""
     by_time = f" ({report.timed_out} by time)" if report.timed_out else ""
     text = (
@@ -210,7 +210,7 @@ def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
 def show_findings(
     console: Console, results: Iterable[tuple[AttackResult, tuple[str, ...]]]
 ) -> list[AttackResult]:
-    """Print each result when it is there; returns those of attacks that were not stopped."""
+    """Print each result as it is made; return those of attacks that were not stopped."""
     total, kind = 0, ""
     held: tuple[str, ...] = ()
     missed: list[AttackResult] = []
@@ -231,7 +231,7 @@ def show_findings(
 
 
 def _attack_lines(console: Console, result: AttackResult) -> Iterator[Text]:
-    """An attack with what stopped it, or with what shows that it succeeded."""
+    """Describe an attack and the wall that stopped it, or the evidence that it succeeded."""
     name = result.attack.name.replace("_", " ")
     yield from checked(console, result.stopped, f"{name}: {result.attack.tries}")
     if result.stopped:

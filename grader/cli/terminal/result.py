@@ -1,7 +1,7 @@
-"""The panel of a result: what was earned, what does not hold and where, and the one next step.
+"""The panel of a result: points, problems with their places, and the next step.
 
-All that comes from a submission, its name and its paths included, is untrusted text: it is cleaned
-and stays text, and nothing in it is markup.
+Everything that comes from a submission, even its name and paths, is untrusted: it is cleaned, and never read as
+markup.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from grader.student.advice import Guide, shown_path
 from grader.student.progress import progress_of
 from grader.text import clean, counted, listed, number
 
-# Lines that student code printed, of a test, and with -v.
+# Most lines of printed output, of a test and with -v.
 _EXTRA = f"  {EXTRA_CREDIT}"
 _SHOWN_PRINTED, _MOST_PRINTED = 5, 100
 LONGEST_LINE = 1000
@@ -41,9 +41,9 @@ _INDENT = "      "
 
 
 def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool = False) -> None:
-    """Print the panel; the guide knows where the files lie that the result is about.
+    """Print the panel; the guide knows where the result's files are.
 
-    In a terminal that is too low for all of it, fewer findings stand whole, and the rest is a count.
+    If a terminal is too low for all of it, fewer findings are shown in full, and the rest are counted.
     """
     about = ""
     if verbose:
@@ -59,7 +59,7 @@ def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool
 
 
 def show_complete(console: Console, guide: Guide) -> None:
-    """Print that there is nothing left to do, and what to do if one wants to."""
+    """Print that everything is done, and how to go on."""
     lines = [
         Text(guide.course.title, "bold"),
         Text(),
@@ -71,17 +71,17 @@ def show_complete(console: Console, guide: Guide) -> None:
 
 
 def _progress(console: Console, guide: Guide) -> Text:
-    """How many exercises of the student's own folder are done: `3 of 6 done`."""
+    """Return how many exercises of the student's own folder are done: `3 of 6 done`."""
     progress = progress_of(guide.standings.values(), guide.course, by_all_tests=guide.by_all_tests)
     return Text.assemble((progress.words, "bold"), bar(console, progress.done, progress.whole))
 
 
 class Panel:
-    """The lines of one result, from the header down to the next step.
+    """The lines of one result, from the header to the next step.
 
-    An exercise is a line with mark, id, title, status and what was earned: points, or tests where public ones
-    alone are there, whose worth others decide. In a narrow window titles are cut, or left out for the ids,
-    which commands take; that of a single exercise goes below its line.
+    An exercise is a line with mark, id, title, status, and points, or a count of tests if there are only public
+    ones. In a narrow window titles are shortened or left out in favor of ids, which commands take; the title of
+    a single exercise goes below its line.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Panel:
     ) -> None:
         self._console, self._marks = console, marks_for(console)
         self._exercises, self._guide, self._verbose = exercises, guide, verbose
-        # One exercise of one's own is shown beside the progress; all else beside the points.
+        # The student's own single exercise is shown beside the progress; anything else beside the points.
         self._alone = len(exercises) == 1 and bool(guide.standings)
         self._most_printed = _MOST_PRINTED if verbose else _SHOWN_PRINTED
         self._earned = {
@@ -114,9 +114,9 @@ class Panel:
             self._title = room if room >= SHORTEST_TITLE and not self._is_apart else 0
 
     def lines(self, about: str = "", shown: int = blocks.FIRST_FINDINGS) -> Iterator[Text]:
-        """Every line, in order; of the first exercise that does not hold, `shown` findings.
+        """Yield every line in order, with `shown` findings for the first exercise that has problems.
 
-        `about` is said of the run as a whole.
+        `about` is a note on the run as a whole.
         """
         yield from whole_words(self._console, self._guide.course.title, "bold")
         if not self._alone:
@@ -137,7 +137,7 @@ class Panel:
         yield from self._next_step()
 
     def brief(self) -> tuple[list[Text], list[Text]]:
-        """What a small window has room for: the first exercise with a finding, one of it; the next step."""
+        """Return the lines for a small window: one finding of the first exercise with any; the next step."""
         lines: list[Text] = []
         for exercise in self._exercises:
             if details := list(self._details(exercise, 1, brief=True)):
@@ -150,7 +150,7 @@ class Panel:
         return [*lines, *([] if self._alone else [self._total()])], list(self._next_step())
 
     def _row(self, exercise: ExerciseResult) -> Iterator[Text]:
-        """The line of an exercise, with its title below where that does not fit."""
+        """Yield the line of an exercise, with its title below if it does not fit."""
         mark, words = status_words(exercise.status, self._marks)
         wide, earned_wide = self._widths
         line = Text.assemble("  ", mark, " ", (f"{exercise.name:<{wide}}", "dim"))
@@ -167,7 +167,7 @@ class Panel:
         return whole_words(self._console, self._guide.next_step(self._exercises), "bold")
 
     def _elsewhere(self) -> Iterator[Text]:
-        """The exercises begun out of order: the next step must not hide them."""
+        """List the exercises begun out of order, which the next step should not hide."""
         if self._alone and self._exercises[0].status is Status.NOT_ATTEMPTED:
             begun = self._guide.begun_elsewhere(self._exercises[0].name)
             if begun:
@@ -182,10 +182,10 @@ class Panel:
     def _details(
         self, exercise: ExerciseResult, shown: int, *, brief: bool = False
     ) -> Iterator[Text]:
-        """The lines below that of an exercise: findings, a count of the rest, what was printed."""
+        """Yield the lines below an exercise: findings, a count of the rest, printed output."""
         if exercise.untouched:
             if self._alone:
-                # Its aim, before anything is written.
+                # The aim of the exercise, before anything is written.
                 entry = self._guide.course.exercise(exercise.name)
                 yield from hang(self._console, "    ", entry.teaches)
                 how = f"About {entry.minutes} minutes, {DIFFICULTY[entry.difficulty]}."
@@ -203,13 +203,13 @@ class Panel:
             yield from section_lines(self._console, section, where, about=about, printed=most)
         if not (self._verbose or brief):
             yield from self._rest(exercise, summary)
-        # What was printed outside of all tests, as the file was imported.
+        # Output printed outside of all tests, when the file was imported.
         alone = exercise.message or not any(test.printed for test in exercise.tests)
         if alone and exercise.output.strip():
             yield from _printed_lines(self._console, exercise.output, self._most_printed)
 
     def _rest(self, exercise: ExerciseResult, summary: blocks.Summary) -> Iterator[Text]:
-        """The number of tests that are not shown, and the command that shows them."""
+        """Count the tests that are not shown, and name the command that shows them."""
         text = summary.waiting
         if more := summary.more:
             command = self._guide.show_all(exercise.name, alone=len(self._exercises) == 1)
@@ -221,7 +221,7 @@ class Panel:
     # --- the end --------------------------------------------------------------------------------
 
     def _total(self) -> Text:
-        """The progress in one's own folder, else the points or the public tests of all exercises."""
+        """Return the progress in one's own folder, else the points or public tests of all exercises."""
         if self._alone:
             return _progress(self._console, self._guide)
         if self._guide.is_public:
@@ -243,7 +243,7 @@ class Panel:
 
 
 def _tests(row: ExerciseResult) -> tuple[int, int]:
-    """The tests that passed, and all of them."""
+    """Return the number of tests that passed, and of all."""
     return sum(test.outcome is Outcome.PASSED for test in row.tests), len(row.tests)
 
 
@@ -259,10 +259,10 @@ def section_lines(
     about: str = "",
     printed: int = _SHOWN_PRINTED,
 ) -> Iterator[Text]:
-    """A title behind its mark, and its blocks below; `about` stands dim beside the title.
+    """Yield a title after its mark, and its blocks below; `about` is dim beside the title.
 
-    `where` writes a place as the reader finds it; `prefix` replaces the indented mark. Of what student code
-    printed so many lines are shown.
+    `where` writes a place for the reader; `prefix` replaces the indented mark. At most `printed` lines of
+    student output are shown.
     """
     test, marks = section.test, marks_for(console)
     if test is not None:
@@ -289,9 +289,9 @@ def section_lines(
 
 
 def _printed_lines(console: Console, text: str, most: int) -> Iterator[Text]:
-    """What student code printed: how many lines, at most so many of them, and how many more."""
+    """Yield student output: the number of lines, at most `most` of them, and the number left."""
     lines = text.splitlines()
-    # What is left of one line is shown.
+    # A single line left over is shown, too.
     shown = lines if len(lines) <= most + 1 else lines[:most]
     yield Text(f"{_INDENT}{counted(len(lines), 'line')} printed:", "dim")
     yield from _text_lines(console, "\n".join(shown), f"{_INDENT}| ", "dim")
@@ -300,6 +300,6 @@ def _printed_lines(console: Console, text: str, most: int) -> Iterator[Text]:
 
 
 def _text_lines(console: Console, text: str, prefix: str, style: str) -> Iterator[Text]:
-    """Each line of a text behind the prefix."""
+    """Yield each line of a text after the prefix."""
     for line in text.splitlines():
         yield from hang(console, prefix, clean(line.expandtabs(4), LONGEST_LINE), style)

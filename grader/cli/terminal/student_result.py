@@ -1,4 +1,4 @@
-"""What `grade show` and `grade requests` print: a student's result, with what each test cost, and requests."""
+"""Output of `grade show` and `grade requests`: a student's result with the cost of each test, and requests."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from grader.results import Entry, ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import every_test, fault, remarks
 from grader.text import clean, counted, number
 
-# A message of a request is cleaned once more: a file of another hand may be no gradebook of ours.
+# Cleaned again, since another program may have written the gradebook.
 _LONGEST_MESSAGE = 2000
 _WIDEST = 24
 
 
 @printed
 def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> Iterator[Text]:
-    """Print the points of an attempt; of these exercises (all, if there are none) what each test cost."""
+    """Print the points of an attempt, and the cost of each test of these exercises, or of all."""
     student, result = entry.student, entry.result
     name = f"  {clean(student.name, 60)}" if student.name and student.name != student.id else ""
     facts = ["handed in nothing" if entry.absent else f"attempt {entry.attempt}"]
@@ -49,7 +49,7 @@ def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> 
 
 
 def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
-    """The points of an exercise, and each test that did not pass behind what it cost."""
+    """Yield the points of an exercise, and each test that did not pass after its cost."""
     mark, words = status_words(exercise.status, marks_for(console), waiting=exercise.waiting)
     points = f"{number(exercise.score)} / {number(exercise.max_score)}"
     yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words)
@@ -84,7 +84,7 @@ def show_requests(
     zone: datetime.tzinfo | None,
     answered: int,
 ) -> Iterator[Text]:
-    """Print requests as a table, each with its message below, and how many more are answered."""
+    """Print requests as a table, each with its message below, and the number of answered ones."""
     if requests:
         wide = min(max(len("Student"), *(len(r.student) for r in requests)), _WIDEST)
         room = max(len("Exercise"), *(len(r.exercise) for r in requests))
@@ -99,7 +99,7 @@ def show_requests(
                 words = f"{clean(answer.author, 60)}: {clean(answer.text, _LONGEST_MESSAGE)}"
                 yield from hang(console, " " * 6, words, "dim")
     if answered:
-        yield Text(f"{counted(answered, 'request')} answered: --all shows them, too.", "dim")
+        yield Text(f"{counted(answered, 'request')} answered: --all also shows them.", "dim")
     elif not requests:
         yield Text("No student asked for a regrade.")
 
@@ -107,7 +107,7 @@ def show_requests(
 def show_request(
     console: Console, request: KeptRequest, entry: Entry | None, zone: datetime.tzinfo | None
 ) -> None:
-    """Print a request with every answer, and the verdict that it is about."""
+    """Print a request with all its answers and the verdict that it is about."""
     asked = f"{_time(request.asked_at, zone)}, {clean(request.origin, 40)}"
     say(console, f"Request {request.number}, {asked}", "bold")
     message = clean(request.message, _LONGEST_MESSAGE)

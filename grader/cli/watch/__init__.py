@@ -1,7 +1,7 @@
-"""Watching a student work: a save is answered by the result of the exercise saved, a key by its meaning.
+"""Watch a student work: answer a save with its result, and a key with its action.
 
-Theory of operation. One thread reports saves and one keys (`inputs.py`), one judges. What they call, `loop.py`
-calls one by one (`WatchLoop.later`), so that the loop alone knows the view and has it drawn (`screen.py`; for
-an editor, `terminal/errors.py`). Only a save of its file, or a key, turns to another exercise. The command,
-which puts all of them together, is in `command.py`.
+Theory of operation. One thread reports saves, one reports keys (`inputs.py`), and one judges. Each calls
+`WatchLoop.later`, and `loop.py` makes these calls one by one, so that only the loop changes the view and has it
+drawn (`screen.py`; for an editor, `terminal/errors.py`). Only saving another exercise's file, or a key, turns
+to that exercise. The command in `command.py` puts the parts together.
 """

@@ -34,7 +34,7 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
 @click.option(
     "--poll",
     is_flag=True,
-    help="Look at the files all the time, for where the system does not tell of saves.",
+    help="Look at the files all the time, for systems that do not report saves.",
 )
 @click.option(
     "--errors",
@@ -47,7 +47,7 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     "--submit",
     "submits",
     is_flag=True,
-    help="Have the key s hand in to the server of your course, and show its verdict of all tests.",
+    help="Let the key s hand in to your course's server, and show its verdict of all tests.",
 )
 @shared.course_option
 def watch(
@@ -55,21 +55,21 @@ def watch(
 ) -> None:
     """Answer every save with the result of the exercise that you saved.
 
-    It begins with the exercise that you name, or with the first one that is not done, and stays
+    Begins with the exercise that you name, or with the first one that is not done, and stays
     there until you save another one or press n.
 
-    On network drives and the like, where the system does not tell of saves, an answer may take half a second
-    more; with --poll it does not.
+    On network drives and the like, which do not report saves, an answer takes up to half a second longer,
+    unless you use --poll.
 
     \b
     Examples:
-      grade watch            go on where you are
+      grade watch            begin with the first that is not done
       grade watch gelu       begin with this one
       grade watch --submit   see the server's verdict here, after `grade login`
       grade watch --errors   for a task that an editor runs in the background
     """
     if submits and as_errors:
-        raise click.UsageError("--submit is about a key, and with --errors there are none.")
+        raise click.UsageError("--submit needs a key, and --errors has no keys.")
     course = shared.open_course(course_path)
     first = shared.known_exercises(course, [exercise])[0] if exercise is not None else None
     workspace = shared.open_workspace(course)
@@ -85,7 +85,7 @@ def watch(
 
     has_keys = not as_errors and sys.stdout.isatty() and has_keyboard()
     if submits and not has_keys:
-        raise click.UsageError("--submit is about a key, which needs a terminal: `grade submit`.")
+        raise click.UsageError("--submit needs a key, which needs a terminal: use `grade submit`.")
     options = shared.repeated("course_path")
     guide = Guide(
         course,
@@ -114,7 +114,7 @@ def watch(
 
 
 def _submitter() -> Submit:
-    """A function that hands a file in to the server of `grade login`, and waits for its verdict."""
+    """Return a function that hands in a file to the server of `grade login`, and waits for its verdict."""
     from grader.cli.submit import signed_in_server
     from grader.results import Status
     from grader.student.server import ServerError, hand_in, wait_for
@@ -123,7 +123,7 @@ def _submitter() -> Submit:
 
     def submit(exercise: Exercise, source: bytes, tell: Callable[[str], None]) -> ExerciseResult:
         def on_event(event: str, text: str) -> None:
-            # Where nothing is drawn in place, each test would be a line.
+            # Without drawing in place, each test would be a line.
             if event != "test":
                 tell(text)
 
@@ -137,8 +137,8 @@ def _submitter() -> Submit:
 
 
 def _plotter(course: Course) -> Callable[[Exercise], str]:
-    """A function that returns what `grade plot` says of an exercise."""
-    # Named only where the student named it: what `grade plot` advises repeats its options.
+    """Return a function that plots an exercise and returns the output of `grade plot`."""
+    # Given only if the student gave it, since the advice of `grade plot` repeats its options.
     option = ["--course", str(course.folder)] if shared.was_given("course_path") else []
 
     def plot(exercise: Exercise) -> str:
@@ -159,10 +159,10 @@ def _plotter(course: Course) -> Callable[[Exercise], str]:
 
 @contextlib.contextmanager
 def _ended_by_signals(loop: WatchLoop, *, has_keys: bool) -> Iterator[None]:
-    """Let a signal end the loop in order, the terminal put back.
+    """Let a signal end the loop in order, with the terminal restored.
 
-    A window of another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture, and
-    hands back a terminal as it likes it.
+    The screen is drawn anew after a change of its size, and after Ctrl-Z, when the shell wrote into it and may
+    have changed the terminal's mode.
     """
     from grader.cli.watch.inputs import mute
 

@@ -1,13 +1,12 @@
-"""What wakes `grade watch`: saves of exercises and single keys, each from a thread of its own.
+"""The events that wake `grade watch`: saves of exercises and single keys, each from its own thread.
 
-A save. Editors write a file in place, in one or several writes, or rename a new one over it. All of them end in
-the same: after a short quiet time the files are looked at, and a file is saved whose time, size or inode is
-another. Network drives and the folders of a host send no events: twice a second the files are looked at all
-the same.
+Saves. Editors write a file in place, in one or several writes, or rename a new file over it. In each case the
+files are looked at after a short quiet time, and a file counts as saved if its time, size or inode differs.
+Network drives and folders of a virtual machine's host send no events, so the files are also looked at twice a
+second.
 
-A key. On POSIX the terminal is put into cbreak mode, in which Ctrl-C and Ctrl-Z keep their meaning; on
-Windows the console is asked through msvcrt, which changes no mode (written by its documentation; our tests run
-on Linux).
+Keys. On POSIX the terminal is put into cbreak mode, in which Ctrl-C and Ctrl-Z keep their meaning. On Windows
+the console is read with msvcrt, which changes no mode (written from its documentation; our tests run on Linux).
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from grader.course.manifest import Course
 from grader.submissions import file_of
 from grader.submissions.source import parse
 
-# Quiet for so long, and a save is over: too short to be noticed, longer than an editor's
-# truncation and writing of a small file. What comes later is a save of its own, and the newest wins.
+# A save is over after this quiet time: too short to notice, longer than an editor takes to truncate and write a
+# small file. Later writes are a save of their own, and the newest wins.
 _QUIET_MS = 15
 _LONGEST_MS = 60
 _POLL_MS = 150
-# Without events for so long, the files are looked at all the same.
+# The files are looked at after this time without events.
 _LOOK_MS = 500
-# A file that is missing, empty or no Python may be half written: it gets this much time, twice.
+# A file that is missing, empty or not Python may be half written. It gets this much time, twice.
 _SETTLE_SECONDS = 0.03
 _SETTLE_TIMES = 2
 # A larger file takes too long to parse.
@@ -39,10 +38,10 @@ _WINDOWS_POLL_SECONDS = 0.05
 
 
 class Saves:
-    """Reports, from a thread of its own, the exercises whose files were saved.
+    """Reports, from its own thread, the exercises whose files were saved.
 
-    `tell` gets their ids, the last one saved last; `crashed` gets an exception that ended the thread. With
-    `poll` the files are looked at all the time, and no events are asked for.
+    `tell` gets their ids, the last saved last; `crashed` gets an exception that ended the thread. With `poll`,
+    the files are looked at all the time, and no events are requested.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Saves:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop telling."""
+        """Stop reporting."""
         self._stop.set()
         self._thread.join()
 
@@ -70,13 +69,13 @@ class Saves:
             try:
                 self._watch(poll)
             except OSError:
-                # No more events are to be had: on Linux, inotify has only so many watches.
+                # There are no more events: on Linux, the number of inotify watches is limited.
                 self._watch(poll=True)
         except Exception as error:  # noqa: BLE001 (the border of the thread: the loop raises it)
             self._crashed(error)
 
     def _watch(self, poll: bool) -> None:
-        """Report saves until told to stop; raises OSError where no events are to be had."""
+        """Report saves until told to stop; raises OSError if there are no events."""
         # 20 ms, for which the first verdict need not wait.
         from watchfiles import watch
 
@@ -89,7 +88,7 @@ class Saves:
             yield_on_timeout=True,
             stop_event=self._stop,
             raise_interrupt=False,
-            # None leaves it to watchfiles, which knows WSL and its own environment variable.
+            # None leaves the choice to watchfiles, which knows WSL and its own environment variable.
             force_polling=poll or None,
             poll_delay_ms=_POLL_MS,
             ignore_permission_denied=True,
@@ -98,13 +97,13 @@ class Saves:
                 self._tell(saved)
 
     def _saved(self) -> tuple[str, ...]:
-        """The exercises whose files changed, the last one last, once the files are settled."""
+        """Return the exercises whose files changed, the last one last, once the files are settled."""
         for attempt in range(1 + _SETTLE_TIMES):
             now = self._look()
             changed = sorted(
                 (name for name in now if now[name] != self._seen[name]), key=now.__getitem__
             )
-            # What was read must be what was looked at: a write in between is a part of this save.
+            # The files read must be the ones looked at: a write in between belongs to this save.
             if not changed or (all(map(self._is_whole, changed)) and now == self._look()):
                 break
             if attempt < _SETTLE_TIMES:
@@ -113,7 +112,7 @@ class Saves:
         return tuple(changed)
 
     def _look(self) -> dict[str, tuple[int, int, int]]:
-        """The time, size and inode of each file, which tell it from another or an older one."""
+        """Return time, size and inode of each file, to detect changes."""
         seen = {}
         for name, path in self._files.items():
             try:
@@ -124,7 +123,7 @@ class Saves:
         return seen
 
     def _is_whole(self, name: str) -> bool:
-        """Whether a file looks whole; one that is missing, empty or no Python may not be."""
+        """Return whether a file looks complete; a missing, empty or invalid one may be half written."""
         try:
             source = self._files[name].read_bytes()
             if len(source) < _LARGEST_PARSED:
@@ -138,15 +137,15 @@ class Saves:
 
 
 def has_keyboard() -> bool:
-    """Whether standard input is a terminal; a process may also be started without any."""
+    """Return whether standard input is a terminal; a process may even be started without one."""
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def keys_pressed(data: bytes) -> str:
-    """The keys that a terminal sent as these bytes: lower case, without arrows and the like.
+    """Return the keys that a terminal sent as these bytes, in lower case, without arrows and the like.
 
-    What begins with an escape is a key without a letter, though letters are in it: ESC [ A is "up".
-    A terminal sends such a key in one piece, and what follows in the same piece was not meant either.
+    A sequence that begins with an escape is a key without a letter, although it contains letters: ESC [ A is
+    "up". A terminal sends such a key in one piece, and the rest of the piece belongs to it.
     """
     text = data.partition(b"\x1b")[0].decode("ascii", "ignore")
     return "".join(key for key in text.lower() if key.isprintable())
@@ -157,17 +156,17 @@ if sys.platform != "win32":
     import tty
 
     def mute() -> None:
-        """Have the terminal echo nothing and give each key at once, also after the shell had it."""
+        """Make the terminal echo nothing and send each key at once, also after the shell had it."""
         tty.setcbreak(sys.stdin.fileno(), termios.TCSANOW)
 
     @contextlib.contextmanager
     def reading_keys(tell: Callable[[str], None]) -> Iterator[None]:
-        """Tell of each key while the context lasts, and put the terminal back, short of SIGKILL."""
+        """Report each key while the context lasts, and then restore the terminal (unless killed by SIGKILL)."""
         terminal = sys.stdin.fileno()
         before = termios.tcgetattr(terminal)
 
         def read() -> None:
-            # It ends with the process, or when the terminal is gone, of which a signal tells.
+            # The thread ends with the process, or when the terminal is gone, which a signal reports.
             with contextlib.suppress(OSError):
                 while data := os.read(terminal, 64):
                     for key in keys_pressed(data):
@@ -178,18 +177,18 @@ if sys.platform != "win32":
             threading.Thread(target=read, daemon=True).start()
             yield
         finally:
-            # What was typed and not read is not for the shell.
+            # Typed keys that were not read are not meant for the shell.
             termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
 
 else:
     import msvcrt
 
     def mute() -> None:
-        """Do nothing: the console echoes no key that is read by msvcrt."""
+        """Do nothing: the console does not echo keys that msvcrt reads."""
 
     @contextlib.contextmanager
     def reading_keys(tell: Callable[[str], None]) -> Iterator[None]:
-        """Tell of each key while the context lasts."""
+        """Report each key while the context lasts."""
 
         def read() -> None:
             while True:

@@ -1,7 +1,7 @@
 """The loop of `grade watch`: each save, key, test and verdict changes the view.
 
-A file is judged only if its content changed, and the newest content wins: new orders to the judge call off the
-old ones.
+A file is judged only if its content changed. The newest content wins: new orders to the judge call off the old
+ones.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ T = TypeVar("T")
 
 _OPTIONS = GradingOptions()
 _QUICK_SECONDS = 0.4
-# Python handles a signal in this thread alone, and a wait without an end may not be interrupted by
-# it: not by Ctrl-C on Windows, nor on Linux by what reached another thread first, as a SIGCONT does.
+# Python handles signals only in this thread, and an endless wait might not be interrupted: not by Ctrl-C on
+# Windows, nor on Linux by a signal that reached another thread first, as SIGCONT may.
 _WAIT_SECONDS = 0.2
-# Hands in a source: tells where it is in the queue, and returns the verdict. Raises GraderError.
+# Hands in a source, reports its place in the queue, and returns the verdict. Raises GraderError.
 Submit = Callable[[Exercise, bytes, Callable[[str], None]], ExerciseResult]
 
 
 class Orders:
-    """What a warm judge was asked, and what it answered: `open` are the orders that wait for an answer."""
+    """The orders to a warm judge and its answers; `open` are the orders without an answer."""
 
     def __init__(self, workspace: Workspace, judge: WarmJudge) -> None:
         self._workspace, self._course, self._judge = workspace, workspace.course, judge
-        # By exercise: the source that was judged last, and its result.
+        # By exercise: the last judged source and its result.
         self._known: dict[str, tuple[bytes | None, ExerciseResult]] = {}
         self._number = 0
         self.open: list[Order] = []
 
     def warm_up(self, exercise: Exercise) -> None:
-        """Have the stub judged, unseen, so that a first save finds the judge warm."""
+        """Judge the stub without showing it, so that the first save finds the judge warm."""
         self._judge.ask([Order(-1, exercise, self._course.stub(exercise).source)])
 
     def is_new(self, exercise: Exercise) -> bool:
-        """Whether the file is neither what was judged last nor what is being judged."""
+        """Return whether the file differs from the one judged last and from the one being judged."""
         source = self._workspace.handed(exercise).source
         asked = [order.source for order in self.open if order.exercise is exercise]
         if asked:
@@ -62,11 +62,11 @@ class Orders:
         return exercise.id not in self._known or source != self._known[exercise.id][0]
 
     def known(self, exercises: Sequence[Exercise]) -> tuple[ExerciseResult, ...]:
-        """The newest results of these exercises, of those that have one."""
+        """Return the newest results of those of these exercises that have one."""
         return tuple(self._known[e.id][1] for e in exercises if e.id in self._known)
 
     def place(self, exercises: Sequence[Exercise]) -> None:
-        """Settle what needs no judge, and have the rest judged; what was asked before is off.
+        """Settle cases that need no judge, and have the rest judged; earlier orders are called off.
 
         Raises CourseError for an exercise without a suite.
         """
@@ -89,7 +89,7 @@ class Orders:
         """Keep an answer of the judge; return False if its order was called off."""
         order, result = answer.order, answer.result
         if result is not None:
-            # Also an answer that is no longer waited for is a verdict on that source.
+            # An answer that nobody waits for is still a verdict on its source.
             self._workspace.logbook.record(order.exercise, order.source, result)
         if order not in self.open:
             return False
@@ -100,9 +100,9 @@ class Orders:
 
 
 class WatchLoop:
-    """Changes the view one call after the other; what other threads and signals call is made `later`.
+    """Changes the view one call after another; other threads and signals make their calls through `later`.
 
-    `plot` plots an exercise and says where, `submit` hands in.
+    `plot` plots an exercise and returns a note about it; `submit` hands in.
     """
 
     def __init__(
@@ -124,18 +124,18 @@ class WatchLoop:
         self._orders = Orders(workspace, self._judge)
         self._since, self._is_over = time.monotonic(), False
         self._view = View(self._course.exercises[0])
-        # By exercise: the hint on show. It stays until the exercise passes, and one of these stays beyond the
-        # present judging: it was asked for meanwhile, and is still to be read.
+        # By exercise: the current hint. It stays until the exercise passes; one requested during judging stays
+        # longer, because the student has yet to read it.
         self._hints: dict[str, int] = {}
         self._new_hints: set[str] = set()
-        # By exercise: the source that is with the server, and the server's newest verdict with its source.
+        # By exercise: the source that the server is judging, and the server's newest verdict with its source.
         self._sent: dict[str, bytes] = {}
         self._served: dict[str, tuple[bytes, ExerciseResult]] = {}
 
     def run(self, exercise: Exercise) -> None:
-        """Begin with an exercise, and go on until the key q; a KeyboardInterrupt ends it, too.
+        """Begin with an exercise, and run until the key q or a KeyboardInterrupt.
 
-        Raises GraderError for what makes going on impossible.
+        Raises GraderError if it cannot go on.
         """
         try:
             self._turn_to(exercise)
@@ -151,7 +151,7 @@ class WatchLoop:
             self._judge.close()
 
     def later(self, call: Callable[P, None]) -> Callable[P, None]:
-        """Make of a method one that another thread or a signal may call: the loop calls it, in turn."""
+        """Wrap a method so that another thread or a signal may call it: the loop makes the call in turn."""
 
         def hand_in(*args: P.args, **kwargs: P.kwargs) -> None:
             self._calls.put(functools.partial(call, *args, **kwargs))
@@ -159,7 +159,7 @@ class WatchLoop:
         return hand_in
 
     def press(self, key: str) -> None:
-        """Do what a key means."""
+        """Perform the action of a key."""
         if key in KEYS:
             KEYS[key].action(self)
 
@@ -173,14 +173,14 @@ class WatchLoop:
         elif not self._orders.open:
             if self._view.exercise.id not in ids:
                 self._turn_to(self._course.exercise(ids[-1]))
-            self._say("saved again, and nothing changed; r reruns it")
+            self._say("saved without a change; r reruns it")
 
     def crashed(self, error: Exception) -> None:
-        """End the loop with an exception that ended a thread of the grader."""
+        """End the loop with an exception that ended another thread."""
         raise error
 
     def draw(self) -> None:
-        """Draw the view, with the hint that is on show of its exercise."""
+        """Draw the view, with the exercise's current hint."""
         exercise, shows = self._view.exercise.id, self._view.shows
         _, verdict = self._served.get(exercise, (None, None))
         self._view = msgspec.structs.replace(
@@ -194,7 +194,7 @@ class WatchLoop:
     # --- judging --------------------------------------------------------------------------------
 
     def _turn_to(self, exercise: Exercise) -> None:
-        """Show an exercise, with its verdict as its file is now."""
+        """Show an exercise, with the verdict on its current file."""
         same = exercise is self._view.exercise and self._view.shows is Shows.EXERCISE
         self._view = View(exercise, results=self._view.results if same else ())
         if self._orders.is_new(exercise) or self._orders.open:
@@ -203,25 +203,25 @@ class WatchLoop:
             self._show(results=self._results())
 
     def _begin_judging(self, exercises: list[Exercise]) -> None:
-        """Show the verdicts on these, or that they are being judged; what was asked before is off."""
+        """Show the verdicts on these, or that they are being judged; earlier orders are called off."""
         self._since = time.monotonic()
         self._new_hints.clear()
         self._orders.place(exercises)
         if self._orders.open:
-            # The last results stay, as such, until there are newer ones.
+            # The last results stay, marked as old, until there are newer ones.
             status = f"judging {self._orders.open[0].exercise.id}"
             self._show(notes=self._view.notes, status=status)
         else:
             self._show(results=self._results(), status=_clock())
 
     def _tested(self, order: Order, count: int) -> None:
-        """Say how many tests of an order ended; a quick judging is not worth a flicker."""
+        """Show how many tests of an order have ended, unless judging is too quick to notice."""
         if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
             total = len(tests_of(self._course, order.exercise, _OPTIONS.suites))
             self._say(f"judging {order.exercise.id}: {count} of {total} tests")
 
     def _answer(self, answer: Answer) -> None:
-        """Show the results once the last order of several is answered."""
+        """Show the results once the last of several orders is answered."""
         if not self._orders.take(answer):
             return
         results = None if self._orders.open else self._results()
@@ -234,11 +234,11 @@ class WatchLoop:
             self._hints.pop(name, None)
         if results is not None:
             status = f"{_clock()}  judged in {self._seconds():.2f} s"
-            # What a key brought meanwhile, the word of a picture, is still to be read.
+            # A note that a key brought meanwhile, such as a picture's, stays.
             self._show(results=results, notes=self._view.notes, status=status)
 
     def _results(self) -> tuple[ExerciseResult, ...]:
-        """The newest results of what is on show: the server's where it judged the file as it is now."""
+        """Return the newest results on show: the server's, if it judged the current file."""
         if self._view.shows is Shows.ALL:
             return self._orders.known(self._course.exercises)
         exercise = self._view.exercise
@@ -248,7 +248,7 @@ class WatchLoop:
         return self._orders.known([exercise])
 
     def _seconds(self) -> float:
-        """The time since the judging began."""
+        """Return the time since judging began."""
         return time.monotonic() - self._since
 
     # --- keys -----------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class WatchLoop:
     def _rerun(self) -> None:
         self._workspace.read_again()
         if self._served.pop(self._view.exercise.id, None) is not None:
-            # What is here is shown again, and may be handed in again.
+            # Local results are shown again, and the file may be handed in again.
             del self._sent[self._view.exercise.id]
         self._view = View(self._view.exercise, results=self._view.results)
         self._begin_judging([self._view.exercise])
@@ -285,12 +285,12 @@ class WatchLoop:
             self.draw()
 
     def _back(self) -> None:
-        """From a list to the exercise; what is being judged goes on."""
+        """Go from a list to the exercise; judging goes on."""
         self._view = View(self._view.exercise, status=self._view.status)
         self._show(results=self._results(), status=self._view.status)
 
     def _next(self) -> None:
-        """Turn to the next exercise that is not done; with a server, that lacks full marks."""
+        """Turn to the next exercise that is not done or, with a server, lacks full marks."""
         self._workspace.read_again()
         full, standings = Standing.FULL_MARKS, self._workspace.standings()
         by_server = self._submit is not None
@@ -308,14 +308,14 @@ class WatchLoop:
         self._scroll(-1)
 
     def _scroll(self, pages: int) -> None:
-        """Show what a small window has no room for."""
+        """Scroll in a small window."""
         top = self._face.scrolled(self._view, pages)
         if top != self._view.top:
             self._view = msgspec.structs.replace(self._view, top=top)
             self.draw()
 
     def _printed(self) -> None:
-        """All that the code printed, test by test."""
+        """Show all printed output, test by test."""
         tests = [test for result in self._view.results for test in result.tests if test.printed]
         text = "\n".join(f"{test.title}:\n{test.printed}" for test in tests)
         text = text or "\n".join(result.output for result in self._view.results).strip()
@@ -332,7 +332,7 @@ class WatchLoop:
         self._say(f"plotting {exercise.id}")
 
     def _begin_submit(self) -> None:
-        """Hand in the exercise that is shown, unless the server has the file as it is."""
+        """Hand in the current exercise, unless the server has its file as it is."""
         submit, exercise = self._submit, self._view.exercise
         if submit is None:
             self._say("`grade watch --submit` hands in to the server of your course")
@@ -342,20 +342,20 @@ class WatchLoop:
         if handed.source is None:
             self._show(notes=handed.problem, status=_clock())
         elif handed.source == self._sent.get(exercise.id):
-            self._say(f"{exercise.id} is handed in already, as it is now")
+            self._say(f"{exercise.id} is already handed in as it is now")
         else:
             self._sent[exercise.id] = handed.source
             self._hand_in(submit, exercise, handed.source)
 
     def _hand_in(self, submit: Submit, exercise: Exercise, source: bytes) -> None:
-        """Hand in beside the loop, which shows the place in the queue and then the verdict."""
+        """Hand in while the loop goes on, and show the place in the queue and then the verdict."""
 
         def waiting(text: str) -> None:
             if not self._orders.open:
                 self._say(text)
 
         def served(result: ExerciseResult) -> None:
-            # Otherwise a newer file is with the server.
+            # Otherwise the server has a newer file.
             if self._sent.get(exercise.id) == source:
                 self._take_verdict(exercise, source, result)
 
@@ -368,7 +368,7 @@ class WatchLoop:
         self._say(f"handing in {exercise.id}")
 
     def _take_verdict(self, exercise: Exercise, source: bytes, result: ExerciseResult) -> None:
-        """Show a verdict of the server where its file is on show as it is now; else say it."""
+        """Show a verdict of the server if its file is current; else only mention it."""
         self._served[exercise.id] = (source, result)
         self._workspace.logbook.record_served(exercise, digest_of(source), result)
         words = f"{number(result.score)} of {number(result.max_score)} points from the server"
@@ -382,7 +382,7 @@ class WatchLoop:
     def _beside(
         self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[str], None]
     ) -> None:
-        """Do what takes long in a thread; the loop goes on with what came of it."""
+        """Do long work in a thread, and pass its result to the loop."""
 
         def run() -> None:
             try:
@@ -404,7 +404,7 @@ class WatchLoop:
         status: str = "",
     ) -> None:
         shown = self._view.results if results is None else results
-        # What is new begins at its top.
+        # New content begins at its top.
         same = shown == self._view.results and notes == self._view.notes
         self._view = msgspec.structs.replace(
             self._view,
@@ -416,7 +416,7 @@ class WatchLoop:
         self.draw()
 
     def _status(self) -> str:
-        """The status beside what came while something may be judged."""
+        """Return the status, with a note that came while something may be judged."""
         return self._view.status if self._orders.open else _clock()
 
     def _say(self, status: str) -> None:
@@ -425,7 +425,7 @@ class WatchLoop:
 
 
 class KeyBinding(NamedTuple):
-    """A key: the word for it on the screen, what the help says, and what it does."""
+    """A key: its word on the screen, its help, and its action."""
 
     word: str
     help: str
@@ -437,11 +437,11 @@ class KeyBinding(NamedTuple):
 KEYS = {
     "h": KeyBinding("hint", "show the next hint", WatchLoop._hint),
     "n": KeyBinding("next", "turn to the next exercise that is not done", WatchLoop._next),
-    "l": KeyBinding("list", "show how far you are, and back", WatchLoop._list),
+    "l": KeyBinding("list", "show your progress, and back", WatchLoop._list),
     "a": KeyBinding("all", "judge every exercise", WatchLoop._all),
     "r": KeyBinding("rerun", "judge this one again", WatchLoop._rerun),
     "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
-    "j": KeyBinding("down", "scroll down where the window is small", WatchLoop._down),
+    "j": KeyBinding("down", "scroll down if the window is small", WatchLoop._down),
     "k": KeyBinding("up", "scroll up again", WatchLoop._up),
     "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
     "s": KeyBinding(

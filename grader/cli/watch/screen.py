@@ -1,4 +1,4 @@
-"""The screen of `grade watch`: a view drawn in place on a terminal, one below the other elsewhere."""
+"""The screen of `grade watch`: a view drawn in place on a terminal, one below another elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grader.student.workspace import Workspace
 from grader.text import clean, counted
 
 _LONGEST_LINE = 1000
-# Of a list the progress stays, and of a hint so many lines: for them the rest is cut.
+# The rows that are never cut: of a list its progress, of a hint or note its first lines.
 _END_OF_LIST, _LEAST_ADDED = 2, 4
 
 
@@ -44,8 +44,8 @@ class Shows(enum.Enum):
 class View(msgspec.Struct, frozen=True):
     """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status.
 
-    While something is `judging`, the results are the last ones; they are `served` where a server judged, by
-    all tests. Scrolled down, it is shown in full from its line `top` on.
+    While something is `judging`, the results are the last ones. They are `served` if a server judged, by all
+    tests. A scrolled view is shown in full, from its line `top` on.
     """
 
     exercise: Exercise
@@ -66,16 +66,16 @@ class Face(Protocol):
         """Show all of it."""
 
     def status(self, text: str) -> None:
-        """Show that the status is this now; all else stays."""
+        """Change only the status."""
 
     def scrolled(self, view: View, pages: int) -> int:
-        """The line at the top of a view that is scrolled by so many pages, down or up."""
+        """Return the top line of a view after scrolling by this many pages, down or up."""
 
 
 class Screen:
-    """The screen of `grade watch`: redrawn in place on a terminal, one panel below the other elsewhere.
+    """The screen of `grade watch`: redrawn in place on a terminal, one panel below another elsewhere.
 
-    `keys` are offered with what they mean.
+    `keys` are listed with their words.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class Screen:
         self._in_place = not is_plain(console)
         self._is_dimmed = False
         if self._in_place:
-            # What stands on the screen moves up and stays; from here on only the screen is cleared.
+            # Earlier content of the screen scrolls up and stays; from here on only the screen is cleared.
             self._write("\n" * console.height)
 
     def close(self) -> None:
-        """Leave the last picture, and the shell's prompt below it."""
+        """Leave the last picture, with the shell's prompt below it."""
         if self._in_place:
             self._write("\n")
 
     def draw(self, view: View) -> None:
-        """Show a view, in place of the last one."""
+        """Show a view, replacing the last one."""
         if not self._in_place:
             self._append(view)
             return
@@ -104,11 +104,11 @@ class Screen:
         body = self._fitting(view, self._rows())
         with self._console.capture() as captured:
             print_lines(self._console, [*body, Text(), *footer])
-        # Home, and erase below: unlike "erase all and scroll", it leaves the scrollback alone.
+        # Home, then erase below, which keeps the scrollback, unlike "erase all and scroll".
         self._write("\x1b[H\x1b[J" + captured.get().rstrip("\n"))
 
     def status(self, text: str) -> None:
-        """Show another status; it is the last line of the screen."""
+        """Show another status in the last line of the screen."""
         if self._in_place:
             with self._console.capture() as captured:
                 self._console.print(self._status(text), end="", soft_wrap=True)
@@ -119,19 +119,19 @@ class Screen:
             self._console.file.flush()
 
     def scrolled(self, view: View, pages: int) -> int:
-        """The line at the top of a view that is scrolled by so many pages; the same where all of it is seen."""
+        """Return the top line after scrolling by this many pages; unchanged if everything is visible."""
         rows = self._rows()
         lines = self._whole(view)
         if not self._in_place or height_of(self._console, lines) <= rows:
             return 0
-        # A line stays, to go on from, and one is for the count of what is above and below.
+        # One line stays for orientation, and one counts the lines above and below.
         last = next(
             top for top in range(len(lines)) if height_of(self._console, lines[top:]) < rows
         )
         return max(0, min(view.top + pages * max(rows - 2, 1), last))
 
     def _append(self, view: View) -> None:
-        """Write a view where nothing can be taken back: a result only once it is final."""
+        """Write a view without redrawing: a result only once it is final."""
         if view.judging and not self._keys:
             return
         lines: list[Text] = []
@@ -149,15 +149,15 @@ class Screen:
     # --- the body -------------------------------------------------------------------------------
 
     def _rows(self) -> int:
-        """The rows that there are for the body, above an empty one, the keys and the status."""
+        """Return the rows for the body, above an empty one, the keys and the status."""
         return self._console.height - len(list(self._offer())) - 2
 
     def _whole(self, view: View) -> list[Text]:
-        """All lines of the body."""
+        """Return all lines of the body."""
         return [*self._main(view, FIRST_FINDINGS), *self._added(view)]
 
     def _from(self, lines: list[Text], top: int, rows: int) -> list[Text]:
-        """The lines from the one at the top on that so many rows hold, and how many there are elsewhere."""
+        """Return the lines from `top` that fit into the rows, and count the others."""
         shown = lines[top:]
         while len(shown) > 1 and height_of(self._console, shown) >= rows:
             shown.pop()
@@ -165,9 +165,9 @@ class Screen:
         return [*shown, Text(f"  ({counted(above, 'line')} above, {below} below: k, j)", "dim")]
 
     def _fitting(self, view: View, rows: int) -> list[Text]:
-        """The body in at most so many rows: with fewer findings, then with what is wrong alone, then cut.
+        """Return the body in at most `rows` rows: with fewer findings, then only problems, then cut.
 
-        Scrolled down it is all of it, from another line on.
+        A scrolled view is the full body, from another line on.
         """
         if view.top and height_of(self._console, whole := self._whole(view)) > rows:
             return self._from(whole, min(view.top, len(whole) - 1), rows)
@@ -180,12 +180,12 @@ class Screen:
             top, end = main[:-_END_OF_LIST], main[-_END_OF_LIST:]
         else:
             top, end = (list(self._dimmed(lines)) for lines in self._panel(view).brief())
-        # What is wrong stays whole where it can, and of a hint what there is room for.
+        # Problems stay whole if possible, with as much of a hint as fits.
         top = self._cut(top, rows - height_of(self._console, [*end, *added[:_LEAST_ADDED]]))
         return [*top, *end, *self._cut(added, rows - height_of(self._console, [*top, *end]))]
 
     def _main(self, view: View, shown: int) -> Iterator[Text]:
-        """The list, or the panel with so many findings, or the exercise that is judged for the first time."""
+        """Return the list, the panel with `shown` findings, or the exercise being judged for the first time."""
         if view.shows is Shows.LIST:
             yield from exercise_lines(self._console, self._workspace, opened=view.exercise.chapter)
         elif view.results:
@@ -201,11 +201,11 @@ class Screen:
         return Panel(self._console, view.results, guide)
 
     def _dimmed(self, lines: Iterable[Text]) -> Iterator[Text]:
-        """A verdict, dimmed while a newer one is on its way."""
+        """Dim a verdict while a newer one is on its way."""
         return (Text(line.plain, "dim") if self._is_dimmed else line for line in lines)
 
     def _added(self, view: View) -> Iterator[Text]:
-        """The hint and the notes that a key brought."""
+        """Return the hint and the notes that a key brought."""
         if view.hint is not None:
             yield Text()
             yield from hint_lines(self._console, view.exercise, view.hint, "")
@@ -213,7 +213,7 @@ class Screen:
             yield from hang(self._console, "", clean(line, _LONGEST_LINE))
 
     def _cut(self, lines: list[Text], rows: int) -> list[Text]:
-        """The lines that so many rows hold, and how many more there are."""
+        """Return the lines that fit into the rows, and count the others."""
         shown = list(lines)
         if height_of(self._console, shown) <= rows:
             return shown
@@ -225,7 +225,7 @@ class Screen:
     # --- below it -------------------------------------------------------------------------------
 
     def _offer(self) -> Iterator[Text]:
-        """The keys; in a narrow window on more than one line."""
+        """Return the keys; in a narrow window, on more than one line."""
         line = Text()
         for key, meaning in self._keys.items():
             offer = Text.assemble((key, "bold"), " ", (meaning, "dim"))

@@ -1,5 +1,5 @@
-"""The formats of `grade export`, those of one platform or one kind in a module.
+"""The formats of `grade export`, a module for each platform or kind.
 
-`FORMATS` of a module says what each of its formats is for, which options it reads, and how it is written. The
-command, its help and the tests find it by its name in the table of `grader.exports`.
+`FORMATS` of a module declares each format with its purpose, its options, and its writer. The command, its help
+and the tests find it by its name in the table of `grader.exports`.
 """

@@ -26,14 +26,14 @@ from grader.text import counted, number
 
 # --- Gradescope, as an autograder writes it to /autograder/results ---------------------------------
 
-# Students see what public tests say at once; what hidden ones say, when the grades are published.
+# Students see the output of public tests at once, and that of hidden ones when the grades are published.
 _VISIBILITY = {Visibility.PUBLIC: "visible", Visibility.HIDDEN: "after_published"}
-# Gradescope names no limit; this much is still read by a browser.
+# Gradescope names no limit; a browser still reads this much.
 _MOST_GRADESCOPE_BYTES = 5_000_000
 
 
 def gradescope(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
-    """The result; where something was not judged there is no file, which Gradescope calls a failure."""
+    """Return the result; raises NoVerdict if something was not judged, so that Gradescope reports a failure."""
     if unjudged(entry.result):
         raise NoVerdict(
             f"{why_open(entry)} No results.json is written, so that Gradescope reports a failed autograder "
@@ -43,7 +43,7 @@ def gradescope(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as e
 
 
 def _gradescope_json(result: Result, limit: int) -> bytes:
-    """The file with texts of at most `limit` characters; scores are in points."""
+    """Return the file with texts of at most `limit` characters; scores are in points."""
     text = msgspec.json.encode(
         {
             "score": result.score,
@@ -66,7 +66,7 @@ def _gradescope_json(result: Result, limit: int) -> bytes:
 
 
 def _summary(result: Result) -> str:
-    """What is shown at once, as public tests are: no points in which hidden tests are."""
+    """Return the text shown at once, like public tests: it has no points of hidden tests."""
     reports = []
     for exercise in result.exercises:
         sentences = [f"{called(exercise)}: {_standing(exercise)}", exercise.message]
@@ -91,12 +91,12 @@ def _has_hidden(exercise: ExerciseResult) -> bool:
 def _gradescope_test(
     place: str, exercise: ExerciseResult, line: Line, limit: int
 ) -> dict[str, Any]:
-    """A test in Gradescope's words; `number` orders the tests and gives each a line of its own."""
+    """Return a test for Gradescope; `number` orders the tests and gives each a line of its own."""
     test, share = line.test, line.share
     is_total = test.name == TOTAL_LINE
     return {
         "score": share.score / 100,
-        # Of 0 points, what is earned is extra credit there.
+        # Points earned of 0 are extra credit in Gradescope.
         "max_score": 0.0 if exercise.extra_credit else share.max_score / 100,
         "status": "passed" if test.outcome is Outcome.PASSED else "failed",
         "name": f"{called(exercise)}: {one_line(test.title)}",
@@ -110,13 +110,13 @@ def _gradescope_test(
     }
 
 
-# --- PrairieLearn, as it lies in /grade/results of an external grader ------------------------------
+# --- PrairieLearn, as an external grader writes it to /grade/results -------------------------------
 
 _MOST_PRAIRIELEARN_BYTES = 1_000_000
 
 
 def prairielearn(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
-    """The result; where something was not judged it is not gradable, which costs no attempt."""
+    """Return the result; if something was not judged, it is not gradable, which costs no attempt."""
     result = entry.result
     if unjudged(result):
         message = " ".join(
@@ -128,7 +128,7 @@ def prairielearn(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as
 
 
 def _prairielearn_json(result: Result, limit: int) -> bytes:
-    """The file with texts of at most `limit` characters; the score is a share from 0 to 1."""
+    """Return the file with texts of at most `limit` characters; the score is a share from 0 to 1."""
     printed = [
         f"{exercise.name}:\n{exercise.output.rstrip()}"
         for exercise in result.exercises
@@ -139,7 +139,7 @@ def _prairielearn_json(result: Result, limit: int) -> bytes:
     text = msgspec.json.encode(
         {
             "gradable": True,
-            # From 0 to 1; 1 only for everything.
+            # From 0 to 1; 1 only for full marks.
             "score": min(max(score / worth, 0.0), 1.0) if worth else 0.0,
             "message": "\n".join([points, *_messages(result, limit)]),
             "output": shortened("\n\n".join(printed), limit * 10),

@@ -1,7 +1,7 @@
-"""Canvas's gradebook CSV: the one that it exported, filled in, or one that makes a new assignment.
+"""Canvas's gradebook CSV: its own export, filled in, or a file for a new assignment.
 
-Canvas (lib/gradebook_importer.rb) finds its columns by their place: the student's name, ID, SIS ids, up to
-Section. What follows are assignments and the teacher's columns. An upload replaces what was graded since:
+Canvas (lib/gradebook_importer.rb) finds its columns by position: the student's name, ID, SIS ids, up to
+Section. Assignments and the teacher's columns follow. An upload overwrites grades given since the export, so
 only the one assignment is written back.
 """
 
@@ -23,7 +23,7 @@ from grader.text import number
 
 _HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _POINTS = "Points Possible"
-# An excused student, and one to whom the assignment was not given: no score may undo that.
+# An excused student, and one to whom the assignment was not given. No score may replace these.
 _LEFT_ALONE = ("EX", "N/A")
 _KEYS = (
     Key("canvas_id", "canvas_id"),
@@ -45,7 +45,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 
 def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write the columns that Canvas asks for and one new assignment, worth what the course is."""
+    """Write the columns that Canvas requires and one new assignment, worth the points of the course."""
     table, nameless, unfinished = Table(out), 0, 0
     first = next(iter(entries), None)
     if first is None:
@@ -62,7 +62,7 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
         unfinished += whole is None
         table.row(
             [
-                # Canvas would take a name with these words for the row of the points.
+                # Canvas would take a name with these words for the row of points.
                 one_line(student.name or student.id).replace(_POINTS, _POINTS.replace(" ", "_")),
                 *ids,
                 student.ids.get("section", ""),
@@ -72,29 +72,29 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     notes = left_open(unfinished)
     if nameless:
         notes.append(
-            f"{nameless} of the rows have no id of Canvas's, only a name, which Canvas has to know "
-            "exactly: better fill in the file that Canvas exports, with --template."
+            f"{nameless} of the rows have no id of Canvas's, only a name, which Canvas must know "
+            "exactly: it is better to fill in the file that Canvas exports, with --template."
         )
     return notes
 
 
 def _refuse_reserved(title: str) -> None:
-    """Raise ExportError for the title of a new assignment that Canvas's import passes over or cuts."""
-    advice = f'Name another title, as --column "{_free_title(title)}"'
+    """Raise ExportError for the title of a new assignment that Canvas's import would skip or cut."""
+    advice = f'Choose another title, for example --column "{_free_title(title)}"'
     if words := CanvasGradebook.is_passed_over(title):
         raise ExportError(
-            f'Canvas\'s import passes over every column with "{words}" in its title, and the upload '
-            f"would change nothing. {advice}."
+            f'Canvas\'s import ignores every column with "{words}" in its title, so the upload would '
+            f"change nothing. {advice}."
         )
     if number_of := CanvasGradebook.title_and_id(title)[1]:
         raise ExportError(
-            f"Canvas's import reads ({number_of}) at the end of a title as the number of an assignment "
-            f"that is there. {advice}, or fill in the file that Canvas exports, with --template."
+            f"Canvas's import reads ({number_of}) at the end of a title as the number of an existing "
+            f"assignment. {advice}, or fill in the file that Canvas exports, with --template."
         )
 
 
 def _free_title(title: str) -> str:
-    """A title like this one that Canvas takes as it is."""
+    """Return a similar title that Canvas takes unchanged."""
     while words := CanvasGradebook.is_passed_over(title):
         title = " ".join(title.replace(words, " ").split())
     name, number_of = CanvasGradebook.title_and_id(title)
@@ -102,13 +102,13 @@ def _free_title(title: str) -> str:
 
 
 class _Template:
-    """Canvas's own file: which column is the assignment, which rows are students."""
+    """Canvas's own file: the column of the assignment, and the rows of students."""
 
     def __init__(self, sheet: Sheet, options: Options) -> None:
         if not CanvasGradebook.has_header(sheet.header):
             raise ExportError(
-                f"The template {options.template} is not what Canvas exports: its header has to "
-                "begin with Student, ID, and to have a Section. Take it as Canvas exported it."
+                f"The template {options.template} is not an export of Canvas's: its header must begin with "
+                "Student, ID, and contain Section. Use the file as Canvas exported it."
             )
         self._sheet, self._options = sheet, options
         self._book = CanvasGradebook(f"The template {options.template}", sheet)
@@ -140,26 +140,26 @@ class _Template:
         return [*notes, *grades.notes()]
 
     def _called(self, at: int) -> str:
-        """A row's name as Canvas writes it; in two columns, the family name first."""
+        """Return a row's name as Canvas writes it; if in two columns, the family name first."""
         name, *others = self._sheet.rows[at]
         return name if self._book.titles[0] == "student" else f"{name}, {others[0]}"
 
     def _score(
         self, row: TemplateRow, there: str, grades: Grades, person: int, notes: list[str]
     ) -> str:
-        """The cell of a student: the points, or what is there where no score may undo it, with a note."""
+        """Return the cell of a student: the points, or its content if that must stay, with a note."""
         whole = grades.totals[person]
         if whole is None:
             notes.append(f"{row.name}: has no score. {grades.whys.get(person, '')}")
         elif there.strip().upper() in _LEFT_ALONE:
-            notes.append(f"{row.name}: stays {there.strip()}, as Canvas has it.")
+            notes.append(f"{row.name}: stays {there.strip()}, as in Canvas.")
         else:
             grades.replaces(row, there, number(whole))
             return number(whole)
         return there
 
     def _find_assignment(self) -> int:
-        """The column to fill in: by its title or its id, or the only one. Raises ExportError."""
+        """Return the column to fill in: by its title or its id, or the only one. Raises ExportError."""
         titles, wanted = self._book.assignments(), self._options.column.strip()
         places = list(titles)
         if wanted:
@@ -170,8 +170,8 @@ class _Template:
             title = titles[places[0]]
             if words := CanvasGradebook.is_passed_over(title):
                 raise ExportError(
-                    f'Canvas\'s import passes over {one_line(title)}, for "{words}" in its title: give the '
-                    "assignment another title in Canvas, and export the gradebook again."
+                    f'Canvas\'s import ignores {one_line(title)}, because its title contains "{words}": '
+                    "rename the assignment in Canvas, and export the gradebook again."
                 )
             return places[0]
         which = f"{len(places)} columns fit {wanted!r}" if wanted else "Which column is it"
@@ -181,7 +181,7 @@ class _Template:
             if len(places) > 1 and wanted
             else "name one with --column"
         )
-        raise ExportError(f"{which}: {how}. The assignments there are: {names}.")
+        raise ExportError(f"{which}: {how}. The assignments are: {names}.")
 
 
 FORMATS = {

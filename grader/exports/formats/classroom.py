@@ -1,4 +1,4 @@
-"""GitHub Classroom and Classroom 50: what their graders read, with points as integers."""
+"""GitHub Classroom and Classroom 50: files for their graders, with points as integers."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from grader.exports.verdicts import (
 )
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Outcome
 
-# --- GitHub Classroom's autograding-grading-reporter: one environment variable a runner ------------
+# --- GitHub Classroom's autograding-grading-reporter: one environment variable for each runner ------
 
-# The reporter prints passed tests / tests x max_score in its table and the sum of `score` in its annotation.
-# They agree only where all tests of a runner weigh the same, and those of the grader do not. So an exercise of
-# which a part is earned becomes two runners: `glu` with what holds, worth what it earned, and `glu-open` with
-# the rest. Then both say what the result says. (No id of an exercise has a hyphen.) The reporter adds in
-# floating point and prints the sum, so its points are hundredths of the grader's, and integers.
+# The reporter prints passed tests / tests x max_score in its table, and the sum of `score` in its annotation.
+# They agree only if all tests of a runner weigh the same, which ours do not. So a partly passed exercise
+# becomes two runners: `glu` with the passed tests, worth the points earned, and `glu-open` with the rest. Then
+# both totals are right. (No id of an exercise has a hyphen.) The reporter adds in floating point and prints the
+# sum, so its points are hundredths of ours, as integers.
 
 RUNNERS = "GRADE_RUNNERS"
 # Linux starts no program with a longer variable (128 KiB with its name); base64 makes 4 bytes of 3.
 _MOST_VARIABLE_BYTES = 90_000
-# And none whose variables and arguments are 2 MiB together.
+# Nor with more than 2 MiB of variables and arguments together.
 _MOST_IN_ALL = 900_000
 
 
 def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
-    """Lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
+    """Return lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
     exercises = entry.result.exercises
     most = min(_MOST_VARIABLE_BYTES, _MOST_IN_ALL // max(2 * len(exercises), 1))
     in_total = {exercise.name: group for exercise, group in lines_in_total(entry.result)}
@@ -55,10 +55,10 @@ def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # 
 
 
 def _runners(exercise: ExerciseResult, group: list[Line], most: int) -> Iterator[tuple[str, bytes]]:
-    """The runners of an exercise with their results: one, or one for what holds and one for the rest."""
+    """Yield the runners of an exercise with their results: one, or one for passed tests and one for others."""
     extra = exercise.extra_credit
     if not is_judged(exercise) or not exercise.tests:
-        # Neither a point nor the loss of one: worth nothing, and an error that makes the step red.
+        # Neither earns nor loses a point: worth nothing, but an error that makes the step red.
         test = {"name": "verdict", "status": "error", "score": 0, "message": not_judged(exercise)}
         yield exercise.name, _encoded("error", 0, [test])
         return
@@ -72,7 +72,7 @@ def _runners(exercise: ExerciseResult, group: list[Line], most: int) -> Iterator
 
 
 def _fitting(group: list[Line], most: int, *, extra: bool) -> bytes:
-    """The tests of a runner, of which all hold or none, in so many bytes: shortened, or as one test."""
+    """Return the tests of a runner, all passed or all not, in at most `most` bytes: shortened, or as one."""
     worth = sum(line.share.max_score for line in group)
     statuses = [_status(line.test.outcome) for line in group]
     whole = "pass" if statuses[0] == "pass" else "fail"
@@ -89,20 +89,20 @@ def _fitting(group: list[Line], most: int, *, extra: bool) -> bytes:
 
 
 def _encoded(status: str, worth: int, tests: list[dict[str, Any]]) -> bytes:
-    """The results of a runner; each test gets the keys that it lacks."""
+    """Encode the results of a runner, adding missing keys to each test."""
     empty = {"test_code": "", "line_no": 0, "filename": "", "duration": 0}
     tests = [{**empty, **test} for test in tests]
     return msgspec.json.encode({"version": 1, "status": status, "max_score": worth, "tests": tests})
 
 
 def _reported(line: Line, limit: int, *, extra: bool) -> dict[str, Any]:
-    """A test in the words of the reporter; no line of its texts is a command for the log."""
+    """Return a test for the reporter; no line of its texts is a command for the log."""
     test, place = line.test, line.test.place
     return {
         "name": no_commands(one_line(test.title)) + (f" ({EXTRA_CREDIT})" if extra else ""),
         "status": _status(test.outcome),
         "score": line.share.score,
-        # The reporter prints that of an error to the log as it is.
+        # The reporter prints the message of an error to the log unchanged.
         "message": no_commands(shortened(line.text, limit)),
         "line_no": place.line if place else 0,
         "filename": place.file if place else "",
@@ -119,10 +119,10 @@ def _status(outcome: Outcome) -> str:
 # --- Classroom 50's `result.json`, schema classroom50/result/v1 ------------------------------------
 
 # Its points are integers, so ours are written in hundredths: 26.05 of 45 is 2605 of 4500. The scale is the same
-# for everybody, whether their points have a fraction or not.
+# for everybody, with or without fractions.
 
 _MOST_RESULT_BYTES = 10_000_000
-# What the runner of Classroom 50 gives a grader, and what cannot be made up.
+# Variables that the runner of Classroom 50 sets, and that cannot be made up.
 _REQUIRED = {
     "classroom": "CLASSROOM",
     "assignment": "ASSIGNMENT",
@@ -133,7 +133,7 @@ _REQUIRED = {
 
 
 def classroom50_result(entry: Entry, options: Options) -> bytes:
-    """The result for one submission; the identities are those of the environment."""
+    """Return the result for one submission, with identities from the environment."""
     if unjudged(entry.result):
         raise NoVerdict(
             f"{why_open(entry)} No result.json is written, so that Classroom 50 records an error and no score."
@@ -143,23 +143,23 @@ def classroom50_result(entry: Entry, options: Options) -> bytes:
 
 
 def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Who handed in what, by the variables of the runner; raises ExportError for those that are missing."""
+    """Return who handed in which work, by the runner's variables; raises ExportError if some are missing."""
     given = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
     student = entry.student
     owner = environment.get("OWNER", "").strip() or environment.get("USERNAME", "").strip()
     owner = owner or student.ids.get("github_username", "") or student.id
     if absent := [name for key, name in _REQUIRED.items() if not given[key]]:
         raise ExportError(
-            f"Classroom 50 wants to know {', '.join(absent)}: its runner sets these variables; "
-            "elsewhere set them by hand."
+            f"Classroom 50 needs {', '.join(absent)}: its runner sets these variables; "
+            "elsewhere, set them yourself."
         )
     if not given["submission"].startswith("submit/"):
         raise ExportError(
-            f"SUBMISSION_TAG is {given['submission']!r}, it has to begin with 'submit/'."
+            f"SUBMISSION_TAG is {given['submission']!r}, but must begin with 'submit/'."
         )
     kind = environment.get("ASSIGNMENT_TYPE", "").strip() or "individual"
     if kind not in ("individual", "group"):
-        raise ExportError(f"ASSIGNMENT_TYPE is {kind!r}, it has to be individual or group.")
+        raise ExportError(f"ASSIGNMENT_TYPE is {kind!r}, but must be individual or group.")
     review = environment.get("REVIEW_URL", "").strip() or given["commit"]
     identity: dict[str, Any] = {**given, "assignment_type": kind, "owner": owner, "review": review}
     if actor := environment.get("GITHUB_ACTOR", "").strip():
@@ -170,7 +170,7 @@ def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _result(identity: dict[str, Any], entry: Entry, limit: int) -> bytes:
-    """The file with texts of at most `limit` characters; points are hundredths."""
+    """Return the file with texts of at most `limit` characters; points are hundredths."""
     tests = [
         {
             "test-name": f"{called(exercise)}: {one_line(line.test.title)}",
@@ -185,7 +185,7 @@ def _result(identity: dict[str, Any], entry: Entry, limit: int) -> bytes:
     result = {
         "schema": "classroom50/result/v1",
         **identity,
-        # The runner puts the time of the graded commit here, whatever we write.
+        # The runner replaces this by the time of the graded commit.
         "datetime": entry.submitted_at or entry.result.started_at,
         "graded_at": entry.result.started_at,
         "score": sum(test["score"] for test in tests),  # type: ignore[misc]  # they are integers

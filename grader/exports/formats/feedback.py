@@ -1,7 +1,7 @@
-"""What a student gets back, as text: the points, why they are what they are, and what does not hold.
+"""Feedback for a student as text: the points, their reasons, and the problems.
 
-One text for all: as plain lines for mails and comments, and as Markdown, which reads well as it is, too. A text
-of a student or of an author stays text in both: in Markdown within fences, or with its signs escaped.
+There is one text for all formats: as plain lines for mails and comments, and as Markdown that is also readable
+as plain text. Texts of a student or an author are never markup: in Markdown they are fenced or escaped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grader.text import counted, number
 # --- the text --------------------------------------------------------------------------------------
 
 _LONGEST_MESSAGE = 1500
-# What begins something in Markdown; within a word or a list of numbers most signs begin nothing.
+# Signs that begin markup in Markdown; within a word or a list of numbers, most do not.
 _MARKUP = re.compile(
     r"[\\`*<|~$]|(?<!\w)_|_(?!\w)|\](?=[(\[:])|&(?=#?\w+;)|^[#>+=-]|(?<=^\d)[.)]|(?<=^\d\d)[.)]"
 )
@@ -37,7 +37,7 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def plain_feedback(entry: Entry, assignment: str = "") -> str:
-    """The feedback as plain lines; the assignment is called as the course where it has no name."""
+    """Return the feedback as plain lines; an assignment without a name is called by the course's."""
     lines = [f"{_heading(entry, assignment)}.", *_facts(entry)]
     for exercise in entry.result.exercises:
         lines += ["", f"{one_line(exercise.title)}: {_points(exercise)}"]
@@ -49,17 +49,17 @@ def plain_feedback(entry: Entry, assignment: str = "") -> str:
 
 
 def html_feedback(entry: Entry, assignment: str = "") -> str:
-    """The same in one line of HTML, for a platform's field of comments."""
+    """Return the feedback in one line of HTML, for a platform's field of comments."""
     return in_comment(plain_feedback(entry, assignment).rstrip("\n"))
 
 
 def in_comment(text: str) -> str:
-    """Lines of text as HTML in one line."""
+    """Return lines of text as HTML in one line."""
     return html.escape(text, quote=False).replace("\n", "<br>")
 
 
 def markdown_feedback(entry: Entry, assignment: str = "") -> str:
-    """The feedback as a page of Markdown."""
+    """Return the feedback as a page of Markdown."""
     lines = [f"# {_literal(_heading(entry, assignment))}", ""]
     lines.append(_literal(" ".join(_facts(entry))))
     for exercise in entry.result.exercises:
@@ -82,7 +82,7 @@ def _heading(entry: Entry, assignment: str) -> str:
 
 
 def _facts(entry: Entry) -> Iterator[str]:
-    """Whose result it is, and when the work was handed in."""
+    """Yield the student's name, and when the work was handed in."""
     student = entry.student
     yield f"For {one_line(student.name or student.id)}."
     if entry.attempt == 0:
@@ -108,7 +108,7 @@ def _notes(exercise: ExerciseResult) -> list[str]:
 
 
 def _sections(exercise: ExerciseResult) -> list[blocks.Section]:
-    """What does not hold, each cause once; what changed the points stands above."""
+    """Return the problems, each cause once, after the reasons for changed points."""
     if not is_judged(exercise):
         return []
     summary = blocks.summarized(exercise)
@@ -126,42 +126,42 @@ def _said(section: blocks.Section) -> str:
 
 
 def _literal(text: str) -> str:
-    """Text that is nothing but text in Markdown, and still reads as it is."""
+    """Escape text for Markdown so that it still reads well as plain text."""
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
-# --- a page of Markdown a student ------------------------------------------------------------------
+# --- a page of Markdown for each student ----------------------------------------------------------
 
 
 def page(entry: Entry, options: Options) -> bytes:
-    """The page of one student."""
+    """Return the page of one student."""
     return markdown_feedback(entry, options.named(entry)).encode("utf-8", "replace")
 
 
-# --- these pages in one zip, with names by which Moodle or Canvas knows whose each is --------------
+# --- these pages in one zip, named so that Moodle or Canvas finds the student -----------------------
 
-# Moodle (mod/assign/feedback/file/importziplib.php) reads a folder's name as it wrote it into its download: the
-# full name, the number of the participant, and the plugin, with underscores between them. Canvas
-# (`infer_comment_context_from_filename` of an assignment) reads a file's: after the name the ids of the user
-# and of a file that was handed in. That one is known where the class was graded from Canvas's own download.
+# Moodle (mod/assign/feedback/file/importziplib.php) reads a folder's name as in its download: the full name,
+# the number of the participant, and the plugin, with underscores between them. Canvas
+# (`infer_comment_context_from_filename` of an assignment) reads a file's name: after the student's name, the
+# ids of the user and of a submitted file. These are known if the class was graded from Canvas's own download.
 
 _PAGE = "feedback.md"
 _NUMBER = re.compile(r".*?(\d+)\s*", re.DOTALL)
-# The earliest that a zip can tell: the same class gives the same file.
+# The earliest time that a zip can hold, so that the same class gives the same file.
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 
 
 def write_zip(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write a page a student; whom the platform would not know is left out, and told."""
+    """Write a page for each student; students whom the platform would not find are left out, with a note."""
     named = {"moodle": _moodle_name, "canvas": _canvas_name}.get(options.layout, _plain_name)
     notes = []
-    # A zip that was written to a pipe has its sizes behind each file, where not every program looks.
+    # A zip written to a pipe has its sizes behind each file, where some programs do not look.
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for entry in entries:
                 if (name := named(entry)) is None:
                     why = _WHY_NOT[options.layout]
-                    notes.append(f"{entry.student.id}: {why}, so no page is in it.")
+                    notes.append(f"{entry.student.id}: {why}, so there is no page.")
                     continue
                 page = markdown_feedback(entry, options.named(entry)).encode("utf-8", "replace")
                 archive.writestr(zipfile.ZipInfo(name, _MOMENT), page, zipfile.ZIP_DEFLATED)
@@ -175,7 +175,7 @@ def _plain_name(entry: Entry) -> str:
 
 
 def _moodle_name(entry: Entry) -> str | None:
-    """The folder of a student and the page in it; None without the number of a participant."""
+    """Return the folder of a student and the page in it; None without the number of a participant."""
     student = entry.student
     participant = _NUMBER.fullmatch(student.ids.get("moodle_identifier", ""))
     # An underscore would end the name, and a slash the folder's.
@@ -184,7 +184,7 @@ def _moodle_name(entry: Entry) -> str | None:
 
 
 def _canvas_name(entry: Entry) -> str | None:
-    """The name of the first file that was handed in, without the student's part of it."""
+    """Return the name of the first submitted file, without the student's part; None if it is not Canvas's."""
     handed_in = entry.origin.partition(", ")[0]
     match = Canvas.pattern.fullmatch(handed_in)
     if match is None or match["file"] is None:
@@ -194,8 +194,8 @@ def _canvas_name(entry: Entry) -> str | None:
 
 
 _WHY_NOT = {
-    "moodle": "no number of a participant of Moodle's is known",
-    "canvas": "no name of a file of Canvas's download is known",
+    "moodle": "the number of a participant in Moodle is unknown",
+    "canvas": "the name of a file in Canvas's download is unknown",
 }
 
 
@@ -205,7 +205,7 @@ _MAIL_HEADER = ("address", "name", "subject", "text")
 
 
 def write_mails(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write a row for each student; a missing address leaves its cell empty and is a note."""
+    """Write a row for each student; a missing address leaves its cell empty and makes a note."""
     table = Table(out)
     table.row(_MAIL_HEADER)
     without = 0
@@ -214,7 +214,7 @@ def write_mails(entries: Iterable[Entry], out: IO[bytes], options: Options) -> l
         without += not student.email
         subject = f"{options.named(entry)}: your result"
         cells = [student.email, student.name or student.id, subject]
-        # The text has lines of its own, which a cell in quotes may have.
+        # The text has several lines, which a quoted cell may have.
         table.kept([*map(one_line, cells), plain_feedback(entry, options.named(entry))])
     if not without:
         return []
@@ -224,10 +224,10 @@ def write_mails(entries: Iterable[Entry], out: IO[bytes], options: Options) -> l
 
 FORMATS: dict[str, ClassFormat | StudentFormat] = {
     "feedback": StudentFormat(
-        "a page of Markdown to give back", Audience.STUDENTS, ("column",), ".md", page
+        "a page of Markdown with feedback", Audience.STUDENTS, ("column",), ".md", page
     ),
     "feedback_zip": ClassFormat(
-        "the pages of feedback in a zip; --layout for an upload",
+        "pages of feedback in a zip; --layout names them for an upload",
         Audience.STUDENTS,
         ("column", "layout"),
         write_zip,

@@ -45,9 +45,9 @@ from grader.student.blocks import (
 )
 from grader.text import number
 
-# --- workflow commands that show what is wrong beside the lines of the student ---------------------
+# --- workflow commands that show problems beside the student's lines --------------------------------
 
-# GitHub shows this many of a kind and step, and is silent about the rest.
+# GitHub shows this many of each kind for a step, and ignores the rest.
 _MOST_ANNOTATIONS = 10
 _LONGEST_ANNOTATION = 1000
 
@@ -59,16 +59,16 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def log_commands(entry: Entry, options: Options) -> bytes:
-    """Lines for the log of a step: an error for each thing that does not hold, the first ten.
+    """Return lines for the log of a step: an error for each problem, at most ten.
 
-    A file is named as it lies in the repository: below `options.submission`, where it is there.
+    Files are named by their path in the repository: below `options.submission`, if they exist there.
     """
     exercises = entry.result.exercises
     if entry.absent:
         nothing = _Note(entry.result.course.name, "Nothing was handed in.", None)
         return f"{_command('error', nothing, Path())}\n".encode()
     notes = [_annotated(exercise) for exercise in exercises if is_judged(exercise)]
-    # The first of each exercise, then the second of each: ten must not all be about the first one.
+    # The first of each exercise, then the second of each, so that ten are not all about one exercise.
     errors = [note for turn in itertools.zip_longest(*notes) for note in turn if note]
     lines = [_command("error", note, options.submission) for note in errors]
     unjudged = [_Note(e.title, not_judged(e), None) for e in exercises if not is_judged(e)]
@@ -79,7 +79,7 @@ def log_commands(entry: Entry, options: Options) -> bytes:
 
 
 def _annotated(exercise: ExerciseResult) -> list[_Note]:
-    """The causes of what does not hold, each once."""
+    """Return the causes of problems, each once."""
     if exercise.status is Status.NOT_ATTEMPTED:
         return []
     if exercise.message and exercise.tests:
@@ -106,7 +106,7 @@ def _command(kind: str, note: _Note, submission: Path) -> str:
 
 
 def _in_repository(place: Place, submission: Path) -> str:
-    """The path of the file, which is looked for below the submission as the grader does."""
+    """Return the path of the file in the repository, found below the submission as the grader finds it."""
     name = PurePosixPath(place.file)
     for candidate in (name, "exercises" / name, PurePosixPath(name.name)):
         path = submission / candidate
@@ -117,28 +117,28 @@ def _in_repository(place: Place, submission: Path) -> str:
 
 # --- a job summary ---------------------------------------------------------------------------------
 
-# All that a student could have written stands as entities or inside `<pre>`, where neither Markdown nor HTML
+# Everything that a student could have written is in entities or inside `<pre>`, where neither Markdown nor HTML
 # means anything.
 
-# GitHub shows no summary at all of a step that wrote more than 1 MiB; others may write into it, too.
+# GitHub shows no summary for a step that wrote more than 1 MiB, and other programs may write to it, too.
 _MOST_SUMMARY_BYTES = 900_000
 _MARKS = {"good": "✅", "part": "🟡", "bad": "❌", "quiet": "⬜", "look": "⚠️"}
 
 
 def job_summary(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
-    """The summary of one result."""
+    """Return the summary of one result."""
     return fitted(
         lambda limit: "\n".join([*_summary(entry, limit), ""]).encode(), _MOST_SUMMARY_BYTES
     )
 
 
 def _summary(entry: Entry, limit: int) -> Iterator[str]:
-    """The lines of the page: the points, a table of the exercises, and the findings of each."""
+    """Yield the lines of the page: the points, a table of the exercises, and the findings of each."""
     result = entry.result
     yield f"## {_heading(result)}"
     yield ""
     if is_public := public_only(result):
-        yield from ("These are the points of the public tests; others may count, too.", "")
+        yield from ("These are the points of the public tests; other tests may count, too.", "")
     if entry.absent:
         yield from ("Nothing was handed in.", "")
     yield f"| exercise | points{' of the public tests' * is_public} | |"
@@ -165,7 +165,7 @@ def _heading(result: Result) -> str:
 
 
 def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
-    """The findings of an exercise; nothing for one that is passed or not begun, but what changed its points."""
+    """Yield the findings of an exercise; if it is passed or not begun, only reasons for changed points."""
     ended = exercise.status in (Status.PASSED, Status.NOT_ATTEMPTED)
     if ended and not remarks(exercise):
         return
@@ -186,7 +186,7 @@ def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
 
 
 def _section(section: Section, limit: int) -> Iterator[str]:
-    """One finding: its title with a mark, its text as it is, and the notes behind it."""
+    """Yield one finding: its title with a mark, its text unchanged, and its notes."""
     if section.test is not None:
         kind, _ = OUTCOME[section.test.outcome]
         yield f"{_MARKS[kind]} {_text(section.title)}"
@@ -194,7 +194,8 @@ def _section(section: Section, limit: int) -> Iterator[str]:
     notes = [block.text for block in section.blocks if isinstance(block, Note)]
     about = [block for block in section.blocks if not isinstance(block, Note)]
     if text := plain(about):
-        # As a line that begins so, it ends at its end tag alone: no blank line and no fence opens it.
+        # In Markdown, a block that begins like this ends only at its end tag: no blank line or fence ends it
+        # earlier.
         yield f"<pre>{html.escape(shortened(text, limit), quote=False)}</pre>"
         yield ""
     for note in notes:

@@ -1,4 +1,4 @@
-"""JUnit XML, which GitLab, Jenkins and most other CI systems show: a suite an exercise, a case a test."""
+"""JUnit XML, as most CI systems show it: a suite for each exercise, a case for each test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grader.student.blocks import remarks
 from grader.text import number
 
 _LONGEST_TEXT = 10_000
-# What XML 1.0 has no way to write, not even as an entity.
+# Characters that XML 1.0 cannot express, not even as an entity.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CHILD = {
     Outcome.FAILED: "failure",
@@ -27,12 +27,12 @@ _CHILD = {
 
 
 def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
-    """The result of one student as XML."""
+    """Return the result of one student as XML."""
     result = entry.result
     root = Tree.Element("testsuites", name=_legal(one_line(result.course.name)))
     suites = [_suite(exercise) for exercise in result.exercises]
     root.extend(suites)
-    # A total of what was skipped has no place in the schema of Jenkins' xunit plugin.
+    # The schema of Jenkins' xunit plugin has no total of skipped tests.
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in suites)))
     root.set("time", f"{result.duration_seconds:.3f}")
@@ -44,14 +44,14 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
 
 
 def _suite(exercise: ExerciseResult) -> Tree.Element:
-    """The suite of an exercise: its points as properties, a case for each test, and what was printed."""
-    # The schema knows no file of a case, and no line: they stand in the text of its failure.
+    """Return the suite of an exercise: its points as properties, a case for each test, and printed output."""
+    # The schema has no file and no line of a case: they are in the text of its failure.
     suite = Tree.Element(
         "testsuite",
         name=f"{exercise.chapter}.{exercise.name}",
         file=_legal(f"{exercise.chapter}/{exercise.name}.py"),
     )
-    # The points that count, which JUnit has no place for but properties.
+    # The points that count; JUnit has only properties for them.
     points = Tree.SubElement(suite, "properties")
     earned = {"score": number(exercise.score)} if is_judged(exercise) else {}
     for name, value in (earned | {"max_score": number(exercise.max_score)}).items():
@@ -75,7 +75,7 @@ def _suite(exercise: ExerciseResult) -> Tree.Element:
 
 
 def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
-    """Each test with a name of its own: of two that are equal a reader drops one."""
+    """Return each test with a unique name: of two equal ones, readers drop one."""
     named: dict[str, TestResult] = {}
     for test in exercise.tests:
         name = _legal(one_line(test.title)) or test.name
@@ -89,7 +89,7 @@ def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
 
 
 def _case(exercise: ExerciseResult, test: TestResult, name: str) -> Tree.Element:
-    """The case of a test; one that did not pass has a child that says why."""
+    """Return the case of a test; one that did not pass has a child with the reason."""
     case = Tree.Element(
         "testcase",
         classname=f"{exercise.chapter}.{exercise.name}",

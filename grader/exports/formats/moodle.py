@@ -1,8 +1,8 @@
 """Moodle: its offline grading worksheet filled in, or a file for its plain grade import.
 
-The worksheet's headers are in the language of the teacher, so its columns are recognized by their contents,
-in Moodle's order (mod/assign/gradingtable.php): an identifier that ends in a number, perhaps the full name
-and more about the person, the grade, and right after it the maximum grade.
+The worksheet's headers are in the teacher's language, so its columns are recognized by their contents, in
+Moodle's order (mod/assign/gradingtable.php): an identifier that ends in a number, perhaps the full name and
+more about the person, the grade, and right after it the maximum grade.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from grader.submissions.class_list import MoodleWorksheet
 from grader.submissions.sheet import Sheet
 from grader.text import number
 
-# To Moodle's import an empty cell of a new grade item is a broken number, a dash is no grade.
+# Moodle's import takes an empty cell of a new grade item for a broken number; a dash means no grade.
 _NO_GRADE = "-"
 _NUMBER_AT_END = re.compile(r".*?(\d+)\s*", re.DOTALL)
-# What of a person may stand in a column between the full name and the grade.
+# Properties of a person that may be in columns between the full name and the grade.
 _EXTRAS = ("email", "username", "id", "id_number", "sis_user_id", "sis_login_id")
 
 
 def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Fill in the worksheet, or without one write what the plain grade import maps by hand."""
+    """Fill in the worksheet, or without one write a file for the plain grade import, to be mapped by hand."""
     if options.template is None:
         return _plain(entries, out, options)
     return _Worksheet(read_template(options.template), options).fill(entries, out)
 
 
 def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write a row a student, with a dash where there is no grade."""
+    """Write a row for each student, with a dash if there is no grade."""
     columns = exercise_columns(entries)
     table = Table(out)
     comments = [options.feedback] if options.feedback else []
@@ -73,7 +73,7 @@ class _Worksheet:
         self._comments = self._find_comments() if options.feedback else None
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
-        """Write every row with its grade; all else stays, and with it Moodle's dates of change."""
+        """Write every row with its grade; everything else stays, including Moodle's dates of change."""
         grades = Grades(entries, self._person, self._options.out_of)
         students = list(self._book.rows())
         rows = [
@@ -83,7 +83,8 @@ class _Worksheet:
         matched = grades.match(rows, self._keys())
         person_at = {students[row].at: (rows[row], person) for row, person in matched.items()}
         title = self._options.title
-        # Of each student, and how feedback of this grader begins, or began before it had a title.
+        # For each student: the feedback, and how feedback of this grader begins, or began before it had a
+        # title.
         feedback = [
             (
                 html_feedback(entry, title),
@@ -107,19 +108,19 @@ class _Worksheet:
             if at in person_at:
                 row, person = person_at[at]
                 if (whole := grades.totals[person]) is not None:
-                    # With a comma where the worksheet writes one.
+                    # With a comma if the worksheet uses one.
                     grade = number(whole).replace(".", "," if "," in maximum else ".")
                     grades.replaces(row, cells[self._grade], grade)
                     cells[self._grade] = grade
                     if feedback and not self._comment(cells, feedback[person]):
-                        notes.append(f"{row.name}: has a comment of somebody's, which stays.")
+                        notes.append(f"{row.name}: has another person's comment, which stays.")
                 else:
                     notes.append(f"{row.name}: has no grade. {grades.whys[person]}")
             table.kept(cells)
         return [*notes, *grades.notes()]
 
     def _comment(self, cells: list[str], feedback: tuple[str, tuple[str, ...]]) -> bool:
-        """Write the comment, if none is there but an earlier one of the grader's, which begins alike."""
+        """Write the comment, unless another person's is there: an earlier one of the grader's begins alike."""
         assert self._comments is not None
         text, beginning = feedback
         there = cells[self._comments].strip()
@@ -154,31 +155,31 @@ class _Worksheet:
         )
 
     def _find_grade(self) -> tuple[int, int | None]:
-        """The columns of the grade and of the maximum, if there is one."""
+        """Return the columns of the grade and of the maximum, if there is one."""
         header = self._sheet.header
         if wanted := self._options.column.strip():
             places = [at for at, title in enumerate(header) if title.strip() == wanted]
             if len(places) != 1:
-                raise ExportError(self._no_grade(f"There is no one column {wanted!r}"))
+                raise ExportError(self._no_grade(f"There is no single column {wanted!r}"))
             after = places[0] + 1
             return places[0], after if after < len(header) and self._book.is_maximum(
                 after
             ) else None
         maxima = self._book.maxima()
         if len(maxima) != 1:
-            raise ExportError(self._no_grade("It cannot be told which column is the grade"))
+            raise ExportError(self._no_grade("The column of the grade is not clear"))
         return maxima[0] - 1, maxima[0]
 
     def _find_comments(self) -> int:
-        """The column for feedback behind the grade, by its title; raises ExportError."""
+        """Return the column for feedback after the grade, by its title; raises ExportError."""
         wanted, header = self._options.feedback.strip(), self._sheet.header
         places = [at for at, title in enumerate(header) if title.strip() == wanted]
         if len(places) == 1 and places[0] > self._grade:
             return places[0]
         names = "; ".join(one_line(title) for title in header[self._grade + 1 :])
         raise ExportError(
-            f"There is no one column {wanted!r} behind the grade in {self._options.template} for "
-            f"--feedback. There are: {names}. Moodle writes one where the assignment has the feedback "
+            f"There is no single column {wanted!r} after the grade in {self._options.template} for "
+            f"--feedback. There are: {names}. Moodle writes one if the assignment has the feedback "
             "type 'Feedback comments'."
         )
 

@@ -1,4 +1,4 @@
-"""Tables and lines for spreadsheets and programs: CSV, the CSV of nbgrader, and JSON Lines."""
+"""Tables for spreadsheets and programs: CSV, the CSV of nbgrader, and JSON Lines."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from grader.results import Entry, ExerciseResult
 from grader.student.blocks import on_requests
 from grader.text import number, rounded
 
-# --- a row a student, a column an exercise, the total, what the judge gave, and why that is not all
+# --- CSV: a row for each student, a column for each exercise, the total, the judge's score, remarks --
 
 _BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
 _AFTER = ("total", "max_score", "judged", "status", "origin", "remarks")
 
 
 def write_csv(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write every entry; what is not judged is an empty cell, and so is the total over it."""
+    """Write every entry; an unjudged exercise is an empty cell, and so is its total."""
     columns = exercise_columns(entries)
     if options.excel:
         out.write(codecs.BOM_UTF8)
@@ -41,13 +41,13 @@ def write_csv(entries: Iterable[Entry], out: IO[bytes], options: Options) -> lis
 
 
 def exercise_columns(entries: Iterable[Entry]) -> list[str]:
-    """`chapter/exercise` of every exercise of any entry, in order; a first pass over the entries."""
+    """Return `chapter/exercise` of every exercise of any entry, in order; a first pass over the entries."""
     columns = (_column(exercise) for entry in entries for exercise in entry.result.exercises)
     return list(dict.fromkeys(columns))
 
 
 def exercise_points(entry: Entry) -> dict[str, str]:
-    """The points of each judged exercise by its column."""
+    """Return the points of each judged exercise by its column."""
     judged = filter(is_judged, entry.result.exercises)
     return {_column(exercise): number(exercise.score) for exercise in judged}
 
@@ -57,7 +57,7 @@ def _column(exercise: ExerciseResult) -> str:
 
 
 def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
-    """The cells of one student, in the order of the header."""
+    """Return the cells of one student, in the order of the header."""
     student, earned, whole = entry.student, exercise_points(entry), total(entry, out_of)
     remarks = ["Nothing was handed in."] if entry.absent else []
     remarks += map(_remark, entry.result.exercises)
@@ -79,7 +79,7 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
 
 
 def _judged(entry: Entry, out_of: float | None) -> float:
-    """The points of the judge alone, where a policy or a person made others of them."""
+    """Return the judge's points only, before a policy or a person changed them."""
     exercises = [
         msgspec.structs.replace(e, score=e.mark.judged) if e.mark is not None else e
         for e in entry.result.exercises
@@ -88,12 +88,12 @@ def _judged(entry: Entry, out_of: float | None) -> float:
 
 
 def _out_of(entry: Entry, score: float, out_of: float | None) -> float:
-    """Points of an entry's exercises as they are out of `out_of`."""
+    """Scale points of an entry's exercises to `out_of`."""
     return score if out_of is None else scaled(score, entry.result.max_score, out_of)
 
 
 def _remark(exercise: ExerciseResult) -> str:
-    """Why the points of an exercise are not those of the judge, and what else was said of it."""
+    """Explain why the points of an exercise differ from the judge's, with other remarks."""
     held = f"{exercise.name}: {exercise.provisional}" if exercise.provisional else ""
     asked = [f"{exercise.name}: {text}" for text in on_requests(exercise)]
     mark = exercise.mark
@@ -104,7 +104,7 @@ def _remark(exercise: ExerciseResult) -> str:
     return " ".join(filter(None, (held, judged, *mark.reasons, comment, *asked)))
 
 
-# --- the CSV that `nbgrader export` writes, for what reads it already ------------------------------
+# --- the CSV that `nbgrader export` writes, for programs that read it -------------------------------
 
 _NBGRADER_HEADER = (
     "assignment",
@@ -124,8 +124,8 @@ _NBGRADER_HEADER = (
 def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
     """Write every entry.
 
-    Of exercises with several due times the last one is given. The raw score is the score and what lateness
-    took off, scaled from the exact points as the score is, and the penalty is their difference. For an average
+    If exercises have several due times, the last is given. The raw score is the score plus the cost of
+    lateness, scaled from the exact points like the score, and the penalty is their difference. For an average
     of attempts there is no penalty: it is not known.
     """
     table = Table(out)
@@ -158,7 +158,7 @@ def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    """Family and given name, of `Smith, Ada` or of `Ada Smith`; of one word, the family name."""
+    """Split `Smith, Ada` or `Ada Smith` into family and given name; a single word is a family name."""
     plain = one_line(name)
     if "," in plain:
         family, _, given = plain.partition(",")
@@ -167,14 +167,14 @@ def _split_name(name: str) -> tuple[str, str]:
     return family, given
 
 
-# --- every entry whole, one a line, for programs ---------------------------------------------------
+# --- every entry complete, one on each line, for programs -------------------------------------------
 
 
 def write_jsonl(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:  # noqa: ARG001  # as every format
     """Write every entry as it is in `grader.results.Entry`."""
     encode = msgspec.json.Encoder().encode
     for entry in entries:
-        # Legal in JSON, and a line break to many who read line by line.
+        # Legal in JSON, but many programs that read line by line take these for line breaks.
         line = (
             encode(entry).replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
         )
@@ -184,7 +184,10 @@ def write_jsonl(entries: Iterable[Entry], out: IO[bytes], options: Options) -> l
 
 FORMATS = {
     "csv": ClassFormat(
-        "a row a student, a column an exercise", Audience.STAFF, ("out_of", "excel"), write_csv
+        "a row for each student, a column for each exercise",
+        Audience.STAFF,
+        ("out_of", "excel"),
+        write_csv,
     ),
     "nbgrader": ClassFormat(
         "the columns of `nbgrader export`", Audience.STAFF, ("column", "out_of"), write_nbgrader

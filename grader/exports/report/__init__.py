@@ -1,9 +1,9 @@
-"""The report: a class as static pages that open from a disk, with one page for each student to get.
+"""The report: static pages about a class that open from a disk, with one page to send to each student.
 
-`site.py` goes through the entries once: it writes both pages of a student, adds a row to the tally
-(`tally.py`, in which mistakes are counted), and forgets the entry. From the tally come the pages of the class
+`site.py` goes through the entries once: it writes both pages of a student, adds a row to the tally (`tally.py`,
+which also counts mistakes), and forgets the entry. The pages of the class are made from the tally
 (`overview.py`, and `triage.py` for whom to help first). Every text is a stranger's: `render.py` escapes it and
-shows what is invisible in it.
+makes invisible characters visible.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ _LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Those of the class who handed something in; shares are of the points there are, of final scores only.
+    """Counts and shares over students who handed something in; shares are only over final scores.
 
-    So many are `absent`, and in none of the others.
+    `absent` counts the other students.
     """
 
     students: int
@@ -36,7 +36,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestView:
-    """One test: how many attempted it, and which share of them passed."""
+    """One test: how many attempted it, and the share of them who passed."""
 
     __test__ = False  # pytest collects classes by this prefix
 
@@ -48,9 +48,9 @@ class TestView:
 
 
 class ExerciseView:
-    """One exercise, over those who attempted it and were judged; `difficulty` is 1 - mean share.
+    """One exercise, over students who attempted it and were judged; `difficulty` is 1 - mean share.
 
-    Of `missing` students there is no file, or none with anything to read.
+    `missing` counts students without a file, or with an empty or unreadable one.
     """
 
     def __init__(self, tally: Tally, exercise: ExerciseTally) -> None:
@@ -82,7 +82,7 @@ class ChapterView:
 
 
 def chapters(tally: Tally, exercises: Iterable[ExerciseView]) -> list[ChapterView]:
-    """The chapters in the order of their first exercises."""
+    """Return the chapters in the order of their first exercises."""
     parts: dict[str, list[ExerciseView]] = {}
     for exercise in exercises:
         parts.setdefault(exercise.chapter, []).append(exercise)
@@ -90,7 +90,7 @@ def chapters(tally: Tally, exercises: Iterable[ExerciseView]) -> list[ChapterVie
 
 
 def figures(tally: Tally) -> Figures:
-    """The key figures of the class."""
+    """Return the key figures of the class."""
     shares = [row.share for row in tally.final]
     return Figures(
         students=sum(not row.absent for row in tally.rows),
@@ -105,28 +105,28 @@ def figures(tally: Tally) -> Figures:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
+    """Return the mean; None for no values."""
     return math.fsum(values) / len(values) if values else None
 
 
 def median(values: Sequence[float]) -> float | None:
-    """The median; None of nothing."""
+    """Return the median; None for no values."""
     return statistics.median(values) if values else None
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least this share of the values does not exceed; None of nothing."""
+    """Return the smallest value that at least this share of the values do not exceed; None for no values."""
     if not values:
         return None
     return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
 
 
 def discrimination(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """The corrected item-total correlation: an item's points against all other points.
+    """Return the corrected item-total correlation: an item's points against all other points.
 
-    Of each student a pair: the points of the item, and the total without it. For an item that is
-    passed or not this is the point-biserial correlation. None where it would say nothing: too few
-    students, or all of them alike in one of the two.
+    Each student is a pair: the points of the item, and the total without it. For an item that is either passed
+    or not, this is the point-biserial correlation. None if there are too few students, or if all are alike in
+    one of the two.
     """
     items, rests = [item for item, _ in pairs], [rest for _, rest in pairs]
     if len(items) < FEWEST_STUDENTS or len(set(items)) < 2 or len(set(rests)) < 2:
@@ -135,7 +135,7 @@ def discrimination(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One bar, in the units of the drawing, with what it counts."""
+    """One bar, in the units of the drawing, with its count."""
 
     x: float
     y: float
@@ -146,7 +146,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """Bars beside each other over one baseline."""
+    """Bars side by side on one baseline."""
 
     width: int
     height: int
@@ -155,17 +155,17 @@ class Histogram(msgspec.Struct, frozen=True):
 
 
 def histogram(shares: Iterable[float]) -> Histogram:
-    """The distribution of shares between 0 and 1: ten bars of ten percent, the last one with full marks."""
+    """Return the distribution of shares: ten bars of ten percent, the last including full marks."""
     counts = [0] * BINS
     for share in shares:
-        # 0.7 is 0.7000000000000001 of ten bins in one computation and less in another.
+        # 0.7 of ten bins is 7.000000000000001 in one computation and less in another.
         counts[min(max(int(round(share * BINS, 6)), 0), BINS - 1)] += 1
     ends = [*(place * 10 + 9 for place in range(BINS - 1)), 100]
     return bars(counts, [f"{place * 10}\N{EN DASH}{end} %" for place, end in enumerate(ends)])
 
 
 def bars(counts: Sequence[int], labels: Sequence[str]) -> Histogram:
-    """A bar for each count, with its label."""
+    """Return a bar for each count, with its label."""
     pitch = (WIDTH - 2 * _LEFT) / len(counts)
     room, baseline = HEIGHT - _TOP - _BOTTOM, HEIGHT - _BOTTOM
     drawn = []

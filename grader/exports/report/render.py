@@ -1,9 +1,9 @@
-"""From templates to files: all that goes into a page is escaped, and nothing in it stays invisible.
+"""Render templates to files: everything in a page is escaped, and nothing in it is invisible.
 
-Names, messages and code are of strangers. Jinja's autoescape makes text of them; besides, every
-value on its way into a page passes `shown`, which turns control characters and those that reorder a
-line into visible escapes. The pages allow themselves the report's one style and script, by their
-digests, and nothing else: should a text ever become markup, it still could not run or fetch.
+Names, messages and code come from strangers. Jinja's autoescape turns them into text. In addition, every value
+on its way into a page passes `shown`, which replaces control characters and characters that reorder a line by
+visible escapes. The pages allow only the report's one style and script, by their digests: if a text ever became
+markup, it still could not run or fetch anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grader.submissions import safe_name
 from grader.text import clean, number
 
 TEMPLATES = Path(__file__).with_name("templates")
-# Of one text on one line, of a name, of a file; names are as long as they were typed.
+# The limit of one text on one line, of a name, and of a file; names are complete.
 _LONGEST_TEXT = 5000
 _LONGEST_NAME = 120
 _LONGEST_SENTENCE = 300
@@ -39,7 +39,7 @@ _SYMBOLS = {"good": "✓", "part": "◐", "bad": "✗", "quiet": "○", "look": 
 class Renderer:
     """Renders the templates of this package, with times in the `timezone` of the class.
 
-    Those in an `own` folder of the caller replace those of the report with the same name.
+    Templates in the caller's `own` folder replace those of the report with the same name.
     """
 
     def __init__(self, own: Path | None = None) -> None:
@@ -94,24 +94,24 @@ class Renderer:
 
 
 def page_name(name: str) -> str:
-    """The file of a student's or an exercise's page; it stands in a URL as it is."""
+    """Return the file name of a student's or an exercise's page, which needs no quoting in a URL."""
     return f"{safe_name(name)}.html"
 
 
 def shown(text: str, limit: int = _LONGEST_TEXT) -> str:
-    """The text on one line of at most `limit` characters, with everything invisible as an escape."""
+    """Return the text on one line of at most `limit` characters, with everything invisible as an escape."""
     if len(text) <= limit and text.isprintable():
         return text
     return clean(text, limit)
 
 
 def text_lines(text: str) -> list[str]:
-    """The lines of a message, each of them shown."""
+    """Return the lines of a message, each through `shown`."""
     return [shown(line) for line in text.strip("\n").split("\n")]
 
 
 def code_lines(source: bytes | str) -> list[str]:
-    """The lines of a file or of what a program printed, bounded, each of them shown."""
+    """Return the lines of a file or of printed output, bounded, each through `shown`."""
     text = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
     cut = len(text) > _LONGEST_CODE
     text = text[:_LONGEST_CODE].replace("\r\n", "\n").expandtabs(4)
@@ -122,7 +122,7 @@ def code_lines(source: bytes | str) -> list[str]:
 
 
 def missed(exercise: ExerciseResult) -> dict[tuple[str, str], float]:
-    """By suite and name of a test the points that it did not earn; their sum is what the exercise lacks."""
+    """Return, by suite and test name, the points not earned; their sum is what the exercise lacks."""
     return {
         (test.visibility.value, test.name): share.missed
         for test, share in zip(exercise.tests, shares(exercise), strict=True)
@@ -130,17 +130,17 @@ def missed(exercise: ExerciseResult) -> dict[tuple[str, str], float]:
 
 
 def lost(value: float) -> str:
-    """Points that were not earned, with a sign before them."""
+    """Format points that were not earned, with a sign."""
     return f"{_MINUS}{number(value)}"
 
 
 def change(value: float) -> str:
-    """By how many points a total changed, with its sign."""
+    """Format the change of a total, with its sign."""
     return f"+{number(value)}" if value > 0 else number(value).replace("-", _MINUS)
 
 
 def percent(share: float | None) -> str:
-    """A share in whole percent; 0 and 100 only for nothing and all."""
+    """Format a share in whole percent; 0 and 100 only if exact."""
     if share is None:
         return _NOTHING
     whole = round(100 * share)
@@ -150,20 +150,20 @@ def percent(share: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds with as many digits as matter."""
+    """Format seconds with as many digits as matter."""
     if value is None:
         return _NOTHING
     return f"{value:.0f} s" if value >= 10 else f"{value:.2f} s"
 
 
 def correlation(value: float | None) -> str:
-    """A correlation with its sign."""
+    """Format a correlation with its sign."""
     # Rounded first, and no minus before a zero.
     return _NOTHING if value is None else f"{round(value, 2) + 0.0:+.2f}".replace("-", _MINUS)
 
 
 def spans(lines: tuple[tuple[int, int], ...]) -> str:
-    """Ranges of lines as one reads them: 3, 7 to 9, with a dash."""
+    """Format ranges of lines: 3, 7 to 9, with a dash."""
     return ", ".join(str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in lines)
 
 
@@ -178,12 +178,12 @@ def _finalize(value: Any) -> Any:
 
 
 def _asset(name: str) -> Markup:
-    # Markup: ours, and a file of this package, not a stranger's text.
+    # Markup, since this is a file of this package and not a stranger's text.
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
 
 
 def _digest(text: str) -> str:
-    """The digest by which a content security policy allows an inline style or script."""
+    """Return the digest by which a content security policy allows an inline style or script."""
     # A browser reads line ends as line feeds.
     digest = hashlib.sha256(text.replace("\r\n", "\n").encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,4 +1,4 @@
-"""Writing the report: two pages for each student as the entries come by, then the pages of the class."""
+"""Write the report: two pages for each student as the entries come by, then the pages of the class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from grader.results import CourseInfo, Disclosure, Entry, ExerciseResult
 History = Mapping[str, Sequence[ExerciseResult]]
 
 _SHOWN_ATTENTION = 200
-# Exercises side by side in the table of students; more of them are folded into chapters.
+# Exercises side by side in the table of students; if there are more, chapters are shown instead.
 _MOST_COLUMNS = 8
 _FIRST_LINE = "A report of Lab Bench."
 _DRAFT = ".draft-"
@@ -33,7 +33,7 @@ _PARTS = ("staff", "students", README)
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A written report: the page to open first, and how many students are in it."""
+    """A written report: the page to open first, and the number of students."""
 
     index: Path
     students: int
@@ -55,16 +55,16 @@ def write_report(
     """Write the report of a class into `folder`, in the place of an earlier one.
 
     Args:
-        entries: one for each student; each is read once and let go of.
+        entries: one for each student; each is read once and then forgotten.
         folder: does not exist yet, is empty, or holds an earlier report.
-        sources: gives the files of an entry, by exercise.
-        similarity: the alike pairs, if they were looked for.
-        title: of the course.
-        attempts: by student id how many attempts there were; by default the entry's own.
-        attention: the entries of the batch that a person should look at.
-        history: gives of an entry's exercises the verdicts on different files, oldest first.
+        sources: returns the files of an entry, by exercise.
+        similarity: the alike pairs, if `grade similar` was run.
+        title: the title of the course.
+        attempts: the number of attempts, by student id; by default the entry's own.
+        attention: things for a person to look at.
+        history: returns the verdicts on different files of an entry's exercises, oldest first.
         before: the totals of the last grading, by student id.
-        disclose: what students may read of hidden tests; by default what the course says.
+        disclose: how much students read of hidden tests; by default as the course says.
 
     Raises:
         SubmissionError: the folder holds something else, which stays as it is.
@@ -73,8 +73,8 @@ def write_report(
     refuse_foreign(folder, _FIRST_LINE, "a report", _DRAFT)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # In the same folder: until the last page is written, the old report is whole.
-        for old in folder.glob(f"{_DRAFT}*"):  # of one that was killed
+        # In the same folder: the old report stays whole until the last page is written.
+        for old in folder.glob(f"{_DRAFT}*"):  # left by a killed run
             shutil.rmtree(old)
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
         try:
@@ -112,7 +112,7 @@ class _Site:
     def __post_init__(self) -> None:
         self.tally, self._renderer = Tally(), Renderer()
         self._stuck: dict[str, tuple[triage.Stuck, ...]] = {}
-        # When, with which seed and by which grader results were made.
+        # The time, the seed and the grader of results.
         self._graded: set[tuple[str, int, str]] = set()
         # Each pair with the name of its page.
         self._pairs = [
@@ -124,7 +124,7 @@ class _Site:
             self._pairs_of[pair.left].append((name, pair))
             self._pairs_of[pair.right].append((name, pair))
         self._paired: dict[tuple[str, str], bytes] = {}
-        # Faults stand where the verdicts are.
+        # Faults are listed beside the verdicts.
         self.attention = [entry for entry in self.attention if entry.kind is not Reason.FAULT]
         self._attention_of = defaultdict[str, list[Attention]](list)
         for entry in self.attention:
@@ -226,7 +226,7 @@ class _Site:
         (self.folder / README).write_text(_README_TEXT, encoding="utf-8")
 
     def _alike(self, pair: SimilarPair) -> dict[str, object]:
-        """The two files of a pair; lines are marked only in a file that is still the same."""
+        """Return the two files of a pair; lines are marked only if the file is unchanged."""
         sides = []
         for student, lines, digest in (
             (pair.left, pair.left_lines, pair.left_digest),

@@ -1,7 +1,7 @@
 """The tally of a class, for the pages of the report: one row for each student, a few bytes for each test.
 
-The entries themselves are too large to be kept: a result with its messages is a hundred kilobytes.
-Messages of failed tests that differ only in numbers are one mistake.
+The entries themselves are too large to keep: a result with its messages is a hundred kilobytes. Messages of
+failed tests that differ only in numbers are one mistake.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from grader.results import (
 from grader.text import rounded
 
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
-# A message can hold a student's own text: this much of it is compared, and this many are kept.
+# Limits of compared text and of kept messages, since a message can contain a student's own text.
 _LONGEST = 300
 _MOST_GROUPS = 5000
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One exercise of one student; one that is `missing` has no file with anything in it, and is not wrong.
+    """One exercise of one student. If `missing`, there is no file or only an empty one, which is not wrong.
 
-    One that is `waiting` has no verdict yet, and not for a fault of the grader.
+    If `waiting`, there is no verdict yet, but no fault of the grader either.
     """
 
     status: Status
@@ -46,13 +46,13 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float | None:
-        """Points earned of those there are, 0 to 1; None without a verdict, and where there are none."""
+        """Return the share of points earned, 0 to 1; None without a verdict or without points."""
         is_known = self.status is not Status.UNJUDGED and self.max_score
         return self.score / self.max_score if is_known else None
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One student in the table: `unjudged` exercises are missing in `score`, which is then not final."""
+    """One student in the table: `score` leaves out `unjudged` exercises, and is then not final."""
 
     id: str
     name: str
@@ -70,51 +70,51 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def section(self) -> str:
-        """The cell of the roster, which may name several sections."""
+        """Return the student's section cell of the roster, which may name several sections."""
         return self.student.ids.get("section", "")
 
     @property
     def unjudged(self) -> int:
-        """How many exercises have no verdict."""
+        """Return how many exercises have no verdict."""
         return sum(cell.status is Status.UNJUDGED for cell in self.cells.values())
 
     @property
     def faults(self) -> int:
-        """How many of these have none for a fault of the grader; the others wait for theirs."""
+        """Return how many of these have a fault of the grader; the others wait for their verdict."""
         return self.unjudged - sum(cell.waiting for cell in self.cells.values())
 
     @property
     def share(self) -> float:
-        """Points earned of those there are, 0 to 1."""
+        """Return the share of points earned, 0 to 1."""
         return self.score / self.max_score if self.max_score else 0.0
 
     @property
     def untouched(self) -> bool:
-        """Whether something was handed in, and no exercise attempted; a missing file is no attempt."""
+        """Return whether something was handed in, but no exercise attempted."""
         return not self.absent and all(
             cell.missing or cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values()
         )
 
     @property
     def sought(self) -> str:
-        """Name and id as `report.js` compares them with what is searched: without marks on letters."""
+        """Return name and id without accents, as `report.js` compares them with a search."""
         return folded(f"{self.name} {self.id}")
 
 
-# Letters that are letters of their own, and no others with a mark: what people type for them.
+# Letters without a decomposition, and how people type them.
 _PLAIN = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i"}  # noqa: RUF001  # as in names
 )
 
 
 def folded(text: str) -> str:
-    """A name in small plain letters: Łukasz Gödel is "lukasz godel"."""
+    """Return a name in plain lower-case letters: Łukasz Gödel becomes "lukasz godel"."""
     parts = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN))
     return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
 def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
-    """The exercises of each chapter as one cell: unjudged if any is, not attempted if all are."""
+    """Return the exercises of each chapter as one cell: unjudged if any is, not attempted if none is."""
     chapters: dict[str, list[ExerciseResult]] = {}
     for exercise in exercises:
         chapters.setdefault(exercise.chapter, []).append(exercise)
@@ -129,9 +129,9 @@ def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """A message that several students got, as the first one got it, and the titles of its tests.
+    """A message that several students got, in the words of the first, and the titles of its tests.
 
-    `rows` are the places of the students in the tally.
+    `rows` are the students' positions in the tally.
     """
 
     rows: tuple[int, ...]
@@ -147,13 +147,13 @@ class _Group:
 
 
 class Mistakes:
-    """The messages of one exercise, by what they say apart from numbers."""
+    """The messages of one exercise, distinguished by words but not by numbers."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
     def add(self, result: ExerciseResult, row: int) -> None:
-        """Count what the tests of one student's exercise said; each message once."""
+        """Count the messages of one student's exercise, each once."""
         seen: set[str] = set()
         for test in result.tests:
             if test.outcome not in _SAYING or not test.message:
@@ -171,11 +171,11 @@ class Mistakes:
                 group.rows.append(row)
 
     def __len__(self) -> int:
-        """The number of different messages."""
+        """Return the number of different messages."""
         return len(self._groups)
 
     def common(self, most: int) -> Iterator[Mistake]:
-        """The messages that at least two students got, the most frequent first."""
+        """Yield the messages that at least two students got, the most frequent first."""
         ordered = sorted(self._groups.items(), key=lambda item: (-len(item[1].rows), item[0]))
         for _, group in ordered[:most]:
             if len(group.rows) > 1:
@@ -183,12 +183,12 @@ class Mistakes:
 
 
 def _kind(finding: Finding | None) -> str:
-    """What findings have in common that differ in the values of one student."""
+    """Return the part of a finding that does not depend on one student's values."""
     return "" if finding is None else "\n".join((finding.sentence, *finding.plain))
 
 
 class TestTally:
-    """One test: `rows` are the students who attempted it, by their places; `passed` is 1 or 0 for each."""
+    """One test: `rows` are the positions of students who attempted it; `passed` is 1 or 0 for each."""
 
     __test__ = False  # pytest collects classes by this prefix
 
@@ -204,7 +204,7 @@ class TestTally:
 class ExerciseTally:
     """One exercise: the students who attempted it, their times, the judge's points, and messages of tests.
 
-    Those that are `missing`, cannot be read or are empty are counted apart from stubs.
+    `missing`, unreadable and empty files are counted separately from stubs.
     """
 
     def __init__(self, result: ExerciseResult) -> None:
@@ -221,7 +221,7 @@ class ExerciseTally:
         self.mistakes = Mistakes()
 
     def add(self, row: int, result: ExerciseResult) -> None:
-        """Add one student's exercise; only what was attempted and judged says something about it."""
+        """Add one student's exercise, if it was attempted and judged."""
         self.statuses[result.status] += 1
         if not result.attempted or result.status is Status.UNJUDGED:
             return
@@ -248,9 +248,9 @@ class Tally:
     def add(
         self, entry: Entry, *, attempts: int, alike: int, files: Container[str] | None = None
     ) -> Row:
-        """Add a student and return the row; `files` are the exercises of which a file was read."""
+        """Add a student and return the row; `files` are the exercises with a readable file."""
         result = entry.result
-        # Without a file that could be read; a person may have given points for it.
+        # Exercises without a readable file; a person may have given points for one.
         missing = {
             e.name
             for e in result.exercises
@@ -287,17 +287,17 @@ class Tally:
 
     @property
     def final(self) -> list[Row]:
-        """The rows whose score is final: nothing in them waits for a person, and something was handed in."""
+        """Return the rows with final scores: fully judged, and with something handed in."""
         return [row for row in self.rows if not row.unjudged and not row.absent]
 
     def paired(self, tally: TestTally) -> Iterator[tuple[float, float]]:
-        """A pair a student: 1 for a passed test, and all of the student's other points."""
+        """Yield a pair for each student: 1 for a passed test, else 0, and all of the student's other points."""
         for row, passed, worth in zip(tally.rows, tally.passed, tally.worth, strict=True):
             if not self.rows[row].unjudged:
                 yield float(passed), rounded(self.rows[row].score - passed * worth)
 
     def paired_exercise(self, tally: ExerciseTally) -> Iterator[tuple[float, float]]:
-        """A pair a student: the points in an exercise, and those in all others."""
+        """Yield a pair for each student: the points in an exercise, and the points in all others."""
         for row, score in zip(tally.rows, tally.scores, strict=True):
             if not self.rows[row].unjudged:
                 counted = self.rows[row].cells[tally.name].score

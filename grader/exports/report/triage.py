@@ -1,6 +1,7 @@
-"""Where to begin with a class: who needs help, its commonest mistakes, its sections, tests that say little.
+"""Where to begin with a class: students who need help, common mistakes, sections, uninformative tests.
 
-Every reason is a sentence with its numbers. None is a verdict on a person: the lists say whom to talk to first.
+Every reason is a sentence with its numbers. None is a verdict on a person: the lists only suggest whom to talk
+to first.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from grader.submissions.roster import sections as sections_in
 from grader.submissions.roster import whole_sections
 from grader.text import counted, number
 
-# Low is below this share of the points, and in the lowest quarter of the class.
+# Low means below this share of the points, and in the lowest quarter of the class.
 LOW = 0.5
-# Falling is to lose so much of the points, against the class, from the first half of the exercises on.
+# Falling means losing this much of the points, relative to the class, from the first half of the exercises to
+# the second.
 _FALL = 0.25
 _FEWEST_EXERCISES = 4
-# Of so many different files in a row that fail the same test the student is stuck.
+# A student is stuck if this many different files in a row fail the same test.
 FEWEST_TRIES = 3
-# Below it passing a test says nothing about the other points; below zero the test is at odds with them.
+# Below it, passing a test says nothing about the other points; below zero, the test contradicts them.
 WEAK = 0.1
 _MOST_MISTAKES = 10
 
@@ -44,7 +46,7 @@ class Worry(msgspec.Struct, frozen=True):
 
 
 class SectionView(msgspec.Struct, frozen=True):
-    """A section of the roster; `mean` and `median` are shares of final scores, None where there is none.
+    """A section of the roster; `mean` and `median` are shares of final scores, None if there are none.
 
     Students who handed in nothing are in neither.
     """
@@ -57,7 +59,7 @@ class SectionView(msgspec.Struct, frozen=True):
 
 
 class ClassMistake(msgspec.Struct, frozen=True):
-    """A mistake and the exercise that it was made in."""
+    """A mistake and the exercise in which it was made."""
 
     exercise: ExerciseView
     mistake: Mistake
@@ -72,9 +74,9 @@ class WeakTest(msgspec.Struct, frozen=True):
 
 
 def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ...]:
-    """What the last files of a student have failed again and again, by the exercise's verdicts, oldest first.
+    """Return the tests that a student's last files failed again and again, from the verdicts, oldest first.
 
-    Of each exercise only the test that failed longest; what is still to be written is no failure.
+    Of each exercise, only the test that failed longest is returned. Unwritten parts are not failures.
     """
     failures = []
     for exercise, verdicts in history.items():
@@ -90,7 +92,7 @@ def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ..
 
 
 def _tries(test: TestResult, verdicts: Sequence[ExerciseResult]) -> int:
-    """How many of the last verdicts in a row failed this test."""
+    """Return how many of the last verdicts in a row failed this test."""
     tries = 0
     for verdict in reversed(verdicts):
         same = [t for t in verdict.tests if (t.visibility, t.name) == (test.visibility, test.name)]
@@ -107,9 +109,9 @@ def _failed(test: TestResult) -> bool:
 def worries(
     tally: Tally, stuck: Mapping[str, Sequence[Stuck]], before: Mapping[str, float]
 ) -> list[Worry]:
-    """The students who may need help: those with the most reasons first, then by points.
+    """Return the students who may need help: those with the most reasons first, then by points.
 
-    `stuck` and `before`, the totals of the last grading, are by the student's id.
+    `stuck` and `before`, the totals of the last grading, are keyed by the student's id.
     """
     begun = [row for row in tally.final if not row.untouched]
     lowest = quantile([row.share for row in begun], 0.25) or 0.0
@@ -125,7 +127,7 @@ def worries(
             reasons.append(f"lost {lost} points since the last grading")
         for failure in stuck.get(row.id, ()):
             tries = counted(failure.tries, "try", "tries")
-            reasons.append(f"stuck in {failure.exercise}: {tries} failed at: {failure.title}")
+            reasons.append(f"stuck in {failure.exercise}: {tries} failed: {failure.title}")
         if reasons:
             worried.append(Worry(row, tuple(reasons)))
     return sorted(worried, key=lambda worry: (-len(worry.reasons), worry.row.share, worry.row.id))
@@ -141,7 +143,7 @@ def _standing(row: Row, lowest: float) -> Iterable[str]:
 
 
 def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
-    """Against the class, since later exercises may be harder for all; over what the class has begun."""
+    """Yield the reason if a student falls relative to the class: later exercises may be harder for all."""
     above = []
     for name, cell in row.cells.items():
         of_class, share = means.get(name), cell.share
@@ -152,20 +154,20 @@ def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
     half = len(above) // 2
     fall = sum(above[:half]) / half - sum(above[half:]) / (len(above) - half)
     if fall > _FALL:
-        yield f"falling: {round(100 * fall)} % lower in the later exercises, against the class"
+        yield f"falling: {round(100 * fall)} % lower in the later exercises, relative to the class"
 
 
 def sections_of(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
-    """The sections of each student, by id: several where the cell of the roster names several."""
+    """Return the sections of each student, by id: several if the roster's cell names several."""
     students = [row.student for row in rows]
     whole = whole_sections(students)
     return {student.id: sections_in(student, whole) for student in students}
 
 
 def sections(tally: Tally) -> list[SectionView]:
-    """The sections of the roster by name; none where all of the class is one.
+    """Return the sections of the roster by name; none if the whole class is one.
 
-    A student who is in several counts in each.
+    A student in several sections counts in each.
     """
     members: dict[str, list[Row]] = {}
     by_student = sections_of(tally.rows)
@@ -183,20 +185,20 @@ def sections(tally: Tally) -> list[SectionView]:
 
 
 def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
-    """The commonest mistakes of all exercises, the most frequent first."""
+    """Return the commonest mistakes of all exercises, the most frequent first."""
     mistakes = [ClassMistake(view, mistake) for view in exercises for mistake in view.mistakes]
     mistakes.sort(key=lambda mistake: -len(mistake.mistake.rows))
     return mistakes[:_MOST_MISTAKES]
 
 
 def weak_tests(exercises: Iterable[ExerciseView]) -> list[WeakTest]:
-    """The tests that do not discriminate, those at odds with all other points first."""
+    """Return the tests that do not discriminate, those that contradict all other points first."""
     weak_ones = []
     for view in exercises:
         for test in view.tests:
             if test.discrimination is not None and test.discrimination < WEAK:
                 is_odd = test.discrimination < -WEAK
                 why = "passing it says nothing about the rest"
-                why = "those who are good at the rest fail it" if is_odd else why
+                why = "students who are good at the rest fail it" if is_odd else why
                 weak_ones.append((test.discrimination, WeakTest(view, test, why)))
     return [weak for _, weak in sorted(weak_ones, key=lambda pair: pair[0])]

@@ -1,8 +1,8 @@
-"""The checks of a suite: each one holds, or raises CheckFailed with a message for the student.
+"""The checks of a suite. Each returns, or raises CheckFailed with a message for the student.
 
-A test is a `promise`, with random inputs from `draw`: it compares with the solution, or calls the `assertions`
-and the `laws`. `comparison` finds where two values differ, and `explanation` says what that means (of numbers
-by `relations`) in the words of `wording`.
+A test is a `promise`, with random inputs from `draw`. It compares with the solution, or calls the `assertions`
+and the `laws`. `comparison` finds where two values differ, and `explanation` interprets the difference (for
+numbers, by `relations`) in the words of `wording`.
 """
 
 from grader.judge.checks import laws

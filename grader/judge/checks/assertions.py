@@ -1,4 +1,4 @@
-"""The checks that compare, and that read: each holds, or raises CheckFailed with a message for the student."""
+"""Checks that compare or read values. Each returns, or raises CheckFailed with a message for the student."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# From a whole sentence in the student's words to the value that this misconception gives, or to a
-# function of no arguments that computes it.
+# Maps a sentence for the student to the value that this misconception gives, or to a function without arguments
+# that computes it.
 Named = Mapping[str, Any]
-# They are of use only where a check fails: a function is not called before, and most checks hold.
+# Only needed if a check fails: a function is called only then, since most checks pass.
 Mistakes = Named | Callable[[], Named]
 
 
@@ -53,8 +53,8 @@ def assert_close(
     """Check type, shape, dtype and values, by the tolerance of the expected value's dtype.
 
     `expected` is a Tensor, an array, a number, or a list, tuple or dict of these; a list may answer
-    a tuple and an int a float. `mistakes` name the misconceptions to recognize; the student reads one only
-    where it explains the whole value and the right answer would not look the same:
+    a tuple and an int a float. `mistakes` name the misconceptions to recognize. The student reads one only
+    if it explains the whole value and differs from the right answer:
 
         assert_close(layer(x), value * torch.sigmoid(gate), mistakes=lambda: {
             "Your output equals sigmoid(value) * gate: the halves are swapped.":
@@ -74,13 +74,13 @@ def assert_equal(
 ) -> None:
     """Check that plain data are equal: types and values exactly, dicts with the order of keys.
 
-    With `ordered=False` the keys may stand in any order.
+    With `ordered=False`, the keys may be in any order.
     """
     _check(actual, expected, Rule(exact=True, ordered=ordered), what, mistakes)
 
 
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
-    """Compare by a rule; raise CheckFailed, with the sentence of the mistake that was recognized first."""
+    """Compare by a rule; raise CheckFailed, with the sentence of a recognized mistake first."""
     if first_mismatch(actual, expected, rule) is not None:
         named = mistakes() if callable(mistakes) else mistakes
         told = _recognized(actual, expected, rule, named or {})
@@ -88,11 +88,11 @@ def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes
 
 
 def compare(actual: Any, expected: Any, rule: Rule, what: str, *, told: str = "") -> None:
-    """Compare by a rule; raise CheckFailed, with `told` first where that names the mistake."""
+    """Compare by a rule; raise CheckFailed, with `told` first if it names the mistake."""
     mismatch = first_mismatch(actual, expected, rule)
     if mismatch is None:
         return
-    # A mistake that is known by name needs no guess beside it.
+    # A named mistake needs no guess beside it.
     lines = explain(mismatch, actual, expected, rule, what, search=not told)
     if not told:
         raise CheckFailed(lines, cause_of(mismatch.kind, what, mismatch.actual))
@@ -100,12 +100,12 @@ def compare(actual: Any, expected: Any, rule: Rule, what: str, *, told: str = ""
 
 
 def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
-    """The sentence of the first mistake that explains the whole value."""
+    """Return the sentence of the first mistake that explains the whole value."""
     for told, mistake in mistakes.items():
-        # An exception in here is a fault of the suite, so it is not caught.
+        # An exception here is a fault of the suite, so it is not caught.
         value = mistake() if callable(mistake) else mistake
         if first_mismatch(value, expected, rule) is None:
-            continue  # on this input the misconception gives the right answer
+            continue  # on this input, the misconception gives the right answer
         if first_mismatch(actual, value, rule) is None:
             return told
     return None
@@ -118,7 +118,7 @@ def assert_tensor(
     dtype: torch.dtype | None = None,
     what: str = "the output",
 ) -> Tensor:
-    """Check that it is a tensor of this shape and dtype (None: any), and return it."""
+    """Check that a value is a tensor with this shape and dtype (None: any), and return it."""
     if not is_tensor(value):
         raise CheckFailed(
             explain_type(value, "a Tensor", what),
@@ -137,16 +137,16 @@ def assert_tensor(
 def must_raise(
     error: type[Exception], *, mentions: str | None = None, call: str = "the call"
 ) -> Iterator[None]:
-    """Check that the student's code raises `error` and names the word `mentions` in its message.
+    """Check that the student's code raises `error` with the word `mentions` in its message.
 
         with must_raise(ValueError, mentions="steps", call="exponential_lrs(steps=1)"):
             student.function("exponential_lrs")(steps=1)
 
-    Of several words, `mentions="shape or other"`, any will do. The case of the letters is free, and a
-    word within an identifier counts: "scheduler_state_dict is missing" names `scheduler`.
+    Either word of `mentions="shape or other"` will do. Case does not matter, and a word within an identifier
+    counts: "scheduler_state_dict is missing" names `scheduler`.
 
-    Only an exception of the student's code counts. An unwritten part (NotImplementedError), a
-    time-out, a crash and a use of what is not allowed pass through unchanged.
+    Only an exception of the student's code counts. An unwritten part (NotImplementedError), a time-out, a crash
+    and the use of a forbidden function pass through unchanged.
     """
     with raising(error, mentions) as done:
         yield
@@ -155,19 +155,19 @@ def must_raise(
 
 
 class Done:
-    """What a call did in the place of raising what it should; empty if it raised that."""
+    """The action of a call that should have raised; empty if it raised the right error."""
 
     did = ""
 
 
 @contextmanager
 def raising(error: type[Exception], mentions: str | None) -> Iterator[Done]:
-    """Tell what the student's code did that has to raise `error`; see `must_raise`."""
+    """Report the action of student code that should raise `error`; see `must_raise`."""
     done = Done()
     try:
         yield done
     except StudentError as raised:
-        # Also where a RuntimeError is wanted, which a NotImplementedError is by inheritance.
+        # Even if a RuntimeError is expected, since NotImplementedError inherits from it.
         if isinstance(raised, NotImplementedError) and error is not NotImplementedError:
             raise
         done.did = _misfit(raised, error, mentions) or ""
@@ -176,16 +176,16 @@ def raising(error: type[Exception], mentions: str | None) -> Iterator[Done]:
 
 
 def not_refused(call: str, did: str, error: str, mentions: str | None) -> CheckFailed:
-    """The failure of a call that did something else than to raise `error`."""
-    # Which exception, and what it names, the stub says.
+    """Return the failure of a call that did something other than raise `error`."""
+    # The stub says which exception, and which word it contains.
     naming = "" if mentions is None else f" that names {mentions}"
     wanted = text(f"{{call}} {{did}}, it should raise {with_article(error)}{naming}.", call, did)
-    # What is expected of bad arguments explains no other mistake.
+    # A wrong reaction to bad arguments explains no other mistake.
     return CheckFailed(sentence(wanted), Cause.VALUES)
 
 
 def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:
-    """What the student's code did instead, None if this is the exception that is wanted."""
+    """Return how an exception differs from the expected one; None if it does not."""
     if not isinstance(raised, error):
         return text("raised {error}", clean(str(raised), 200).rstrip("."))
     if mentions is None or any(_names(raised.text, word) for word in mentions.split(" or ")):
@@ -195,10 +195,10 @@ def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) 
 
 
 def _names(text: str, word: str) -> bool:
-    """Whether `text` has `word` as a word, as a plural or as a part of an identifier.
+    """Return whether `text` contains `word`, as a word, as a plural or within an identifier.
 
-    `num_steps`, `steps_`, `LRScheduler` and `schedulers` name `steps` and `scheduler`; `checks` does
-    not name `k`.
+    `num_steps`, `steps_`, `LRScheduler` and `schedulers` name `steps` and `scheduler`; `checks` does not name
+    `k`.
     """
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
     plural = "s?" if len(word) > 2 else ""
@@ -206,7 +206,7 @@ def _names(text: str, word: str) -> bool:
     return any(re.search(pattern, form, re.IGNORECASE) for form in (text, parts))
 
 
-# --- reading a probe's report, of which nothing is believed before it was looked at -----------------
+# --- reading a probe's report, of which nothing is believed unchecked -------------------------------
 
 UNREADABLE = "Your code gave an answer that cannot be read."
 
@@ -221,14 +221,21 @@ def entry(
     place: str = "",
     **default: Any,
 ) -> Any:
-    """An entry of what a probe or the student's code returned: `path` leads to it, key by key.
-
-    It has to be there, of this `kind` and with `count` entries, else CheckFailed tells `told`, at the function
-    `place` where the mistake is not in the one that the test is about; with `default=...` a missing one is
-    that. Keys are those of a dict, the fields of a named tuple, or the positions of a list, which may also go
-    by `names`. Where a tuple is of this kind, a named tuple is one.
+    """Return an entry of a report by a probe or the student's code; `path` leads to it, key by key.
 
         losses = entry(student.run("train"), "history", "losses", kind=list, count=3)
+
+    Args:
+        report: the value returned.
+        path: keys of dicts, fields of named tuples, or positions in lists, for which `names` may be given.
+        kind: the required type. For tuple, a named tuple is accepted.
+        count: the required number of entries.
+        names: names of the positions in a list.
+        told: the sentence of the failure.
+        place: the function to look at, if it is not the one that the test is about.
+        default: returned if the entry is missing.
+
+    Raises CheckFailed if the entry is missing or unfit.
     """
     value, missing = report, False
     for key in path:
@@ -247,13 +254,13 @@ def entry(
 
 
 def fields(report: Any, *names: str, told: str = UNREADABLE) -> list[Any]:
-    """These entries of a report; a missing one fails the test."""
+    """Return these entries of a report; a missing one fails the test."""
     return [entry(report, name, told=told) for name in names]
 
 
 def _step(value: Any, key: str | int, names: Sequence[str]) -> tuple[Any, bool]:
-    """The entry of a value under one key, and whether it is missing."""
-    # Nearly always a dict, of which Python need not ask whether it is a Mapping.
+    """Return the entry of a value under one key, and whether it is missing."""
+    # Nearly always a dict, for which Python need not check whether it is a Mapping.
     if type(value) is dict or isinstance(value, Mapping):
         return (value[key], False) if key in value else (None, True)
     if isinstance(value, Record) and key in (field_names(value) or ()):

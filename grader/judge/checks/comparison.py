@@ -1,9 +1,9 @@
-"""Where a value of the student first departs from the expected one, and by which tolerance.
+"""Find where a student's value first differs from the expected one, and by which tolerance.
 
-The walk follows the expected value, which the suite made; of the actual one nothing is believed.
-Arrays of both kinds are compared in NumPy, with rules of our own: the comparison of torch.testing
-imports 0.8 s of modules on its first call. Neither torch nor NumPy is imported before a value of
-theirs is at hand, so that a course in plain Python pays for neither.
+The walk follows the expected value, which the suite made; nothing about the actual value is trusted. Arrays of
+both kinds are compared in NumPy, with our own rules: the comparison of torch.testing imports 0.8 s of modules
+on its first call. Neither torch nor NumPy is imported before one of their values appears, so a course in plain
+Python pays for neither.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Of these, equal is equal under any rule.
+# Values of these types are equal under any rule if they are equal.
 _SIMPLE = frozenset({type(None), bool, int, str})
 
-# A reply is bounded by the wire; this bounds what a suite builds from replies.
+# The wire limits replies; this limits values that a suite builds from replies.
 _DEEPEST = 100
 
 
 class Tolerance(NamedTuple):
-    """Two numbers agree when |actual - expected| <= atol + rtol * |expected|."""
+    """Two numbers agree if |actual - expected| <= atol + rtol * |expected|."""
 
     rtol: float
     atol: float
@@ -53,7 +53,7 @@ EXACT = Tolerance(rtol=0.0, atol=0.0)
 
 
 class Rule(NamedTuple):
-    """How strictly to compare: exactly (numbers' types too), or by the tolerance of the dtype."""
+    """How strictly to compare: exactly (including numbers' types), or by the tolerance of the dtype."""
 
     exact: bool = False
     rtol: float | None = None
@@ -71,7 +71,7 @@ class Rule(NamedTuple):
 
 
 class DifferenceKind(enum.Enum):
-    """In what two values differ."""
+    """The kinds of differences between two values."""
 
     TYPE = enum.auto()
     LENGTH = enum.auto()
@@ -85,7 +85,7 @@ class DifferenceKind(enum.Enum):
 
 
 class Position(int):
-    """A place in a sequence, to be told from a dict's key that is an integer."""
+    """A place in a sequence, as distinguished from a dict's integer key."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ class Mismatch:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether it is a torch.Tensor; without torch in this process nothing is."""
+    """Return whether a value is a torch.Tensor; without torch in this process, nothing is."""
     kind = getattr(sys.modules.get("torch"), "Tensor", None)
     return kind is not None and isinstance(value, kind)
 
 
 def is_ndarray(value: object) -> bool:
-    """Whether it is a numpy.ndarray; without NumPy in this process nothing is."""
+    """Return whether a value is a numpy.ndarray; without NumPy in this process, nothing is."""
     kind = getattr(sys.modules.get("numpy"), "ndarray", None)
     return kind is not None and isinstance(value, kind)
 
@@ -115,17 +115,17 @@ def is_array(value: object) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a Python number; a bool is none."""
+    """Return whether a value is a Python number; a bool is not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def dtype_name(array: Any) -> str:
-    """The dtype without its library: float32, int64, bool."""
+    """Return the dtype without its library: float32, int64, bool."""
     return str(array.dtype).removeprefix("torch.")
 
 
 def field_names(value: object) -> tuple[str, ...] | None:
-    """The field names of a Record or of a suite's own NamedTuple, None for anything else."""
+    """Return the field names of a Record or a suite's NamedTuple; None for anything else."""
     if isinstance(value, Record):
         return tuple(value.fields)
     if isinstance(value, tuple):
@@ -134,9 +134,9 @@ def field_names(value: object) -> tuple[str, ...] | None:
 
 
 def as_array(value: Any) -> NDArray[Any] | None:
-    """The numbers of a tensor or array: booleans and integers as they are, the rest in double.
+    """Return the numbers of a tensor or array: booleans and integers unchanged, others in double.
 
-    None for what has no plain numbers: sparse, quantized, packed or meta tensors, dates, text.
+    None for values without plain numbers: sparse, quantized, packed or meta tensors, dates, text.
     """
     if is_ndarray(value):
         double = {"f": "float64", "c": "complex128"}.get(value.dtype.kind)
@@ -152,14 +152,14 @@ def as_array(value: Any) -> NDArray[Any] | None:
             tensor = tensor.to(torch.float64)
         return tensor.resolve_neg().numpy()  # type: ignore[no-any-return]  # Any by design
     except (TypeError, RuntimeError, NotImplementedError):
-        # The border to odd layouts and dtypes: torch itself says whether it can read them.
+        # The border to odd layouts and dtypes: torch itself decides whether it can read them.
         return None
 
 
 def agreement(
     actual: NDArray[Any], expected: NDArray[Any], tolerance: Tolerance
 ) -> NDArray[np.bool_]:
-    """Elementwise, whether two arrays of one shape agree; NaN agrees with NaN alone."""
+    """Return elementwise whether two arrays of one shape agree; NaN agrees only with NaN."""
     import numpy as np
 
     same = np.asarray(actual == expected)
@@ -175,9 +175,9 @@ def agreement(
 def first_mismatch(
     actual: Any, expected: Any, rule: Rule, path: tuple[Any, ...] = ()
 ) -> Mismatch | None:
-    """The first difference in the order of the expected value, None where there is none."""
+    """Return the first difference in the order of the expected value, or None."""
     kind: DifferenceKind | None
-    # Nearly all of a report about a call, which holds hundreds of them.
+    # This is true of nearly everything in a report about a call, which has hundreds of values.
     if type(actual) is type(expected) and type(actual) in _SIMPLE and actual == expected:
         return None
     actual, expected = _plain(actual), _plain(expected)
@@ -201,12 +201,12 @@ def first_mismatch(
 
 
 def type_of(value: Any) -> type:
-    """The type of a value; an f-string of a suite, which is a text, is a string."""
+    """Return the type of a value; an f-string of a suite, which is a text, counts as a string."""
     return str if isinstance(value, str) else type(value)
 
 
 def _plain(value: Any) -> Any:
-    """The value as Python has it: numpy.float32 and the like are numbers, a text is a string."""
+    """Return the value as Python's own type: numpy.float32 and the like become numbers, a text a string."""
     if isinstance(value, str):
         return str(value)
     kind = getattr(sys.modules.get("numpy"), "generic", None)
@@ -214,7 +214,7 @@ def _plain(value: Any) -> Any:
 
 
 def _compare_arrays(actual: Any, expected: Any, rule: Rule) -> DifferenceKind | None:
-    """How two arrays differ: first in library, shape and dtype, then in a number beyond the tolerance."""
+    """Return how two arrays differ: in library, shape or dtype, or in a number beyond the tolerance."""
     if not (is_tensor(actual) if is_tensor(expected) else is_ndarray(actual)):
         return DifferenceKind.TYPE
     if tuple(actual.shape) != tuple(expected.shape):
@@ -231,18 +231,18 @@ def _compare_arrays(actual: Any, expected: Any, rule: Rule) -> DifferenceKind | 
 
 
 def _identical(actual: Any, expected: Any) -> bool:
-    """Whether two plain tensors hold the same numbers; torch says so ten times as fast as NumPy."""
+    """Return whether two plain tensors hold the same numbers; torch is ten times as fast as NumPy here."""
     torch = sys.modules["torch"]
     if any(t.layout is not torch.strided or t.device.type != "cpu" for t in (actual, expected)):
         return False
     try:
         return not expected.is_quantized and bool(torch.equal(actual, expected))
-    except NotImplementedError:  # of a dtype without arithmetic
+    except NotImplementedError:  # a dtype without arithmetic
         return False
 
 
 def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind | None:
-    """How two Python numbers differ; by an exact rule a float is no answer where an int is expected."""
+    """Return how two Python numbers differ; by an exact rule, a float does not answer an int."""
     if not is_number(actual):
         return DifferenceKind.TYPE
     if rule.exact and isinstance(expected, int) and not isinstance(actual, int):
@@ -261,7 +261,7 @@ def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind
 
 
 def as_float(number: float) -> float:
-    """The number as a double; an integer of more than 308 digits is infinite."""
+    """Return the number as a double; an integer of more than 308 digits becomes infinite."""
     try:
         return float(number)
     except OverflowError:
@@ -271,7 +271,7 @@ def as_float(number: float) -> float:
 def _compare_sequences(
     actual: Any, expected: Any, rule: Rule, path: tuple[Any, ...]
 ) -> Mismatch | None:
-    """The first difference of two lists, tuples or named tuples; a list may answer a tuple."""
+    """Return the first difference of two lists, tuples or named tuples; a list may answer a tuple."""
     names = field_names(expected)
     if not isinstance(actual, (list, tuple, Record)):
         return Mismatch(DifferenceKind.TYPE, path, actual, expected)
@@ -291,7 +291,7 @@ def _compare_sequences(
 def _compare_mappings(
     actual: Any, expected: Mapping[Any, Any], rule: Rule, path: tuple[Any, ...]
 ) -> Mismatch | None:
-    """The first difference of two dicts: of their keys, then of their values, then of the order."""
+    """Return the first difference of two dicts: of their keys, then their values, then the order."""
     if not isinstance(actual, Mapping):
         return Mismatch(DifferenceKind.TYPE, path, actual, expected)
     given, wanted = _typed_keys(actual, rule), _typed_keys(expected, rule)
@@ -307,12 +307,12 @@ def _compare_mappings(
 
 
 def _typed_keys(mapping: Mapping[Any, Any], rule: Rule) -> list[Any]:
-    """The keys in order; where exact, with their types, since True == 1 == 1.0 as a key."""
+    """Return the keys in order; for an exact rule with their types, since True == 1 == 1.0 as a key."""
     return [(type_of(key), key) for key in mapping] if rule.exact else list(mapping)
 
 
 def numeric_leaves(actual: Any, expected: Any) -> Iterator[tuple[Any, Any]]:
-    """The pairs of arrays or numbers that stand at the same places of two like structures."""
+    """Yield the pairs of arrays or numbers at the same places of two similar structures."""
     if is_array(expected) or is_number(expected):
         yield actual, expected
     elif isinstance(expected, Mapping):

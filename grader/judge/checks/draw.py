@@ -22,20 +22,20 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Draw:
-    """Random numbers that depend on a seed and on the order of the calls, and on nothing else.
+    """Random numbers that depend only on a seed and on the order of the calls.
 
     Tensors with a name (`grad="x"`) and the parameters of layers that `fill` filled are the test's `leaves`:
-    the gradients of what the test yields are compared with respect to each of them.
+    the gradients of its yielded values are compared with respect to each of them.
     """
 
     def __init__(
         self, seed: int, filled: Callable[[int], Shapes | None] = lambda number: None
     ) -> None:
-        """Draw from `seed`; `filled` tells which parameters the solution's layers had, fill by fill."""
+        """Draw from `seed`; `filled` returns the parameters of the solution's layers for each `fill`."""
         self._numbers = random.Random(seed)  # noqa: S311 (inputs, no secrets)
         self._filled = filled
         self.leaves: dict[str, Tensor] = {}
-        # Of the solution: the parameters of each layer that was filled.
+        # For the solution: the parameters of each layer that was filled.
         self.shapes: list[Shapes] = []
 
     # --- tensors ---------------------------------------------------------------------------------
@@ -49,7 +49,9 @@ class Draw:
     ) -> Tensor:
         """Draw a tensor of this shape from a normal distribution with standard deviation `scale`.
 
-        The dtype is float32 unless given. With `grad` it is a leaf of this name, which requires a gradient.
+            x = draw.normal(4, 6, grad="x")
+
+        The default dtype is float32. With `grad`, the tensor is a leaf of this name, which requires a gradient.
         """
         return self.leaf(grad, self._drawn("randn", shape, dtype) * scale)
 
@@ -65,30 +67,32 @@ class Draw:
         return self.leaf(grad, self._drawn("rand", shape, dtype) * (high - low) + low)
 
     def integers(self, *shape: int, low: int = 0, high: int) -> Tensor:
-        """Draw an int64 tensor of this shape, from `low` up to and without `high`."""
+        """Draw an int64 tensor of this shape, from `low` to `high - 1`."""
         import torch
 
         return torch.randint(low, high, shape, generator=self._generator())
 
     def permutation(self, count: int) -> Tensor:
-        """Draw an order of the numbers 0 to `count - 1`, an int64 tensor of shape (count,)."""
+        """Draw an order of the numbers 0 to `count - 1`: an int64 tensor of shape (count,)."""
         import torch
 
         return torch.randperm(count, generator=self._generator())
 
     def leaf(self, name: str, tensor: Tensor) -> Tensor:
-        """Make a tensor a leaf of this name, which requires a gradient; without a name leave it as it is."""
+        """Make a tensor a leaf of this name, which requires a gradient; without a name, leave it unchanged."""
         if not name:
             return tensor
         self.leaves[name] = tensor.detach().requires_grad_()
         return self.leaves[name]
 
     def fill(self, layer: nn.Module, *, scale: float = 1.0, **scales: float) -> Any:
-        """Give every parameter of a layer normal numbers, and return the layer.
+        """Fill every parameter of a layer with normal numbers, and return the layer.
 
-        The parameters are those that the solution's layer has, by name: a test of what a layer computes does
-        not hang on how it starts. `scale` is the standard deviation, of all or, by its name, of one. Raises
-        CheckFailed where the answer's layer lacks one of them, or has it in another shape.
+            layer = draw.fill(code.module("GatedLinearUnit", 6, 5))
+
+        The parameters are those of the solution's layer, by name, so a test of a layer's output does not depend
+        on its initialization. `scale` is the standard deviation of all; keywords set that of single parameters.
+        Raises CheckFailed if the answer's layer lacks a parameter, or has it in another shape.
         """
         import torch
 
@@ -99,7 +103,7 @@ class Draw:
         self.shapes.append(shapes)
         for name, shape in shapes.items():
             last = name.rpartition(".")[2]
-            # A layer may keep it in a module inside: where it belongs is another test's.
+            # A layer may keep it in an inner module: another test checks its place.
             parameter = _parameter(own, name)
             assert_tensor(parameter, shape=shape, what=text("the layer's {name}", name))
             drawn = self._drawn("randn", shape, parameter.dtype) * scales.get(last, scale)
@@ -111,7 +115,7 @@ class Draw:
     # --- numbers ---------------------------------------------------------------------------------
 
     def size(self, low: int = 8, high: int = 64) -> int:
-        """Draw a size from `low` up to and without `high`, which no answer can know beforehand."""
+        """Draw a size from `low` to `high - 1`, which no answer can know beforehand."""
         return self._numbers.randrange(low, high)
 
     def number(self, low: float = 0.0, high: float = 1.0) -> float:
@@ -134,7 +138,7 @@ class Draw:
         return torch.Generator().manual_seed(self.seed())
 
     def _drawn(self, kind: str, shape: Sequence[int], dtype: torch.dtype | None) -> Tensor:
-        """Draw in float64, so that the same numbers come in every dtype, rounded."""
+        """Draw in float64, so that every dtype gets the same numbers, rounded."""
         import torch
 
         make = {"randn": torch.randn, "rand": torch.rand}[kind]
@@ -143,7 +147,7 @@ class Draw:
 
 
 def _parameter(own: Mapping[str, Tensor], name: str) -> Tensor:
-    """The parameter of this name, or the only one whose last part is the name."""
+    """Return the parameter of this name, or the only one whose last part is the name."""
     if name in own:
         return own[name]
     alike = [each for each in own if each.rpartition(".")[2] == name.rpartition(".")[2]]

@@ -1,7 +1,7 @@
-"""What a mismatch means, in lines for the student.
+"""Explain a mismatch in lines for the student.
 
-The first line is the finding, the next ones show the worst element, the tolerance and whatever
-simple relation explains the difference. Of the expected value never more than one element shows.
+The first line is the finding. The next lines show the worst element, the tolerance and a simple relation that
+explains the difference. They show at most one element of the expected value.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-# What a gradient is called: `gradient_norm(model)` and "the norm of the gradients" are none.
+# Names of a gradient; `gradient_norm(model)` and "the norm of the gradients" are not.
 _GRADIENT = re.compile(
     r"\.grad\b|^(the |your |its )?((list|dict|tuple|vector) of (the )?)?(gradients?|derivative)\b",
     re.IGNORECASE,
@@ -67,7 +67,7 @@ _ALIKE = Rule(rtol=0.0, atol=math.inf)
 
 
 def cause_of(kind: DifferenceKind, what: str, value: Any = ...) -> Cause:
-    """What a mismatch of this kind says about the cause; that of a gradient is seen after all else."""
+    """Return the cause that a mismatch of this kind indicates; gradients come after everything else."""
     if _GRADIENT.search(what):
         return Cause.GRADIENT
     return Cause.NOTHING if kind is DifferenceKind.TYPE and value is None else _CAUSES[kind]
@@ -76,7 +76,7 @@ def cause_of(kind: DifferenceKind, what: str, value: Any = ...) -> Cause:
 def explain(
     mismatch: Mismatch, actual: Any, expected: Any, rule: Rule, what: str, search: bool = True
 ) -> list[str]:
-    """The lines about the first mismatch of two values; `search` looks for relations too."""
+    """Return lines about the first mismatch of two values; `search` also looks for relations."""
     what = subject(what, mismatch.path)
     left, right = mismatch.actual, mismatch.expected
     match mismatch.kind:
@@ -110,7 +110,7 @@ def explain(
             return explain_dtype(left, right.dtype, what, right if search else None)
     if isinstance(right, str):
         return _explain_text(left, right, what)
-    # What holds for all entries together says more than what holds for the first one.
+    # A relation of all entries together says more than one of the first entry.
     everywhere = _everywhere(actual, expected) if search and mismatch.path else []
     search = search and not everywhere
     return _explain_values(left, right, rule, what, search) + everywhere
@@ -120,7 +120,7 @@ def explain(
 
 
 def explain_type(value: Any, expected: str, what: str) -> list[str]:
-    """The line about a value of another type than the expected one, such as "a Tensor"."""
+    """Return the line about a value of another type than the expected one, such as "a Tensor"."""
     hint = _type_hint(value, expected, what)
     return [
         sentence(
@@ -134,14 +134,14 @@ def explain_type(value: Any, expected: str, what: str) -> list[str]:
 
 
 def _type_hint(value: Any, expected: str, what: str) -> str:
-    """The end of the sentence about another type: a full stop, or what may have happened and a remedy."""
-    # The name of a function may well have "grad" in it; a gradient is what .grad or "gradient of" says.
+    """Return the end of the sentence about another type: a full stop, or a likely reason and a remedy."""
+    # The name of a function may contain "grad"; a gradient is named by .grad or "gradient of".
     if value is None and expected == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
         return ": does a gradient reach it?"
-    # Where a text is due, None is often what another input gives.
+    # Instead of a text, another input often gives None.
     is_often_none = expected == "a string" or re.match("(the )?entry", what, re.IGNORECASE)
     if value is None and not is_often_none:
-        # A field may be asked for, too; and None may be what another input should give.
+        # A field may be requested, too; and another input may give None.
         return ": is it returned on every path, or was it never set?"
     if isinstance(value, Opaque):
         return _opaque_hint(value.type_name, expected)
@@ -156,7 +156,7 @@ def _type_hint(value: Any, expected: str, what: str) -> str:
 
 
 def _opaque_hint(type_name: str, expected: str) -> str:
-    """What the name of a type suggests that happened."""
+    """Return a likely reason for the name of a type."""
     if type_name in ("function", "method", "builtin_function_or_method", "type"):
         return ": are the parentheses of a call missing?"
     if type_name == "generator" and expected in ("a list", "a tuple"):
@@ -165,7 +165,7 @@ def _opaque_hint(type_name: str, expected: str) -> str:
 
 
 def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) -> list[str]:
-    """What is missing and what is too much, by the first one of each."""
+    """Name the first missing and the first superfluous entry."""
     lines = []
     typed = {(type_of(key), key) for key in given}, {(type_of(key), key) for key in wanted}
     missing = [key for key in wanted if (type_of(key), key) not in typed[0]]
@@ -217,7 +217,7 @@ def _explain_order(given: list[Any], wanted: list[Any], what: str) -> list[str]:
 
 
 def _explain_text(actual: str, expected: str, what: str) -> list[str]:
-    """The first line in which two texts differ, from a little before the first difference."""
+    """Return the first line in which two texts differ, from a little before the first difference."""
     given, wanted = actual.split("\n"), expected.split("\n")
     pairs = zip(given, wanted, strict=False)
     row = next((i for i, (left, right) in enumerate(pairs) if left != right), None)
@@ -249,14 +249,14 @@ def _explain_text(actual: str, expected: str, what: str) -> list[str]:
 
 
 def explain_dtype(value: Any, dtype: Any, what: str, expected: Any = None) -> list[str]:
-    """The line about a tensor or array of another dtype, and whether its values are right."""
+    """Return the line about a tensor or array of another dtype, and whether its values are right."""
     has = verb(what, "has", "have")
     lines = [
         sentence("{what} {has} dtype {dtype}, expected {expected}.", what, has, value.dtype, dtype)
     ]
     left, right = as_array(value), None if expected is None else as_array(expected)
     if left is not None and right is not None:
-        # The narrower of both dtypes bounds what can be asked of the values.
+        # The narrower of the two dtypes limits the precision of the values.
         loose = max(
             (_tolerance_of(value), _tolerance_of(expected)), key=lambda tolerance: tolerance.rtol
         )
@@ -270,7 +270,7 @@ def _tolerance_of(array: Any) -> Tolerance:
 
 
 def explain_shape(value: Any, shape: tuple[int, ...], what: str, expected: Any = None) -> list[str]:
-    """The lines about a tensor or array of another shape, and how the two shapes are related."""
+    """Return lines about a tensor or array of another shape, and how the two shapes are related."""
     has, given = verb(what, "has", "have"), tuple(value.shape)
     lines = [
         sentence(
@@ -299,7 +299,7 @@ def _other_values(actual: NDArray[Any], expected: NDArray[Any], tolerance: Toler
 
 
 def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
-    """How a shape may have come about, None where nothing simple relates the two."""
+    """Return how a shape may have come about, or None if nothing simple relates the two."""
     if len(given) == len(wanted):
         return _same_length_hint(given, wanted)
     if [n for n in given if n != 1] == [n for n in wanted if n != 1]:
@@ -324,7 +324,7 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
 
 
 def _same_length_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
-    """How two shapes of as many dimensions are related; None where nothing simple relates them."""
+    """Return how two shapes with equally many dimensions are related, or None."""
     differing = [
         d for d, (left, right) in enumerate(zip(given, wanted, strict=True)) if left != right
     ]
@@ -351,7 +351,7 @@ def _same_length_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | 
 
 
 def _explain_values(actual: Any, expected: Any, rule: Rule, what: str, search: bool) -> list[str]:
-    """The lines about two arrays of one shape, or two numbers, that differ in values."""
+    """Return lines about two arrays of one shape, or two numbers, that differ in values."""
     if is_array(expected):
         left, right, dtype = _as_arrays(actual, expected)
         tolerance = rule.tolerance(dtype)
@@ -387,11 +387,11 @@ def _allowed(tolerance: Tolerance) -> list[str]:
 
 
 def _as_arrays(actual: Any, expected: Any) -> tuple[Array, Array, str]:
-    """Two values that compare as numbers, as arrays, and the dtype that rules them."""
+    """Return two comparable values as arrays, with the dtype that decides the tolerance."""
     import numpy as np
 
     if is_array(expected):
-        # Both have numbers to show, else they were incomparable.
+        # Both have numbers to show, or else they would be incomparable.
         left, right = cast("Array", as_array(actual)), cast("Array", as_array(expected))
         return left, right, dtype_name(expected)
     return np.asarray(as_float(actual)), np.asarray(as_float(expected)), "float64"
@@ -400,14 +400,14 @@ def _as_arrays(actual: Any, expected: Any) -> tuple[Array, Array, str]:
 def _worst_element(
     left: Array, right: Array, tolerance: Tolerance, dtype: str, what: str
 ) -> list[str]:
-    """How many elements of two arrays of one shape differ, and the element that differs most."""
+    """Return how many elements of two arrays of one shape differ, and the one that differs most."""
     import numpy as np
 
     wrong = ~agreement(left, right, tolerance)
     kind = "complex128" if right.dtype.kind == "c" else "float64"
     with np.errstate(all="ignore"):
         error = np.abs(left.astype(kind) - right.astype(kind))
-        # NaN where one of both is NaN or both are infinite: nothing is worse.
+        # NaN if one of both is NaN or both are infinite: nothing is worse.
         error = np.where(wrong, np.where(np.isnan(error), np.inf, error), -1.0)
     place = np.unravel_index(int(np.argmax(error)), error.shape)
     index = ", ".join(str(int(i)) for i in place)
@@ -447,7 +447,7 @@ def _worst_element(
 def _relations(left: Array, right: Array, dtype: str) -> list[str]:
     from grader.judge.checks.relations import nonfinite, relation
 
-    if right.size == 1:  # one number shows all there is to see
+    if right.size == 1:  # a single number shows everything
         words = relation(left, right, dtype)
     else:
         words = nonfinite(left, right) or relation(left, right, dtype)
@@ -455,7 +455,7 @@ def _relations(left: Array, right: Array, dtype: str) -> list[str]:
 
 
 def _everywhere(actual: Any, expected: Any) -> list[str]:
-    """A relation that holds for all numbers of two structures taken together."""
+    """Return a relation that holds for all numbers of two structures together."""
     import numpy as np
 
     from grader.judge.checks.relations import common_factor, relation

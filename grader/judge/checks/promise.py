@@ -1,8 +1,8 @@
 """The decorator of a test, and the comparison of an answer with the course's solution.
 
-A test with the parameters `code` and `draw` is a generator that runs twice: `code` is the student's code, and
-then the solution, each in a sandbox of its own; `draw` gives both the same random inputs. What it yields is
-compared, case by case:
+A test with the parameters `code` and `draw` is a generator that runs twice: `code` is first the student's
+code, then the solution, each in its own sandbox, and `draw` gives both the same random inputs. The yielded
+cases are compared one by one:
 
     @promise("GatedLinearUnit.forward", points=12, hint="Only the second half is squashed.")
     def test_forward(code: Student, draw: Draw) -> Cases:
@@ -12,9 +12,9 @@ compared, case by case:
 
 A case is its name in messages and a value: tensors, numbers, strings, None, or lists, tuples and dicts of them.
 Types, shapes and dtypes are compared, numbers by the tolerance of their dtype, and the gradients with respect
-to the leaves of `draw`. A list may answer a tuple, and the keys of a dict come in any order. What the stub
-leaves free, or promises beyond that, the value says: `exactly`, `within`, `unordered`, `any_dtype`,
-`any_gradients`. An exception that both have to raise is a case, too: `raises`.
+to the leaves of `draw`. A list may answer a tuple, and the keys of a dict may be in any order. Other rules are
+written around the value: `exactly`, `within`, `unordered`, `any_dtype`,
+`any_gradients`. An exception that both must raise is a case, too: `raises`.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def promise(
     word: str = "",
     unproven: str = "",
 ) -> Callable[[_Test], Callable[[Student], None]]:
-    """Make a function a test of what the stub promises; the arguments are literals, read without running them.
+    """Make a function a test of a promise in the stub; its arguments are literals, never run.
 
-    Parameters:
+    Args:
         place: the function or method of the student's file to look at, as "Class.method".
         points: its weight within the exercise.
-        hint: the next step, for a student whose code does not keep the promise.
-        after: the tests, earlier in the file, without which this one is not run.
-        word: what the test believes of the sandbox, where no value shows it.
+        hint: the next step, for a student whose code breaks the promise.
+        after: earlier tests in the file that must pass before this one runs.
+        word: the sandbox's statement that the test believes, if no value shows it.
         unproven: why no wrong answer fails it (see `grade verify`).
     """
 
@@ -76,7 +76,7 @@ def promise(
         def compared(student: Student) -> None:
             _compare(student, test)
 
-        # pytest asks for the parameters, and would follow this to those of the test.
+        # pytest asks for the parameters, and would otherwise find those of the test.
         del compared.__wrapped__
         compared.body = test  # type: ignore[attr-defined]  # for `body_of`
         return compared
@@ -85,11 +85,11 @@ def promise(
 
 
 def body_of(test: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as it stands in the suite."""
+    """Return the function as it is in the suite."""
     return getattr(test, "body", test)
 
 
-# --- what a case says besides its value -------------------------------------------------------------
+# --- rules of single cases ---------------------------------------------------------------------------
 
 
 class Loose(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class Loose(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What a call did that has to raise `error`; empty if it raised it and named `mentions`."""
+    """The action of a call that must raise `error`; empty if it raised it and named `mentions`."""
 
     did: str
     error: str
@@ -151,18 +151,18 @@ def raises(
 
         yield "GatedLinearUnit(7)", raises(ValueError, "in_features", code.module, "GatedLinearUnit", 7)
 
-    Of several words, "eps or epsilon", any will do. See `must_raise` for what names one.
+    Of several words, "eps or epsilon", any will do. See `must_raise` for how a message names one.
     """
     with raising(error, mentions) as done:
         call(*args, **kwargs)
     return Refusal(done.did, error.__name__, mentions)
 
 
-# --- what the solution gives ------------------------------------------------------------------------
+# --- the solution's results --------------------------------------------------------------------------
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A case of a test as one side gives it: without graphs, so that it can be kept."""
+    """A case of a test from one side, without graphs, so that it can be kept."""
 
     what: str
     value: Any
@@ -170,14 +170,14 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Outcomes(msgspec.Struct, frozen=True):
-    """All cases of a test as the solution gives them, and the parameters of the layers that were filled."""
+    """All cases of a test from the solution, and the parameters of the layers that were filled."""
 
     cases: tuple[Case, ...]
     shapes: tuple[dict[str, tuple[int, ...]], ...]
 
 
 def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
-    """Run a test on the solution; raises what the solution raises."""
+    """Run a test on the solution; raises the solution's exceptions."""
     draw = Draw(seed)
     cases = []
     for number, (what, value) in enumerate(body(code, draw)):
@@ -187,13 +187,13 @@ def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
             gradients = _gradients(loose.value, draw.leaves, seed + number)
         if isinstance(loose.value, Refusal) and loose.value.did:
             raise CheckFailed(text("{what} {did}", what, loose.value.did))
-        # A copy: the test may change in place what it yielded, as the parameters of a layer.
+        # A copy: the test may change a yielded value in place, such as the parameters of a layer.
         cases.append(Case(what, _plain(loose.value, copied=True), gradients))
     return Outcomes(tuple(cases), tuple(draw.shapes))
 
 
 def _compare(student: Student, body: Body) -> None:
-    """Run a test on the student's code, and compare each case with that of the solution."""
+    """Run a test on the student's code, and compare each case with the solution's."""
     seed = student.draw_seed
 
     def filled(number: int) -> dict[str, tuple[int, ...]] | None:
@@ -203,7 +203,7 @@ def _compare(student: Student, body: Body) -> None:
     draw, number = Draw(seed, filled), 0
     for what, value in body(student, draw):
         wanted = student.solved(body).cases
-        # What an answer gave may have led the test another way.
+        # The answer's values may have led the test another way.
         if number >= len(wanted) or what != wanted[number].what:
             raise CheckFailed(_OTHER_CASES, Cause.TYPE)
         _check(_loose(value), wanted[number], draw.leaves, seed + number)
@@ -216,7 +216,7 @@ _OTHER_CASES = "Your code gave another number of results than the exercise promi
 
 
 def _check(given: Loose, wanted: Case, leaves: dict[str, Tensor], seed: int) -> None:
-    """Compare a case of the answer with that of the solution."""
+    """Compare a case of the answer with the solution's."""
     value, what = given.value, wanted.what
     if isinstance(wanted.value, Refusal):
         if value.did:
@@ -269,7 +269,7 @@ def _check_gradients(value: Any, wanted: Case, leaves: dict[str, Tensor], seed: 
 
 
 def _gradients(value: Any, leaves: dict[str, Tensor], seed: int | None) -> dict[str, Any]:
-    """The gradients of a value's tensors by the leaves, for a random incoming gradient (None: of ones)."""
+    """Return the gradients of a value's tensors by the leaves, for a random incoming one (None: ones)."""
     tensors = [tensor for tensor in _tensors(value) if tensor.requires_grad and tensor.numel()]
     wanted = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
     if not tensors or not wanted:
@@ -289,8 +289,8 @@ def _gradients(value: Any, leaves: dict[str, Tensor], seed: int | None) -> dict[
     return {name: None if found is None else found.detach() for name, found in gradients}
 
 
-# Both sides compute in float64, and differ by roundings alone: 1e-16 each. What was rounded to float32 on the
-# way is off by 1e-8.
+# Both sides compute in float64, and differ only by rounding: 1e-16 each. Values rounded to float32 on the way
+# are off by 1e-8.
 _TIGHT = Rule(rtol=1e-9, atol=1e-9)
 # A gradient is a sum, whose terms may be as large as its largest entry and cancel.
 _OF_LARGEST = {"float64": 1e-12, "float32": 1e-6}
@@ -330,7 +330,7 @@ def _check_tensor(actual: Any, expected: Any, rule: Rule, what: str) -> None:
         "to float32 (.float(), a dtype written out, a rounded constant). Compute in the dtype of x.",
         what,
     )
-    # A difference that is larger than a few roundings may be another mistake.
+    # A difference larger than a few roundings may be another mistake.
     is_rounding = torch.allclose(actual, expected, rtol=5e-7, atol=5e-7 * largest)
     raise CheckFailed(sentence(line), Cause.LAW if is_rounding else Cause.VALUES)
 
@@ -350,7 +350,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _plain(value: Any, *, copied: bool = False) -> Any:
-    """The value without graphs, or a copy of it."""
+    """Return the value without graphs, or a copy of it."""
     plain = functools.partial(_plain, copied=copied)
     if is_tensor(value):
         return value.detach().clone() if copied else value.detach()
@@ -366,7 +366,7 @@ def _plain(value: Any, *, copied: bool = False) -> Any:
 
 
 def _as(value: Any, like: Any) -> Any:
-    """The value with each tensor in the dtype of the one in the same place."""
+    """Return the value with each tensor in the dtype of the one in the same place."""
     if is_tensor(value) and is_tensor(like):
         return value.to(like.dtype)
     if isinstance(value, dict) and isinstance(like, dict):
@@ -378,7 +378,7 @@ def _as(value: Any, like: Any) -> Any:
 
 
 def _in_order_of(value: Any, like: Any) -> Any:
-    """The entries of a list in the order of another one, as far as they are equal."""
+    """Return the entries of a list in the order of another one, as far as they are equal."""
     if not isinstance(value, (list, tuple)) or not isinstance(like, (list, tuple)):
         return value
     left, ordered = list(value), []

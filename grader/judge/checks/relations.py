@@ -1,9 +1,9 @@
-"""Which simple relation to the expected values explains what a student's code returned.
+"""Find the simple relation to the expected values that explains a student's values.
 
-A relation is claimed only where the data identify it: the values in a narrower dtype, one constant, the values
+A relation is claimed only if the data identify it: the values in a narrower dtype, one constant, the values
 times one factor, or transposed. A candidate must equal the actual values everywhere, and the places where it
-differs from the expected values must carry enough information that this is no coincidence: a few irrational
-numbers do, a few ones and zeros do not.
+differs from the expected values must carry enough information to exclude coincidence: a few irrational numbers
+do, a few ones and zeros do not.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-# Beyond this many elements a search costs more than it tells.
+# Beyond this many elements, a search costs more than it tells.
 _MOST_ELEMENTS = 50_000
-# A candidate that agrees by chance less often than once in 2 ** _ENOUGH_BITS is claimed.
+# A candidate is claimed if it agrees by chance less often than once in 2 ** _ENOUGH_BITS.
 _ENOUGH_BITS = 16.0
 
 
 def _slack_of(tolerance: Tolerance) -> float:
-    """How exactly a relation has to hold: twenty roundings wider than a right answer."""
+    """Return how exactly a relation must hold: twenty roundings wider than a right answer."""
     return min(20 * tolerance.rtol, 0.02)
 
 
 def nonfinite(actual: Array, expected: Array) -> str | None:
-    """How many elements are NaN or infinite where the expected ones are not."""
+    """Count elements that are NaN or infinite where the expected ones are not."""
     import numpy as np
 
     if actual.dtype.kind not in "fc":
@@ -51,7 +51,7 @@ def nonfinite(actual: Array, expected: Array) -> str | None:
 
 
 def relation(actual: Array, expected: Array, dtype: str) -> str | None:
-    """A sentence about two arrays of one shape that differ, or None if nothing is recognized."""
+    """Return a sentence about two arrays of one shape that differ, or None if nothing is recognized."""
     import numpy as np
 
     search = _Search(actual, expected, _slack_of(TOLERANCES.get(dtype, EXACT)))
@@ -62,7 +62,7 @@ def relation(actual: Array, expected: Array, dtype: str) -> str | None:
 
 
 def common_factor(actual: Array, expected: Array, tolerance: Tolerance) -> str | None:
-    """A sentence about one factor between single elements, at any places."""
+    """Return a sentence about one factor between single elements, at any places."""
     import numpy as np
 
     search = _Search(actual, expected, _slack_of(tolerance))
@@ -71,7 +71,7 @@ def common_factor(actual: Array, expected: Array, tolerance: Tolerance) -> str |
 
 
 class _Search:
-    """One pair of arrays and what was learned of it."""
+    """One pair of arrays and what was learned about it."""
 
     def __init__(self, actual: Array, expected: Array, slack: float) -> None:
         import numpy as np
@@ -87,13 +87,13 @@ class _Search:
             actual, expected = actual.astype("float64"), expected.astype("float64")
         self._actual, self._expected, self._slack = actual, expected, slack
 
-    # --- what counts as identified ----------------------------------------------------------
+    # --- the criterion ------------------------------------------------------------------------
 
     def _holds(self, candidate: Array, free: int = 0, choices: float = 0.0) -> bool:
-        """Whether the actual values are this candidate, beyond coincidence.
+        """Return whether the actual values are this candidate, beyond coincidence.
 
-        `free` numbers were fitted to the data and `choices` bits picked the candidate among others
-        of its sort.
+        `free` numbers were fitted to the data, and `choices` bits selected the candidate among others of its
+        kind.
         """
         import numpy as np
 
@@ -113,26 +113,26 @@ class _Search:
         return left.shape == right.shape and bool(self._near(left, right).all())
 
     def _information(self, values: Array, free: int) -> float:
-        """Bits that these values carry beyond `free` ones of them."""
+        """Return the bits that these values carry beyond `free` ones of them."""
         import numpy as np
 
         distinct = np.unique(values)
         if distinct.size < 2:
             return 0.0
-        # Small round numbers meet by chance; they carry what their number can tell.
+        # Small round numbers agree by chance; only their count carries information.
         rough = _is_round(distinct)
         bits = math.log2(distinct.size) if rough.all() else self._precision()
         rough_bits = math.log2(distinct.size) * int(_is_round(values).sum())
         return rough_bits + self._precision() * int((~rough).sum()) - bits * free
 
     def _precision(self) -> float:
-        """Bits of one number that is known up to the slack."""
+        """Return the bits of one number that is known up to the slack."""
         return min(14.0, -math.log2(self._slack) - 1) if self._slack else 14.0
 
     # --- relations --------------------------------------------------------------------------
 
     def rounded(self, dtype: str) -> str | None:
-        """Right up to the precision of a narrower dtype."""
+        """Return a sentence if the values are right up to the precision of a narrower dtype."""
         import numpy as np
 
         actual, expected = self._actual, self._expected
@@ -150,7 +150,7 @@ class _Search:
         return text("{right}: is a part computed in float32, or a constant rounded?", right)
 
     def constant(self) -> str | None:
-        """The same number everywhere, where different ones are expected."""
+        """Return a sentence if one number is everywhere, although different ones are expected."""
         import numpy as np
 
         value = self._actual.flat[0]
@@ -162,7 +162,7 @@ class _Search:
         return None
 
     def factor(self) -> str | None:
-        """All elements times one factor, fitted to the greatest expected element."""
+        """Return a sentence if all elements are times one factor, fitted to the greatest expected element."""
         import numpy as np
 
         greatest = int(np.argmax(np.abs(self._expected)))
@@ -181,7 +181,7 @@ class _Search:
         )
 
     def _origin(self, factor: complex) -> str:
-        """Which size of the tensor a factor may come from."""
+        """Return the size of the tensor that a factor may come from."""
         shape, size = self._expected.shape, self._expected.size
         sizes = [(n, text("the size of dimension {d}", d)) for d, n in enumerate(shape)]
         if len(shape) != 1:
@@ -201,7 +201,7 @@ class _Search:
         return abs(left - right) <= max(self._slack, 1e-9) * abs(right)
 
     def transposed(self) -> str | None:
-        """The right elements, with rows for columns."""
+        """Return a sentence if the elements are right, with rows for columns."""
         if self._expected.ndim == 2 and self._holds(self._expected.T, choices=1):
             return "These are the expected values, transposed."
         return None

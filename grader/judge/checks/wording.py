@@ -1,4 +1,4 @@
-"""Bounded, harmless text: how values and names read in a message to a student."""
+"""Bounded, harmless text: values and names in messages to students."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grader.results import Cause
 from grader.sandbox.wire.values import Opaque, Record
 from grader.text import LONGEST_TEXT, clean
 
-# The words that begin a sentence of the grader or of a suite's `what`; every other word may be a name.
+# Words that begin a sentence of the grader or a suite's `what`; every other word may be a name.
 _OPENERS = re.compile(r"(a|all|an|as|both|each|entry|every|its?|line|no|one|the|these|this|your)\b")
 
 
@@ -22,20 +22,20 @@ def quoted(said: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def failed(words: str, /, *values: object, told: str = "", more: Iterable[str] = ()) -> CheckFailed:
-    """The failure of a law that says this, a suite's own sentence before it and `more` of them after it."""
+    """Return the failure of a law with this sentence, after a suite's own and before `more`."""
     lines = told, text(words, *values) if values else words, *more
     return CheckFailed([line for line in lines if line], Cause.MISTAKE if told else Cause.LAW)
 
 
 def sentence(words: str, /, *values: object) -> str:
-    """A text with a capital letter, unless it begins with a name of the code, as in gelu(x)."""
+    """Return a text with a capital letter, unless it begins with a name of the code, as in gelu(x)."""
     made = text(words, *values) if values else words
     return capitalized(made) if _OPENERS.match(made) else made
 
 
 def subject(what: str, path: tuple[Any, ...]) -> str:
-    """What is spoken about: the output; entry 2 (counted from 0) of the output."""
-    is_said = False  # once, however deep the lists are
+    """Return the subject of a sentence: the output; entry 2 (counted from 0) of the output."""
+    is_said = False  # said once, however deep the lists are
     for key in path:
         if isinstance(key, Position):
             words = (
@@ -48,13 +48,13 @@ def subject(what: str, path: tuple[Any, ...]) -> str:
 
 
 def verb(what: str, singular: str, plural: str) -> str:
-    """The verb that agrees with the first noun: the gradients of x *have*, the loss *has*."""
+    """Return the verb that agrees with the first noun: the gradients of x *have*, the loss *has*."""
     noun = re.split(r" (?:of|at|for|in|on|with|after|from|to|by|under|when|that)\b", what)[0]
     return plural if re.search(r"[^siu']s$", noun) and not noun.endswith("bias") else singular
 
 
 def element(value: Any) -> str:
-    """One number, string or other leaf as a student reads it."""
+    """Return one number, string or other leaf as a student reads it."""
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, int):
@@ -62,7 +62,7 @@ def element(value: Any) -> str:
             return f"an integer of about {value.bit_length() * 0.30103:.0f} digits"
         return str(value)
     if isinstance(value, (float, complex)):
-        return f"{value + 0.0:.7g}"  # so that no minus stands before a zero
+        return f"{value + 0.0:.7g}"  # without a minus before a zero
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, bytes):
@@ -71,7 +71,7 @@ def element(value: Any) -> str:
 
 
 def numbers_apart(left: complex, right: complex) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart."""
+    """Return two numbers with enough digits to distinguish them."""
     shown = element(left), element(right)
     if shown[0] == shown[1] and isinstance(left, (float, complex)):
         return f"{left:.17g}", f"{right:.17g}"
@@ -83,7 +83,7 @@ def shape_of(array: Any) -> str:
 
 
 def a_kind(value: Any) -> str:
-    """The type of a value with its article: a Tensor, an int, a NamedTuple PaddedBatch."""
+    """Return the type of a value with its article: a Tensor, an int, a NamedTuple PaddedBatch."""
     if value is None:
         return "None"
     if isinstance(value, Opaque):

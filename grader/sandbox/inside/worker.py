@@ -16,6 +16,7 @@ from os import _exit, getpid
 from os import name as system
 from pathlib import Path
 from socket import socket
+from threading import get_ident
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from grader.sandbox.inside.absent import unguarded
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.interpreter import ImportWatch, own_builtins, tell_endings
 from grader.sandbox.inside.reports import Tell, reporter, tell_of_events
+from grader.sandbox.inside.stand_in import Ask, stand_in
 from grader.sandbox.private import OWN_NAMES, keep_builtins, keep_imports
 from grader.sandbox.surroundings import become_program, keep_open
 from grader.sandbox.wire.channel import Channel
@@ -45,6 +47,8 @@ from grader.sandbox.wire.messages import (
     Reply,
     Request,
     Returned,
+    StandInAnswer,
+    StandInRequest,
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.unpacking import Unpacking
@@ -59,8 +63,8 @@ keep_builtins(globals())
 class Worker:
     """One student's module and what the judge built from it."""
 
-    def __init__(self, scratch: Path, tell: Tell) -> None:
-        self._scratch, self._tell = scratch, tell
+    def __init__(self, scratch: Path, tell: Tell, ask: Ask) -> None:
+        self._scratch, self._tell, self._ask = scratch, tell, ask
         self._file = ""
         self._student = ModuleType("student")
         self._probes: dict[str, ModuleType] = {}
@@ -113,6 +117,8 @@ class Worker:
             case Backward():
                 self._seed(request.seed)
                 return self._backward(request, unpacking, packing)
+            case StandInAnswer():
+                raise RuntimeError("nothing was asked")  # the judge answers only what is asked
 
     # --- loading --------------------------------------------------------------------------------
 
@@ -149,6 +155,8 @@ class Worker:
         for name in OWN_NAMES:
             sys.modules.pop(name, None)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
+        for name in request.stand_ins:
+            setattr(self._student, name, stand_in(name, self._ask))
         self._settings = observation.settings()
         changed = observation.changed(before, self._settings)
         if request.default_modes:
@@ -424,10 +432,21 @@ def _flushed() -> Iterator[None]:
 def serve(channel: Channel, reports: socket, scratch: Path) -> None:
     """Answer requests until the judge hangs up, which is told by the `reports` what it did not ask for."""
     tell, told = reporter(reports)
-    worker = Worker(scratch, tell)
+    here = getpid()
+
+    def ask(request: StandInRequest, packing: Packing) -> tuple[StandInAnswer, Unpacking]:
+        """Ask the judge back while it waits for a reply."""
+        if getpid() != here or get_ident() != main:
+            raise RuntimeError("the solution stands in only in the process and thread of the test")
+        channel.send(request, packing, timeout=None, told=told())
+        answer, unpacking = channel.receive_request()
+        assert isinstance(answer, StandInAnswer)
+        return answer, unpacking
+
+    main = get_ident()
+    worker = Worker(scratch, tell, ask)
     if system == "posix":
         keep_open(channel.fileno(), reports.fileno())
-    here = getpid()
     while True:
         request, unpacking = channel.receive_request()
         with _flushed():

@@ -6,16 +6,17 @@ of all tensors and arrays, one after the other. The structure refers to these by
 that a megabyte of weights is never walked by a decoder. Nothing is ever pickled, in either
 direction: a reply is data from an enemy.
 
-The judge asks, the sandbox answers, one reply a request. The first request brings a key, before the sandbox
-knows any student's code, and from then on each frame is sealed with it: a hash of the key, of how many frames
-there were, and of the frame. Code that finds the descriptor, reads a request in the worker's place, alters one,
-or writes a reply itself does not have the key. Nor can it say how many reports there were (`told`): the count
-is in the header of each reply. The judge reads a reply with a deadline
-for the whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it
-allocates, decodes it into a typed struct, and unpacks the values in it (`unpacking`) into plain data:
-None, bool, int, float, str, bytes, tensors and arrays, lists, tuples, dicts, `Record` for a named tuple
-and `Opaque` for everything else. Whatever does not fit is a `ProtocolError`, which costs the sandbox its
-test, and a reply that has taken too long once it is decoded and unpacked is late.
+The judge asks, the sandbox answers, one reply a request. Where the solution stands in for a function of the
+student's, a reply may ask back (`StandInCall`), and the next request has the answer. The first request brings
+a key, before the sandbox knows any student's code. From then on each frame is sealed with it: a hash of the
+key, of the number of frames so far, and of the frame. Code that finds the descriptor, reads a request in the
+worker's place, alters one, or writes a reply itself does not have the key. Nor can it say how many reports
+there were (`told`): the count is in the header of each reply. The judge reads a reply with a deadline for the
+whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it allocates, decodes it
+into a typed struct, and unpacks the values in it (`unpacking`) into plain data: None, bool, int, float, str,
+bytes, tensors and arrays, lists, tuples, dicts, `Record` for a named tuple and `Opaque` for everything else.
+Whatever does not fit is a `ProtocolError`, which costs the sandbox its test, and a reply that has taken too
+long once it is decoded and unpacked is late.
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ import msgspec
 from msgspec.structs import replace
 
 from grader.sandbox.private import keep_builtins
-from grader.sandbox.wire.messages import Built, Reply, Request, Returned
+from grader.sandbox.wire.messages import (
+    Built,
+    Reply,
+    Request,
+    Returned,
+    StandInBackward,
+    StandInCall,
+)
 from grader.sandbox.wire.packing import Packing, utf8
 from grader.sandbox.wire.unpacking import Unpacking
 from grader.sandbox.wire.values import MAX_TEXT, UNREADABLE, ProtocolError
@@ -187,6 +195,11 @@ class Channel:
             case Built(parameters=parameters, buffers=buffers):
                 parameters, buffers = unpacking.unpack(parameters), unpacking.unpack(buffers)
                 reply = replace(reply, parameters=parameters, buffers=buffers)
+            case StandInCall(arguments=arguments, keywords=keywords):
+                arguments, keywords = unpacking.unpack(arguments), unpacking.unpack(keywords)
+                reply = replace(reply, arguments=arguments, keywords=keywords)
+            case StandInBackward(gradients=gradients):
+                reply = replace(reply, gradients=unpacking.unpack(gradients))
         if time.monotonic() > deadline:
             raise TimeoutError
         return reply, unpacking.tensors

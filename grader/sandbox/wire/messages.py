@@ -26,7 +26,8 @@ class Guard(msgspec.Struct, frozen=True):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Run the student's file as the module `name`; `file` is what its tracebacks show.
 
-    `given` are the course's own modules that it imports, by file.
+    `given` are the course's own modules that it imports, by file. Calls of the functions named in
+    `stand_ins` are answered by the judge, see `StandInCall`.
 
     With `traced` guarded calls are looked at for torch's references of operators, too. With
     `watch_imports` what is imported from here on is noted, for `ListImports`. With `default_modes` the
@@ -41,6 +42,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     watch_imports: bool = False
     default_modes: bool = False
     given: dict[str, bytes] = {}
+    stand_ins: tuple[str, ...] = ()
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
@@ -118,7 +120,20 @@ class ListImports(msgspec.Struct, frozen=True, tag="list_imports"):
     """Name what was imported since the module was loaded; asked where that is the course's own solution."""
 
 
-Request = Load | LoadProbe | Call | Build | Forward | Backward | ListImports
+class StandInAnswer(msgspec.Struct, frozen=True, tag="stand_in_answer"):
+    """What the solution's function returned, or the type and the text of what it raised.
+
+    `graph` is kept there for `StandInBackward`, and `differentiable` are the positions of tensors, as in
+    `Returned`.
+    """
+
+    value: Any = None
+    graph: int | None = None
+    differentiable: tuple[int, ...] = ()
+    raised: tuple[str, str] | None = None
+
+
+Request = Load | LoadProbe | Call | Build | Forward | Backward | ListImports | StandInAnswer
 
 # --- replies ------------------------------------------------------------------------------------
 
@@ -190,7 +205,28 @@ class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):
     frames: tuple[tuple[int, str], ...]
 
 
-Reply = Ready | Loaded | Imports | Built | Returned | Raised | ForbiddenReply
+class StandInCall(msgspec.Struct, frozen=True, tag="stand_in_call"):
+    """In the middle of a call: the student's code calls a function for which the solution's stands in.
+
+    `wants` are the positions of tensors for which gradients are needed. Answered by `StandInAnswer`; the call
+    then goes on.
+    """
+
+    function: str
+    arguments: Value
+    keywords: Value
+    wants: tuple[int, ...] = ()
+
+
+class StandInBackward(msgspec.Struct, frozen=True, tag="stand_in_backward"):
+    """In the middle of a call: the gradients through an earlier `StandInCall`, given those of its outputs."""
+
+    graph: int
+    gradients: Value
+
+
+StandInRequest = StandInCall | StandInBackward
+Reply = Ready | Loaded | Imports | Built | Returned | Raised | ForbiddenReply | StandInRequest
 
 # --- reports --------------------------------------------------------------------------------------
 

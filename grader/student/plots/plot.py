@@ -1,4 +1,4 @@
-"""Draw what a student's code does: start the process that does it, and write the pictures."""
+"""Plot a student's code: start the process that draws, and write the pictures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from grader.errors import GraderError, JudgeError
 from grader.judge.process import Judge, JudgeOverrun, judges
 from grader.student.plots.process import Drawn, NotDrawn, PlotFault, Request
 
-# What a judge process runs that draws.
+# The module that a drawing judge process runs.
 PROGRAM = "grader.student.plots.process"
 
 _decode = msgspec.json.Decoder(Drawn | NotDrawn | PlotFault).decode
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """A picture that was written, and what it shows."""
+    """A picture that was written, and its subject."""
 
     path: Path
     shows: str
@@ -30,8 +30,8 @@ def draw(
 ) -> Drawn | NotDrawn:
     """Run the experiment of an exercise on this source, and draw it.
 
-    `source` is valid Python; with `reference`, the source of the solution, that is drawn beside it.
-    Raises GraderError for a fault of the grader or of the course, as an experiment that is missing.
+    `source` is valid Python. The solution's source, given as `reference`, is drawn beside it. Raises
+    GraderError for a fault of the grader or of the course, such as a missing experiment.
     """
     request = Request(str(course.folder / "course.toml"), exercise.id, source, reference)
     with judges(preload=exercise.preload, program=PROGRAM) as (judge,):
@@ -39,14 +39,14 @@ def draw(
 
 
 def drawn_by(judge: Judge, request: Request) -> Drawn | NotDrawn:
-    """What a judge process of the `PROGRAM` drew; raises GraderError for a fault of the grader."""
+    """Return the drawing of a judge process that runs `PROGRAM`; raises GraderError for our faults."""
     try:
         line = next(judge.ask(request), b"")
     except JudgeOverrun as overrun:
         return NotDrawn(overrun.outcome, str(overrun))
     if not line:
         raise JudgeError(
-            "The process that draws ended without an answer; what it printed last stands above."
+            "The process that draws ended without an answer; its last output is above."
         )
     answer: Drawn | NotDrawn | PlotFault = _decode(line)
     if isinstance(answer, PlotFault):
@@ -57,15 +57,15 @@ def drawn_by(judge: Judge, request: Request) -> Drawn | NotDrawn:
 def keep(drawn: Drawn, path: Path, *, beside: bool) -> list[Picture]:
     """Write the picture to `path`, and the student's own figure beside it.
 
-    A picture of before is replaced, whole or not at all. Raises GraderError where that cannot be.
+    An earlier picture is replaced, completely or not at all. Raises GraderError if it cannot be.
     """
-    shows = "what your code does, and the reference beside it" if beside else "what your code does"
+    shows = "your code at work, with the reference beside it" if beside else "your code at work"
     pictures = [(Picture(path, shows), drawn.picture)]
     if drawn.own is not None:
         own = path.with_name(f"{path.stem}-own{path.suffix}")
-        pictures.append((Picture(own, "the figure that your own code draws"), drawn.own))
+        pictures.append((Picture(own, "the figure drawn by your own code"), drawn.own))
     for picture, data in pictures:
-        # A name of its own: two `grade plot` at once must not write into each other's.
+        # A unique name, so that two running `grade plot` do not write into each other's file.
         part = picture.path.with_name(f".{picture.path.name}.{os.getpid()}")
         try:
             part.write_bytes(data)

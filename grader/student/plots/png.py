@@ -1,4 +1,4 @@
-"""A PNG from a stranger: checked by its chunks, never decoded, written anew with what it needs."""
+"""Check an untrusted PNG by its chunks without decoding it, and rewrite it with only the necessary ones."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _HEAD = struct.Struct(">I4s")
 _SIZE = struct.Struct(">II")
 _CRC = struct.Struct(">I")
-# All that a picture needs. The others carry text, profiles and other things that can be packed small
-# and unfold to much, or that some viewer reads as more than a picture.
+# All that a picture needs. Other chunks carry text, profiles and the like, which can unfold from little to
+# much, or which some viewers read as more than a picture.
 _KEPT = frozenset({b"IHDR", b"PLTE", b"tRNS", b"pHYs", b"IDAT", b"IEND"})
 
 
 class NotAPicture(Exception):
-    """The bytes are not a PNG that may be passed on; the text says why."""
+    """The bytes are not a PNG that may be passed on; the text gives the reason."""
 
 
 def plain_png(data: bytes) -> bytes:
-    """The same picture with the chunks that it needs and no others.
+    """Return the same picture with only the chunks that it needs.
 
-    Raises NotAPicture for what is too large, in bytes or in pixels, or no PNG by its structure.
-    What is in the pixels is left to the viewer.
+    Raises NotAPicture if it is too large, in bytes or in pixels, or does not have the structure of a PNG. The
+    viewer judges the pixels.
     """
     if len(data) > MAX_BYTES:
         raise NotAPicture(f"it has more than {MAX_BYTES // 1_000_000} MB")
     if not data.startswith(_SIGNATURE):
-        raise NotAPicture("it does not begin as a PNG does")
+        raise NotAPicture("it does not begin like a PNG")
     chunks = list(_chunks(data))
     kinds = [kind for kind, _ in chunks]
     if kinds[:1] != [b"IHDR"] or kinds.count(b"IHDR") != 1 or kinds[-1] != b"IEND":
@@ -42,7 +42,7 @@ def plain_png(data: bytes) -> bytes:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The chunks up to the end of the picture; what follows that is left out."""
+    """Yield the chunks up to the end of the picture; anything after it is left out."""
     position = len(_SIGNATURE)
     while position + _HEAD.size + _CRC.size <= len(data):
         length, kind = _HEAD.unpack_from(data, position)

@@ -1,11 +1,11 @@
-"""The process that makes a picture: experiments in sandboxes, the drawing here, one JSON line in and one out.
+"""The process that makes a picture: experiments in sandboxes, drawing here, one JSON line in and one out.
 
-Theory of operation. `grade plot` starts this process and a fork server, as a grading does with its judge.
-The experiment of the course runs in a sandbox beside the student's code, with the time and memory of the
-exercise; what comes back is plain data from a stranger. It is converted into the typed struct of the
-experiment's file (`Data`), with the bounds declared there, before `draw` sees it. A figure that the
-student's own code drew comes as the bytes of a PNG, is looked at by its chunks and never decoded
-(`grader.student.plots.png`). There is no suite here and no expected value.
+Theory of operation. `grade plot` starts this process and a fork server, as grading starts a judge. The course's
+experiment runs in a sandbox beside the student's code, with the time and memory of the exercise, and returns
+plain, untrusted data. The data is converted into the typed struct of the experiment's file (`Data`), with the
+bounds declared there, before `draw` sees it. A figure drawn by the student's own code is the bytes of a PNG,
+which is checked by its chunks and never decoded (`grader.student.plots.png`). There are no suites and no
+expected values here.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from grader.student.plots.png import NotAPicture, plain_png
 from grader.student.plots.style import SETTINGS, share_axes
 from grader.text import clean
 
-# Of what a student's data writes into a picture: characters of one text, of all of them, and the greatest
-# integer, whose digits are text as well.
+# Limits for texts in a student's data: characters of one text, of all texts, and the greatest integer, since
+# its digits are text as well.
 LONGEST_TEXT = 100
 MOST_CHARACTERS = 10_000
 GREATEST_NUMBER = 10**18
@@ -45,7 +45,7 @@ _SEED = 0
 
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
-    """Draw what this source does; beside it what the `reference`, the solution's source, does."""
+    """A request to draw this source, beside the `reference`, the solution's source."""
 
     course: str
     exercise: str
@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True, tag="request"):
 
 
 class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
-    """The picture as a PNG; `own` is the figure that the student's code draws itself, if it does."""
+    """The picture as a PNG; `own` is the figure drawn by the student's code, if any."""
 
     picture: bytes
     own: bytes | None = None
@@ -62,7 +62,7 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
 
 
 class NotDrawn(msgspec.Struct, frozen=True, tag="stopped"):
-    """No picture: what the submission did instead, in the words of a judgment."""
+    """There is no picture; the reason is worded like a verdict."""
 
     outcome: Outcome
     message: str
@@ -76,7 +76,7 @@ class PlotFault(msgspec.Struct, frozen=True, tag="fault"):
 
 
 class _NotDrawable(Exception):
-    """A returned value that cannot be drawn; `why` ends the sentence that says so."""
+    """A returned value cannot be drawn; `why` ends the sentence about it."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"What your code returned cannot be drawn{why}")
@@ -99,8 +99,8 @@ def _answer(line: bytes, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFau
 
 
 def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
-    """Run the experiment beside the student's code, and beside the reference, in turn; draw both."""
-    # Here and not above: the process that asks imports this module for its structs alone.
+    """Run the experiment on the student's code and on the reference in turn, and draw both."""
+    # Imported here, since the caller imports this module only for its structs.
     from grader.judge.suite_run import meaning_of
 
     course = load_course(Path(request.course))
@@ -128,7 +128,7 @@ def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
 
 
 def _loaded(file: Path) -> ModuleType:
-    """The experiment's file as a module; it is the course author's, and trusted as a suite is."""
+    """Return the experiment's file as a module; it is the author's, and trusted like a suite."""
     specification = importlib.util.spec_from_file_location(file.stem, file)
     if specification is None or specification.loader is None or not file.is_file():
         raise CourseError(f"There is no experiment at {file}.")
@@ -150,7 +150,7 @@ def _runs(
     given: Mapping[str, bytes],
     file: Path,
 ) -> Iterator[Run]:
-    """A function that runs one of the experiment's file beside a source, each with the time of a test."""
+    """Yield a function that runs one of the experiment's functions beside a source, with the time of a test."""
     session = Session(sandboxes, exercise, source, given=given)
     student = Student(session, file)
 
@@ -165,7 +165,7 @@ def _runs(
 
 
 def _experiment(run: Run, plot: ModuleType) -> Any:
-    """The data of the experiment, as the file's `Data`."""
+    """Return the data of the experiment, as the file's `Data`."""
     texts: list[str] = []
     returned = _tamed(run("experiment"), texts)
     if sum(map(len, texts)) > MOST_CHARACTERS:
@@ -174,14 +174,14 @@ def _experiment(run: Run, plot: ModuleType) -> Any:
         return msgspec.convert(returned, plot.Data)
     except msgspec.ValidationError as error:
         why = str(error)
-        # Of msgspec, in words of Python instead of JSON.
+        # msgspec speaks of JSON; these are the words of Python.
         for theirs, ours in _WORDS.items():
             why = why.replace(theirs, ours)
         raise _NotDrawable(f": {clean(why[:1].lower() + why[1:], 300)}.") from error
 
 
 def _tamed(value: Any, texts: list[str]) -> Any:
-    """The same data with each text cut, listed, and escaped, so that matplotlib reads no formula."""
+    """Return the data with each text shortened, recorded, and escaped, so that matplotlib reads no formula."""
     if isinstance(value, str):
         texts.append(clean(value, LONGEST_TEXT))
         # A dollar sign would begin a formula.
@@ -210,16 +210,16 @@ def _reference(run: Run, plot: ModuleType, file: Path) -> Any:
     except (Ended, _NotDrawable) as error:
         raise CourseError(
             f"The experiment {file} fails with the course's own solution: {error} "
-            "Tell the course's author; without the reference your own picture can be drawn."
+            "Tell the course's author; your own picture can be drawn without the reference."
         ) from error
 
 
 def runs_in_turn(
     measures: Mapping[str, Callable[[], Any]], count: int, seconds: float
 ) -> dict[str, list[Any]]:
-    """The data of `count` runs of each, by heading; fewer, once one has used half of its seconds.
+    """Return the data of `count` runs of each, by heading; fewer once one has used half of its seconds.
 
-    They take turns: what disturbs the machine for a while disturbs all of them.
+    They alternate, so that a disturbance of the machine affects all of them.
     """
     runs: dict[str, list[Any]] = {heading: [] for heading in measures}
     spent = dict.fromkeys(measures, 0.0)
@@ -234,7 +234,7 @@ def runs_in_turn(
 
 
 def _own_figure(run: Run, plot: ModuleType, data: Any) -> tuple[bytes | None, str]:
-    """The figure of the student's own code, if the exercise asks for one, or a note why it is missing."""
+    """Return the figure of the student's own code, if the exercise asks for one, or a note on its absence."""
     if not hasattr(plot, "own_figure"):
         return None, ""
     try:
@@ -252,21 +252,21 @@ def _own_figure(run: Run, plot: ModuleType, data: Any) -> tuple[bytes | None, st
 
 
 def _picture(plot: ModuleType, title: str, parts: dict[str, list[Any]]) -> bytes:
-    """The PNG of all parts, each under its heading, beside each other and on the same axes."""
+    """Return the PNG of all parts, each under its heading, side by side and on the same axes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     width, height = plot.SIZE
     written = io.BytesIO()
     try:
-        # What odd numbers make matplotlib warn of, the student's picture shows.
+        # Matplotlib warns of odd numbers, which the picture shows anyway.
         with warnings.catch_warnings(action="ignore"), rc_context(SETTINGS):
             figure = Figure(figsize=(width * len(parts), height + 0.8), layout="constrained")
             figure.suptitle(title, fontsize=12, fontweight="bold")
             panels = figure.subfigures(1, len(parts), squeeze=False, wspace=0.03)[0]
             for panel, (heading, runs) in zip(panels, parts.items(), strict=True):
                 panel.suptitle(heading, fontsize=11, fontweight="bold")
-                # One of its own: a title that `draw` gives it does not replace the heading.
+                # A separate subfigure, so that a title set by `draw` does not replace the heading.
                 plot.draw(panel.subfigures(), runs if hasattr(plot, "RUNS") else runs[0])
             share_axes(panels)
             figure.savefig(written, format="png")

@@ -1,4 +1,4 @@
-"""The look of all pictures: colors that everyone can tell apart (Okabe and Ito), settings, axes, captions."""
+"""The look of all pictures: colors that everyone can distinguish (Okabe and Ito), settings, axes, captions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 VERMILION, SKY, PURPLE, GRAY = "#D55E00", "#56B4E9", "#CC79A7", "#707070"
 COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 
-# For the `bbox` of a text among curves: no line of the grid runs through its words.
+# For the `bbox` of a text among curves, so that no grid line crosses its words.
 GROUND: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}
 
-# What is said below a drawing.
+# The style of text below a drawing.
 CAPTION: Any = {"fontsize": 8.5, "color": "#555555"}
 
 # For matplotlib.rc_context.
@@ -43,7 +43,7 @@ SETTINGS: Any = {
     "lines.linewidth": 1.8,
     "xtick.color": "#555555",
     "ytick.color": "#555555",
-    # A ground without an edge: no line of the grid runs through the words.
+    # A background without an edge, so that no grid line crosses the words.
     "legend.frameon": True,
     "legend.facecolor": "white",
     "legend.edgecolor": "none",
@@ -53,9 +53,9 @@ SETTINGS: Any = {
 
 
 def share_axes(panels: Iterable[SubFigure]) -> None:
-    """Give the axes that correspond in these panels the same limits, and the same colors the same values.
+    """Give corresponding axes of these panels the same limits, and equal values the same colors.
 
-    Axes correspond by their order. Those on another scale, and those without data, stay as they are.
+    Axes correspond by their order. Axes on another scale or without data stay as they are.
     """
     for together in zip(*(list(_axes(panel)) for panel in panels), strict=False):
         drawn = [axes for axes in together if axes.has_data() and not _is_colorbar(axes)]
@@ -74,32 +74,32 @@ def share_axes(panels: Iterable[SubFigure]) -> None:
 
 
 def _axes(panel: SubFigure) -> Iterator[Axes]:
-    """The axes of a panel and of the panels in it."""
+    """Yield the axes of a panel and of the panels in it."""
     yield from panel.axes
     for inner in panel.subfigs:
         yield from _axes(inner)
 
 
 def _is_colorbar(axes: Axes) -> bool:
-    # It follows what it is the bar of.
+    # A color bar follows its own axes.
     return axes.get_label() == "<colorbar>"
 
 
 def _colored(axes: Axes) -> Iterator[ScalarMappable]:
-    """Images and collections whose colors are values."""
+    """Yield images and collections whose colors are values."""
     for mappable in (*axes.images, *axes.collections):
         if mappable.get_array() is not None and None not in mappable.get_clim():
             yield mappable
 
 
 def _span(inverted: bool, limits: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """What all of these limits lie within."""
+    """Return the limits that include all of these."""
     ends = [end for pair in limits for end in pair]
     return (max(ends), min(ends)) if inverted else (min(ends), max(ends))
 
 
 def machine_words() -> str:
-    """The machine of a measurement, for a caption: its kind of processors, and how many it can use."""
+    """Describe the machine of a measurement for a caption: its kind and number of processors."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

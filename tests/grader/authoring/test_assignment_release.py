@@ -16,6 +16,7 @@ from grader.course.manifest import Course, load_course
 from grader.errors import CourseError, GraderError
 from grader.student.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("kept_judges")
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 TEXT = ("word_count", "greeting")
 

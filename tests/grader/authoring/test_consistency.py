@@ -65,8 +65,8 @@ def test_drift_with_markers(course: Course) -> None:
     (told,) = drift(course, exercise)
     assert told.splitlines() == [
         (
-            "exercises/text/greeting.py: it is not what the markers of solutions/text/greeting.py make of "
-            "it; `grade stub greeting` writes it anew."
+            "exercises/text/greeting.py: it differs from the stub that the markers of "
+            "solutions/text/greeting.py make; `grade stub greeting` writes it anew."
         ),
         "@@ -5,3 +5,3 @@",
         '     """`Hello, NAME!` with the name in it."""',

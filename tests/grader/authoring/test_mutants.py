@@ -122,19 +122,19 @@ def test_a_line_becomes_another(
         (
             "line = 'return 3'\nmutant = ''",
             (
-                "the line 'return 3' stands 2 times in solutions/text/word_count.py, and must stand "
-                "there once; `inside` names the function that is meant."
+                "the line 'return 3' occurs 2 times in solutions/text/word_count.py, but must occur "
+                "once; `inside` names the function that is meant."
             ),
         ),
         (
             "line = 'return'\nmutant = ''",
-            "the line 'return' stands 0 times in solutions/text/word_count.py, and must stand there once.",
+            "the line 'return' occurs 0 times in solutions/text/word_count.py, but must occur once.",
         ),
         (
             "line = 'return 3'\nmutant = ''\ninside = 'A.one'",
             (
-                "the line 'return 3' stands 0 times in A.one in solutions/text/word_count.py, and must stand "
-                "there once."
+                "the line 'return 3' occurs 0 times in A.one in solutions/text/word_count.py, but must occur "
+                "once."
             ),
         ),
         (
@@ -198,10 +198,10 @@ def test_a_diff(course: Course, exercise: Exercise, diff: str, mutated: str) -> 
 @pytest.mark.parametrize(
     ("diff", "complaint"),
     [
-        ("-two\n", "'two' stands as whole lines 2 times in "),
-        ("-thr\n+3\n", "'thr' stands as whole lines 0 times in "),
+        ("-two\n", "'two' occurs as whole lines 2 times in "),
+        ("-thr\n+3\n", "'thr' occurs as whole lines 0 times in "),
         ("+zero\n", "no line says where '+zero' goes: begin one that stays with a space"),
-        ("one\n", "a line of a diff begins with '-', '+' or a space, and not so: 'one'"),
+        ("one\n", "a line of a diff must begin with '-', '+' or a space: 'one'"),
         (" one\n-two\n@@\n-one\n", "two changes overlap at "),
         (" one\n", "it is the same as "),
     ],

@@ -82,7 +82,7 @@ def test_a_fault_that_a_wrong_answer_provokes_is_told_at_the_line_of_the_suite(s
     told = [text for text in complaints(suite) if "it makes" in text]
     assert told[0] == (
         "tests/wrong/text/word_count.toml: case_kept: it makes test_case raise KeyError (test_word_count.py, "
-        "line 18): 'a'. Its student reads nothing of use: look at the answer with a check "
+        "line 18): 'a'. Its student reads nothing useful: check the answer "
         "before you use it."
     )
 

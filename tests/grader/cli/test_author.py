@@ -35,7 +35,7 @@ def test_a_new_course_and_an_exercise_in_it(grade: Grade, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["new", "norms"], "To begin one in a folder of its own: grade new norms --course FOLDER"),
+        (["new", "norms"], "To begin one in a new folder: grade new norms --course FOLDER"),
         (["new"], "Name the new exercise."),
         (["new", "Norms", "--course", "lab"], "'Norms' cannot be the name of an exercise"),
         (["new", "label-Smoothing", "--course", "lab"], "60 in all, as in label_smoothing."),
@@ -158,7 +158,7 @@ def test_a_pack_is_used_from_the_archive(grade: Grade, clone: Path, tmp_path: Pa
     assert list(elsewhere.iterdir()) == [], "a pack is unpacked for as long as it is used"
     for command in (["stub"], ["release", "out"], ["pack", "-o", "other.pack"]):
         refused = grade(*command, "--course", pack, cwd=elsewhere)
-        assert (refused.returncode, "takes the course's folder" in refused.stderr) == (2, True)
+        assert (refused.returncode, "needs the course's folder" in refused.stderr) == (2, True)
     ways = {"reset": "leave --course out.", "hint": "leave --course out.", "run": "--submission."}
     for name, way in ways.items():
         refused = grade(name, "greeting", "--course", pack, cwd=elsewhere)
@@ -173,10 +173,10 @@ def test_a_damaged_pack(grade: Grade, clone: Path, tmp_path: Path) -> None:
     pack.write_bytes(content.replace(b"Hello", b"Jello"))
     done = grade("run", "--course", pack, "--submission", clone / "solutions", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
-    assert "course.pack is no course pack that can be used: its archive is damaged" in done.stderr
+    assert "course.pack is not a usable course pack: its archive is damaged" in done.stderr
     pack.write_bytes(content[:-100])
     done = grade("list", "--course", pack, cwd=tmp_path)
-    assert "it is no archive, or its end is missing" in done.stderr
+    assert "it is not an archive, or its end is missing" in done.stderr
 
 
 def test_names_are_cleaned_before_they_reach_a_terminal(grade: Grade, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_fault_of_the_file_has_its_line_or_the_first(grade: Grade, clone: Path
     (text / "word_count.py").unlink()
     done = grade("run", "--all", "--errors", cwd=clone)
     assert done.returncode == 1
-    missing = "word_count.py is missing: `grade reset word_count` puts the stub there."
+    missing = "word_count.py is missing: `grade reset word_count` restores the stub."
     invalid = "greeting.py is not valid Python: line 3: invalid syntax."
     # The third exercise is not begun, and says nothing.
     assert done.stdout.splitlines() == [

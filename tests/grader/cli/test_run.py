@@ -255,7 +255,7 @@ def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
     (clone / "exercises/text/word_count.py").unlink()
     write(clone, "text/greeting.py", "def greeting(:\n")
     done = grade("--all", cwd=clone)
-    stub = "text/word_count.py is missing: `grade reset word_count` puts the stub there."
+    stub = "text/word_count.py is missing: `grade reset word_count` restores the stub."
     assert stub in " ".join(done.stdout.split())
     assert "text/greeting.py is not valid Python: line 1: invalid syntax." in done.stdout
     assert "exercises/text/greeting.py:1\n" in done.stdout
@@ -274,7 +274,7 @@ def test_without_any_file_a_student_is_told_how_to_get_one(grade: Grade, clone: 
     shutil.rmtree(clone / "exercises" / "text")
     shutil.rmtree(clone / "exercises" / "arrays")
     done = grade(cwd=clone)
-    assert "`grade reset word_count` puts a stub there." in " ".join(done.stderr.split())
+    assert "`grade reset word_count` restores a stub." in " ".join(done.stderr.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert grade("reset", "word_count", cwd=clone).returncode == 0
     assert "Start: open exercises/text/word_count.py" in grade(cwd=clone).stdout
@@ -459,7 +459,7 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["run", "--submission", "exercises/course.toml"], "is named after no exercise"),
         (["run", "--suite", "secret"], "'secret' is not one of"),
         (["run", "--fail-under", "101"], "101"),
-        (["run", "greeting", "--all"], "Name exercises, or ask for --all of them, not both."),
+        (["run", "greeting", "--all"], "Name exercises or give --all, not both."),
     ],
 )
 def test_usage(grade: Grade, clone: Path, arguments: list[str], said: str) -> None:

@@ -22,7 +22,7 @@ def test_hints_one_at_a_time_also_after_passing(grade: Grade, clone: Path) -> No
     assert first.splitlines() == [
         "A greeting [of a kind], hint 1 of 3",
         "  An f-string.",
-        "The next one: `grade hint greeting`",
+        "For the next one: `grade hint greeting`",
     ]
     assert second.startswith("A greeting [of a kind], hint 2 of 3\n")
     assert 'return f"Hello, {name}!"' in third
@@ -91,7 +91,7 @@ def test_solution_after_passing_or_giving_up(grade: Grade, clone: Path) -> None:
 def test_a_release_has_no_solutions(grade: Grade, clone: Path, options: list[str]) -> None:
     shutil.rmtree(clone / "solutions")
     done = grade("solution", "greeting", *options, cwd=clone)
-    assert "This copy of the course holds no solutions" in done.stderr
+    assert "This copy of the course has no solutions" in done.stderr
     assert (done.returncode, done.stdout) == (2, "")
 
 

@@ -259,8 +259,8 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
     base = "solutions/text/word_count.py"
     stranger = "is neither the solution nor a right answer"
     complaints = {
-        "never": f"the line 'n < 1' stands 0 times in {base}, and must stand there once",
-        "equal": f"it is the same as {base}",
+        "never": f"the line 'n < 1' occurs 0 times in {base}, but must occur once",
+        "equal": f"it equals {base}",
         "overlapping": "two changes overlap at '    if n < 1:\\n'",
         "lost": f"its base 'tests/right/text/word_count/none.py' {stranger}",
         "strange": f"its base 'tests/wrong/text/word_count/characters.py' {stranger}",

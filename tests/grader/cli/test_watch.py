@@ -151,7 +151,7 @@ def test_a_missing_file_can_be_had_again(clone: Path, terminal: Terminal) -> Non
     terminal.until("q quit")
     (clone / "exercises" / "text" / "greeting.py").unlink()
     shown = terminal.until("greeting.py is missing.*q quit")
-    assert "`grade reset greeting` puts the stub there." in shown
+    assert "`grade reset greeting` restores the stub." in shown
     assert "hand it in" not in shown
     assert "Next: put your file or the stub at exercises/text/greeting.py and save." in shown
     reset = [sys.executable, "-m", "grader.cli", "reset", "greeting"]

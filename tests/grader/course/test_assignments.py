@@ -92,7 +92,7 @@ def test_a_due_time_changes_no_digest(folder: Path) -> None:
         (HEAD + WEEK1.replace("week1", "nul"), "this id cannot be used: Windows has a device of this"),
         (HEAD + WEEK1 + "pints = 3\n", "line 10: there is no key `pints` (assignment 'week1'). Did you"),
         (HEAD + WEEK1 + 'replaces = ["week2"]\n', "there is no other assignment 'week2'"),
-        (HEAD + WEEK1 + "policy = {due = []}\n", "line 10: write `due` of the assignment itself"),
+        (HEAD + WEEK1 + "policy = {due = []}\n", "line 10: write `due` in the assignment itself"),
         (HEAD + WEEK1 + "[term]\ndrop_lowest = 1\n", "is 1, and there are 1 assignments"),
         (HEAD + WEEK1 + "[term.cuts]\nA = 90\n", "no letter from 0 per cent on"),
         (HEAD + WEEK1 + "[term.cuts]\nA = 0\nB = 0\n", "two letters from the same total on"),

@@ -34,6 +34,7 @@ OTHER_VALUES = {
     "shares": {"greeting": 2.0},
     "ordinary": ("__slots__",),
     "given": ("word_count.py",),
+    "builds_on": {"greeting": ("word_count",)},
 }
 
 

@@ -142,9 +142,9 @@ def test_windows_line_ends_make_the_same_stub(tmp_path: Path) -> None:
         ("x = 1\n", "x.py marks nothing for the student to write"),
         ('"""\n# begin solution\n# end solution\n"""\n', "marks nothing"),
         ("# begin solution\nx = 1\n", "x.py, line 1: this solution has no `# end solution`"),
-        ("x = 1\n# end solution\n", "x.py, line 2: a solution ends that has not begun"),
+        ("x = 1\n# end solution\n", "x.py, line 2: a solution ends without a beginning"),
         ("# begin solution\n# begin solution\n", "line 2: a solution begins inside another"),
-        ("# stub: pass\n", "line 1: `# stub:` stands outside"),
+        ("# stub: pass\n", "line 1: `# stub:` is outside"),
         (
             (
                 "def f():\n    if True:\n        # begin solution\n        return 1\n"

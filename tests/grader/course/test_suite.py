@@ -18,8 +18,8 @@ from grader.results import Visibility
         ("hints('x')", "there is no mark 'hints' for a test. Did you mean 'hint'"),
         ("skip", "pytest.mark.… with literal arguments, one of: points, requires"),
         ("points(n)", "pytest.mark.… with literal arguments, one of: points, requires"),
-        ("requires('test_frist')", "which is no test before it. Did you mean 'test_first'?"),
-        ("requires('test_second')", "which is no test before it. Did you mean 'test_first'?"),
+        ("requires('test_frist')", "which is not an earlier test. Did you mean 'test_first'?"),
+        ("requires('test_second')", "which is not an earlier test. Did you mean 'test_first'?"),
     ],
 )
 def test_marks_that_are_none(tmp_path: Path, mark: str, told: str) -> None:

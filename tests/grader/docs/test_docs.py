@@ -37,7 +37,7 @@ from grader.sandbox.inside.warmup import WARMED
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 AUTHORING = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
-INSTRUCTORS = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
 def test_the_example_of_the_api_runs() -> None:
@@ -125,7 +125,7 @@ def test_every_key_of_the_manifest_is_explained(name: str) -> None:
     "name", [*CourseAssignment.__struct_fields__, *TermRules.__struct_fields__]
 )
 def test_every_key_of_an_assignment_is_explained(name: str) -> None:
-    assert f"`{name}`" in INSTRUCTORS
+    assert f"`{name}`" in REFERENCE
 
 
 def test_every_mark_and_check_is_explained() -> None:

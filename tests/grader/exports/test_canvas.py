@@ -79,7 +79,7 @@ def test_rows_match_by_id_then_sis_ids_then_name(template: Path) -> None:
     ]
     scores, notes = filled(template, entries)
     assert scores == {"101": "7.5", "102": "15", "103": "EX", "104": "15", "105": "N/A"}
-    assert "Nothing was handed in for the row Turing, Alan." in notes
+    assert "There is no submission for the row Turing, Alan." in notes
     assert any("Smith, Jo: stays N/A" in note for note in notes)
 
 
@@ -107,7 +107,7 @@ def test_a_name_joins_nobody_whom_an_id_tells_apart(template: Path) -> None:
         template, [entry(student="x", name="Ada Lovelace", ids={"canvas_id": "999"})]
     )
     assert scores["101"] == ""
-    assert "x: is in no row of the template." in notes
+    assert "x: is not in the template." in notes
 
 
 def test_what_nobody_judged_and_who_handed_in_nothing_stay_as_they_are(template: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_nobody_judged_and_who_handed_in_nothing_stay_as_they_are(template:
 def test_an_excused_student_stays_excused(template: Path) -> None:
     scores, notes = filled(template, [entry(student="x", ids={"canvas_id": "103"})])
     assert scores["103"] == "EX"
-    assert "Turing, Alan: stays EX, as Canvas has it." in notes
+    assert "Turing, Alan: stays EX, as in Canvas." in notes
 
 
 def test_other_assignments_are_not_written_back(template: Path) -> None:
@@ -205,11 +205,11 @@ def test_without_a_template_every_row_is_a_student(text: str) -> None:
     [
         (
             "Final Score Lab",
-            '"Final Score" in its title, and the upload would change nothing. Name anot',
+            '"Final Score" in its title, so the upload would change nothing. Choose anot',
         ),
         ("Week 1 Current Points (2)", '--column "Week 1 2"'),
         ("Override Status", '--column "Result"'),
-        ("Lab (2)", "reads (2) at the end of a title as the number of an assignment"),
+        ("Lab (2)", "reads (2) at the end of a title as the number of an existing assignment"),
         ("Lab (2)", '--column "Lab 2"'),
     ],
 )
@@ -230,7 +230,7 @@ def test_other_titles_are_taken(title: str) -> None:
 def test_an_assignment_that_canvas_passes_over_is_not_filled_in(tmp_path: Path) -> None:
     path = tmp_path / "canvas.csv"
     path.write_text("Student,ID,Section,Final Score Lab (7)\n    Points Possible,,,15\nA,1,S,\n")
-    with pytest.raises(ExportError, match="give the assignment another title in Canvas"):
+    with pytest.raises(ExportError, match="rename the assignment in Canvas"):
         written(FORMATS["canvas"], [entry()], template=path)
 
 
@@ -275,7 +275,7 @@ def test_assignments_of_one_title_are_told_apart_by_their_numbers(tmp_path: Path
     path.write_bytes(f"{header}\r    Points Possible,,,15,15,(leer)\rA,1,S,,,\r".encode())
     with pytest.raises(ExportError, match="2 columns fit 'Lab': name one by its number") as caught:
         written(FORMATS["canvas"], [entry()], template=path, column="Lab")
-    assert str(caught.value).endswith("The assignments there are: Lab (7); Lab (8).")
+    assert str(caught.value).endswith("The assignments are: Lab (7); Lab (8).")
     ada = entry(student="x", ids={"canvas_id": "1"})
     out, _ = written(FORMATS["canvas"], [ada], template=path, column="8")
     assert out.splitlines() == [

@@ -39,10 +39,10 @@ def test_every_format_is_in_the_table() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", EXPORTS, re.MULTILINE))
     assert sorted(rows) == sorted(FORMATS)
     for name, chosen in FORMATS.items():
-        # `csv` has a row a student, in one file.
-        is_for_each = "a student" in rows[name] and name != "csv"
+        # `csv` has a row for each student, in one file.
+        is_for_each = "for each student" in rows[name] and name != "csv"
         assert is_for_each == isinstance(chosen, StudentFormat), (
-            f"{name}: its row says 'a student' if the format writes a file for each."
+            f"{name}: its row says 'for each student' if the format writes a file for each."
         )
 
 

@@ -100,7 +100,7 @@ def test_a_zip_for_moodle() -> None:
     ((name, text),) = files.items()
     assert moodle_reads(name) == ("501", "/feedback.md")
     assert text == page(who)
-    assert notes == ["bob: no number of a participant of Moodle's is known, so no page is in it."]
+    assert notes == ["bob: the number of a participant in Moodle is unknown, so there is no page."]
 
 
 def canvas_reads(name: str) -> list[str]:
@@ -122,7 +122,9 @@ def test_a_zip_for_canvas(origin: str) -> None:
     (name,) = files
     assert canvas_reads(name) == ["123", "456"]
     assert name.endswith("_feedback.md")
-    assert notes == ["bob: no name of a file of Canvas's download is known, so no page is in it."]
+    assert notes == [
+        "bob: the name of a file in Canvas's download is unknown, so there is no page."
+    ]
 
 
 @pytest.mark.parametrize("layout", ["plain", "moodle", "canvas"])
@@ -177,7 +179,7 @@ def test_moodle_gets_comments(tmp_path: Path) -> None:
     # What a person wrote stays; what was ours is written anew.
     assert alan["Feedback comments"] == "<p>Good,\nbut late</p>"
     comments = [note for note in notes if "comment" in note]
-    assert comments == ["Participant 502 (Alan Turing): has a comment of somebody's, which stays."]
+    assert comments == ["Participant 502 (Alan Turing): has another person's comment, which stays."]
     full = [entry(exercise(checked()), student="x", ids={"moodle_identifier": "501"})]
     again, _ = written(
         FORMATS["moodle"], full, template=sheet(tmp_path, out), feedback="Feedback comments"
@@ -198,7 +200,7 @@ def test_comments_are_text_in_html(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"There are: Maximum Grade; .* Feedback comments"):
         written(FORMATS["moodle"], [ADA], template=sheet(tmp_path, ENGLISH), feedback="Comments")
-    with pytest.raises(ExportError, match="behind the grade"):
+    with pytest.raises(ExportError, match="after the grade"):
         written(FORMATS["moodle"], [ADA], template=sheet(tmp_path, ENGLISH), feedback="Status")
 
 

@@ -55,7 +55,7 @@ def moodle_reads(text: str, identifier: str, grade: str) -> dict[str, str]:
 def test_the_worksheet_is_filled_in(tmp_path: Path, who: Entry) -> None:
     out, notes = written(FORMATS["moodle"], [who], template=sheet(tmp_path, ENGLISH))
     assert moodle_reads(out, "Identifier", "Grade") == {"501": "7.5", "502": "3.00"}
-    assert notes == ["Nothing was handed in for the row Participant 502 (Alan Turing)."]
+    assert notes == ["There is no submission for the row Participant 502 (Alan Turing)."]
     before = list(csv.reader(io.StringIO(ENGLISH, newline="")))
     after = list(csv.reader(io.StringIO(out, newline="")))
     before[1][4] = "7.5"
@@ -67,7 +67,10 @@ def test_a_german_worksheet_gets_a_comma(tmp_path: Path) -> None:
     out, notes = written(FORMATS["moodle"], entries, template=sheet(tmp_path, GERMAN))
     assert moodle_reads(out, "ID", "Bewertung") == {"501": "7,5", "502": "15,00"}
     assert notes[:2] == [
-        "Teilnehmer/in502 (Alan Turing): has no grade. gelu could not be judged, for a fault of the grader.",
+        (
+            "Teilnehmer/in502 (Alan Turing): has no grade. gelu could not be judged because of a fault of "
+            "the grader."
+        ),
         "Teilnehmer/in501 (Ada Lovelace): has 15,00 in the template, and gets 7,5.",
     ]
     assert len(notes) == 3, "and how to keep it"
@@ -150,7 +153,7 @@ def test_an_identifier_in_two_rows_is_one_note(tmp_path: Path) -> None:
     where = f"{ada}, row 2; {ada}, row 4 (line 5 of the file)"
     assert notes == [
         f"x: more than one row fits ({where}), so none was filled in.",
-        "Nothing was handed in for the row Participant 502 (Alan Turing).",
+        "There is no submission for the row Participant 502 (Alan Turing).",
     ]
 
 

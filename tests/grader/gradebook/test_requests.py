@@ -57,7 +57,7 @@ def test_a_request_waits_until_it_is_answered_and_both_are_read(graded: School) 
     assert "“I think this is right.”" in listed.output
     assert "It is not answered yet." in plain_feedback(entry(graded, "ann"))
     assert grade(graded, "1", "--answer", "It is.", "--author", "ben").exit_code == 0
-    assert "1 request answered: --all shows them, too." in grade(graded).output
+    assert "1 request answered: --all also shows them." in grade(graded).output
     for text in (
         plain_feedback(entry(graded, "ann")),
         markdown_feedback(entry(graded, "ann")),
@@ -89,7 +89,7 @@ def test_a_further_answer_holds_and_the_first_one_stays_in_the_history(graded: S
     [
         (("7",), 2, "There is no request 7; there is: none yet."),
         (("7", "--answer", "x"), 2, "There is no request 7"),
-        (("--answer", "x"), 2, "Say which request is answered"),
+        (("--answer", "x"), 2, "the request to answer"),
         (("--ask", "zoe", "task", "x"), 2, "There is no student 'zoe' here."),
         (("--ask", "ann", "tusk", "x"), 2, "'tusk' was not graded here. Did you mean 'task'?"),
         (("--ask", "ann", "task", " \n"), 2, "The request is empty"),

@@ -54,23 +54,23 @@ def judged(source: str, stub: str = "") -> list[Attention]:
 
 
 def test_thousands_of_odd_lines_are_five_entries_and_none_is_lost_count_of() -> None:
-    lines = [f"import {('ctypes', 'atexit', 'mmap', 'os')[n % 4]}" for n in range(16_000)]
-    lines += [f"x = '/proc/{n}', os._exit, os.fork" for n in range(1500)]
-    lines += [f"import socket.a{n}, signal, pytest" for n in range(1500)]
+    lines = [f"import {('ctypes', 'atexit', 'mmap', 'os')[n % 4]}" for n in range(4_000)]
+    lines += [f"x = '/proc/{n}', os._exit, os.fork" for n in range(400)]
+    lines += [f"import socket.a{n}, signal, pytest" for n in range(400)]
     entries = judged("\n".join(lines))
     assert [entry.what for entry in entries] == [
-        "line 1 imports ctypes, which reaches into the process's memory (and on 3999 more lines)",
-        "line 2 imports atexit, which runs code at another time (and on 3999 more lines)",
-        "line 3 imports mmap, which reaches into the process's memory (and on 3999 more lines)",
-        "line 16001 names '/proc/' (and on 1499 more lines)",
-        "line 16001 uses os._exit (and on 1499 more lines); and 4 more things of this kind",
+        "line 1 imports ctypes, which reaches into the process's memory (and on 999 more lines)",
+        "line 2 imports atexit, which runs code at another time (and on 999 more lines)",
+        "line 3 imports mmap, which reaches into the process's memory (and on 999 more lines)",
+        "line 4001 names '/proc/' (and on 399 more lines)",
+        "line 4001 uses os._exit (and on 399 more lines); and 4 more things of this kind",
     ]
     assert {entry.kind for entry in entries} == {Reason.FORGER}
     assert sum(len(entry.what) for entry in entries) < 500
 
 
 def test_a_student_with_thousands_of_odd_lines_hides_no_other() -> None:
-    flood = judged("\n".join(f"import ctypes.a{n}" for n in range(19_000)))
+    flood = judged("\n".join(f"import ctypes.a{n}" for n in range(3_000)))
     other = Attention(Reason.FORGER, "zoe", "glu", "line 1 imports gc")
     entries = most_pressing_first([*flood, other])
     assert len(entries) == 2
@@ -129,7 +129,7 @@ def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> Non
 
 
 def test_what_counts_as_an_attempt() -> None:
-    """The table of docs/instructors.md, for what needs no judge."""
+    """The table of docs/reference.md, for what needs no judge."""
     course = load_course(PLAIN)
     exercise = course.exercises[0]
     stub = course.stub(exercise).source

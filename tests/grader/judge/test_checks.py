@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import subprocess
 import sys
-import time
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from grader.judge.checks import (
     assert_close,
     assert_equal,
     assert_tensor,
+    comparison,
     entry,
     must_raise,
 )
@@ -564,30 +563,36 @@ def abs_(x: Tensor) -> Tensor:
     return x.to(torch.complex64).abs()
 
 
-def test_large_values_are_judged_in_time() -> None:
-    large, zeros = randn(1_000_000), torch.zeros(220, 220)
+def test_of_large_values_no_relation_is_searched() -> None:
+    large = randn(50_001)
+    assert "Every element" not in message_of(assert_close, 2 * large, large)
+    assert "Every element is twice" in message_of(assert_close, 2 * large[:-1], large[:-1])
+
+
+def test_large_values_are_told_in_few_words() -> None:
+    zeros = torch.zeros(220, 220)
     tall = zeros.clone()
     tall[-1, -1] = 1
-    begin = time.process_time()
-    message_of(assert_close, large, 2 * large)
     message_of(assert_close, zeros, tall)
     message_of(assert_close, randn(220, 220), randn(220, 220, seed=1))
-    message_of(assert_equal, "x" * 2_000_000, "y" * 2_000_000)
-    message_of(assert_equal, dict.fromkeys(range(100_000)), dict.fromkeys(range(1, 100_001)))
-    assert time.process_time() - begin < 5
+    message_of(assert_equal, "x" * 200_000, "y" * 200_000)
+    message_of(assert_equal, dict.fromkeys(range(10_000)), dict.fromkeys(range(1, 10_001)))
 
 
-def test_a_small_comparison_is_cheap() -> None:
+def test_values_that_agree_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def counted(left: Any, right: Any, tolerance: comparison.Tolerance) -> Any:
+        compared.append(right.size)
+        return agreement(left, right, tolerance)
+
+    agreement = comparison.agreement
+    monkeypatch.setattr(comparison, "agreement", counted)
     x = randn(3, 4)
-    y = x + 1e-7
-    assert_close(x, y)
-    rounds = [time.process_time()]
-    for _ in range(20):
-        for _ in range(10):
-            assert_close(x, y)
-        rounds.append(time.process_time())
-    fastest = min(b - a for a, b in itertools.pairwise(rounds)) / 10
-    assert fastest < 0.2e-3
+    assert_close(x, x + 1e-7)
+    assert compared == [12]
+    assert_close(x, x.clone())
+    assert compared == [12], "What is identical is not looked at."
 
 
 def test_plain_data_need_neither_torch_nor_numpy() -> None:

@@ -139,7 +139,14 @@ def watch(course: Path) -> str:
     return str([(test.outcome, test.message) for test in answer.result.tests])
 
 
-@pytest.mark.parametrize("judge", [run, verify, plot, notebook, watch])
+@pytest.mark.parametrize(
+    "judge",
+    [
+        *(run, notebook, watch),
+        # They start their judges as `run` does.
+        *(pytest.param(judge, marks=pytest.mark.thorough) for judge in (verify, plot)),
+    ],
+)
 def test_the_callers_environment_changes_nothing(
     course: Path, judge: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,11 +68,11 @@ SECOND = "\ndef second():\n    return 2\n"
         ("return first()", Outcome.ERROR, "It recursed deeper than Python's limit, 1,000 calls"),
         ("return bytearray(2**40)", Outcome.ERROR, "more memory"),
         ("import torch; return torch.zeros(2**40)", Outcome.ERROR, "more memory"),
-        ("while True: pass", Outcome.TIMEOUT, "within 2 s"),
+        ("while True: pass", Outcome.TIMEOUT, "within 1 s"),
         (
             "import time; time.sleep(60)",
             Outcome.TIMEOUT,
-            "2 s. It was still running line 2, in first",
+            "1 s. It was still running line 2, in first",
         ),
         ("return [0] * 10_000_000", Outcome.FAILED, "list of 10000000 items"),
         ("a = []; a.append(a); return a", Outcome.FAILED, "list"),
@@ -84,7 +84,8 @@ SECOND = "\ndef second():\n    return 2\n"
 def test_an_end_costs_its_own_test_only(
     judged: JudgeSource, body: str, outcome: Outcome, words: str
 ) -> None:
-    result = judged(f"def first():\n    {body}\n{SECOND}", SUITE).result
+    seconds = 4 if outcome is Outcome.TIMEOUT else 8
+    result = judged(f"def first():\n    {body}\n{SECOND}", SUITE, seconds=seconds).result
     first, second = result.tests
     assert (first.outcome, second.outcome) == (outcome, Outcome.PASSED)
     assert words in first.message
@@ -123,7 +124,7 @@ def test_a_loop_is_told_by_its_line(
     judged: JudgeSource, before: str, inside: str, places: set[int | None]
 ) -> None:
     source = LOOPS.format(before=before, inside=inside) + SECOND
-    judgment = judged(source, SUITE)
+    judgment = judged(source, SUITE, seconds=4)
     first, second = judgment.result.tests
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.PASSED)
     assert (first.place.line if first.place else None) in places
@@ -282,7 +283,8 @@ def test_a_wrong_gradient_is_one_by_its_name(judged: JudgeSource, what: str) -> 
 def test_module_that_does_not_load_has_one_message(
     judged: JudgeSource, source: str, status: Status, words: str
 ) -> None:
-    result = judged(source + SECOND, SUITE).result
+    seconds = 4 if status is Status.TIMEOUT else 8
+    result = judged(source + SECOND, SUITE, seconds=seconds).result
     assert (result.status, result.score) == (status, 0)
     assert result.message.startswith("one/task.py cannot be imported.")
     assert words in result.message
@@ -313,11 +315,11 @@ def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
         f'def test_{n}(student):\n    """Part {n}"""\n    student.function("loop")()\n'
         for n in range(10)
     )
-    result = judged("def loop():\n    while True: pass\n", suite).result
+    result = judged("def loop():\n    while True: pass\n", suite, seconds=2).result
     assert {test.outcome for test in result.tests} == {Outcome.TIMEOUT}
     assert "is used up" in result.tests[-1].message
-    # Each test may use a quarter of the 8 s, which a busy machine may double.
-    assert "within 2 s" in result.tests[0].message
+    # Each test may use a quarter of the 2 s, which a busy machine may double.
+    assert "within 0.5 s" in result.tests[0].message
 
 
 def test_mutants_stop_at_their_first_failure_and_within_their_own_time(
@@ -546,9 +548,9 @@ def test_dying_late_in_every_test_uses_up_the_time(judged: JudgeSource, end: str
         f'\ndef test_{n}(student):\n    """T{n}"""\n    student.function("first")()\n'
         for n in range(9)
     )
-    source = f"import os, time\ndef first():\n    time.sleep(1.2)\n    {end}\n"
-    outcomes = [test.outcome for test in judged(source, tests).result.tests]
-    # 8 s for the exercise: the last ones are not run any more.
+    source = f"import os, time\ndef first():\n    time.sleep(0.6)\n    {end}\n"
+    outcomes = [test.outcome for test in judged(source, tests, seconds=4).result.tests]
+    # 4 s for the exercise: the last ones are not run any more.
     assert outcomes[0] is Outcome.ERROR
     assert outcomes[-2:] == [Outcome.TIMEOUT, Outcome.TIMEOUT]
 

@@ -69,7 +69,7 @@ def test_annotations_stay_unevaluated_where_the_notebook_said_so() -> None:
     )
     assert source.startswith("from __future__ import annotations\n")
     assert alone["part"](3) == 2
-    assert notes == ["Unknown is used in In[2], and not defined."]
+    assert notes == ["Unknown is used in In[2] but not defined."]
 
 
 def test_what_is_no_definition_and_no_constant_is_a_note() -> None:
@@ -83,7 +83,7 @@ def test_what_is_no_definition_and_no_constant_is_a_note() -> None:
         "limits is used in In[3], but it is a value of type list, and",
         "lock is used in In[3], but it is a value of type lock, and",
         "made is used in In[3], but it is a value of type function, and",
-        "nowhere is used in In[3], and not defined.",
+        "nowhere is used in In[3] but not defined.",
     ]
 
 
@@ -94,4 +94,4 @@ def test_a_function_within_a_function_is_found_by_its_line() -> None:
     )
     assert "        return two" not in source
     assert "    return two" in source
-    assert notes == ["two is used in In[2], and not defined."]
+    assert notes == ["two is used in In[2] but not defined."]

@@ -107,15 +107,15 @@ def test_the_object_as_it_is_now_is_composed(cells: list[str]) -> None:
         (
             [CLASS, "def make(n):\n    def f(self, x):\n        return n\n    return f",
              "Layer.f = make(9)", PART],
-            "Layer.f was put on the class after its own cell, and is not judged: it keeps values of",
+            "Layer.f was put on the class after its own cell and is not judged: it keeps values of",
         ),
         (
             [CLASS, "exec('def f(self, x): return 9')\nLayer.f = f", PART],
-            "Layer.f was put on the class after its own cell, and is not judged: the source that",
+            "Layer.f was put on the class after its own cell and is not judged: the source that",
         ),
         (
             [CLASS, "Layer.extra = object()", PART],
-            "Layer.extra was put on the class after its own cell, and is not judged: it is a value of type",
+            "Layer.extra was put on the class after its own cell and is not judged: it is a value of type",
         ),
         (
             [CLASS, "class Mine(Layer):\n    pass", CLASS.replace("x\n", "x + 1\n", 1),
@@ -196,8 +196,8 @@ def test_what_an_import_has_taken_is_said() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "__main__", math_name)
         vars(math_name).update(greeting=greeting)
-        told = "greeting is that of math now: an import has taken its name"
+        told = "greeting is now from math: an import has taken its name"
         with pytest.raises(ValueError, match=f"Nothing of greeting is defined here.*{told}"):
             check("greeting", course=course)
-        with pytest.raises(ValueError, match="greeting is that of math now, and not yours"):
+        with pytest.raises(ValueError, match="greeting is now from math, not yours"):
             check("greeting", greeting, course=course)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
 import struct
 import subprocess
-import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from grader.student.plots.plot import PROGRAM, drawn_by
 from grader.student.plots.png import MAX_BYTES, NotAPicture, plain_png
 from grader.student.plots.process import Drawn, Request, runs_in_turn
 from grader.student.plots.style import share_axes
+from tests.grader.command import grade as grade_here
 
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -59,6 +60,7 @@ def draw(figure: Any, data: Data) -> None:
     axes.bar(range(len(data.counts)), list(data.counts.values()))
     axes.set_xticks(range(len(data.counts)), list(data.counts))
 '''
+Grade = Callable[..., "subprocess.CompletedProcess[str]"]
 UNWRITTEN = (
     '"""Count."""\n\n\ndef word_count(text):\n    raise NotImplementedError("word_count: count")\n'
 )
@@ -97,26 +99,35 @@ def course(tmp_path: Path) -> Path:
     return folder
 
 
-def grade(course: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader.cli", *arguments],
-        cwd=course,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
+@pytest.fixture(scope="module")
+def artist() -> Iterator[Judge]:
+    """One process that draws them all: torch and matplotlib are imported once."""
+    with judges(preload=("torch",), program=PROGRAM) as (judge,):
+        yield judge
+
+
+@pytest.fixture
+def grade(course: Path, artist: Judge, monkeypatch: pytest.MonkeyPatch) -> Grade:
+    """Run `grade` in the clone; its pictures are drawn by the artist."""
+
+    @contextlib.contextmanager
+    def kept(**_: object) -> Iterator[list[Judge]]:
+        assert artist.alive
+        yield [artist]
+
+    monkeypatch.setattr("grader.student.plots.plot.judges", kept)
+    return functools.partial(grade_here, cwd=course)
 
 
 def write(course: Path, source: str) -> None:
     (course / "exercises" / "text" / "word_count.py").write_text(source)
 
 
-def test_a_picture_is_written_and_its_path_shown(course: Path) -> None:
-    done = grade(course, "plot", "word_count")
+def test_a_picture_is_written_and_its_path_shown(grade: Grade, course: Path) -> None:
+    done = grade("plot", "word_count")
     assert done.stdout.splitlines() == [
         ".grade/plots/word_count.png  what your code does",
-        ".grade/plots/word_count-own.png  the figure that your own code draws",
+        ".grade/plots/word_count-own.png  the figure drawn by your own code",
     ]
     assert (done.returncode, done.stderr) == (0, "")
     assert size_of(course / ".grade" / "plots" / "word_count.png")[0] > 400
@@ -124,16 +135,16 @@ def test_a_picture_is_written_and_its_path_shown(course: Path) -> None:
     assert (course / ".grade" / ".gitignore").read_text() == "*\n"
 
 
-def test_once_it_is_passed_the_reference_stands_beside_it(course: Path) -> None:
-    grade(course, "plot", "word_count", "-o", "before.png")
-    assert grade(course, "run", "word_count").returncode == 0
-    done = grade(course, "plot", "word_count", "-o", "after.png")
-    assert done.stdout.startswith("after.png  what your code does, and the reference beside it\n")
+def test_once_it_is_passed_the_reference_stands_beside_it(grade: Grade, course: Path) -> None:
+    grade("plot", "word_count", "-o", "before.png")
+    assert grade("run", "word_count").returncode == 0
+    done = grade("plot", "word_count", "-o", "after.png")
+    assert done.stdout.startswith("after.png  your code at work, with the reference beside it\n")
     alone, both = size_of(course / "before.png"), size_of(course / "after.png")
     assert both == (2 * alone[0], alone[1])
 
 
-def test_what_is_measured_is_run_several_times_in_turn(course: Path) -> None:
+def test_what_is_measured_is_run_several_times_in_turn(grade: Grade, course: Path) -> None:
     plot = course / "tests" / "plots" / "text" / "plot_word_count.py"
     source = plot.read_text("utf-8").replace("SIZE =", "RUNS = 3\nSIZE =")
     counting = (
@@ -141,7 +152,7 @@ def test_what_is_measured_is_run_several_times_in_turn(course: Path) -> None:
     )
     counting += "    assert len(runs) == 3 and all(run.counts == data.counts for run in runs)\n"
     plot.write_text(source.replace("def draw(figure: Any, data: Data) -> None:\n", counting))
-    done = grade(course, "plot", "word_count", "--give-up")
+    done = grade("plot", "word_count", "--give-up")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
@@ -187,21 +198,25 @@ def test_axes_of_another_scale_stay_as_they_are() -> None:
     share_axes(panels[:1])
 
 
-def test_the_reference_is_shown_to_who_gives_up_and_only_where_it_is(course: Path) -> None:
-    done = grade(course, "plot", "word_count", "--give-up")
+def test_the_reference_is_shown_to_who_gives_up_and_only_where_it_is(
+    grade: Grade, course: Path
+) -> None:
+    done = grade("plot", "word_count", "--give-up")
     assert "the reference beside it" in done.stdout
     shutil.rmtree(course / "solutions")
-    done = grade(course, "plot", "word_count", "--give-up")
+    done = grade("plot", "word_count", "--give-up")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "This copy of the course holds no solutions to draw." in done.stderr
+    assert "This copy of the course has no solutions to draw." in done.stderr
 
 
-def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(course: Path) -> None:
+def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(
+    grade: Grade, course: Path
+) -> None:
     wrong = course / "tests" / "wrong" / "text" / "word_count" / "characters.py"
     other = course / "other"
     (other / "text").mkdir(parents=True)
     shutil.copy(wrong, other / "text" / "word_count.py")
-    done = grade(course, "plot", "word_count", "--submission", "other")
+    done = grade("plot", "word_count", "--submission", "other")
     assert done.stdout.startswith("word_count.png  what your code does\n")
     assert not (course / ".grade").exists()
 
@@ -237,9 +252,11 @@ Correct that first; `grade run word_count` says more.
         ("def word_count(text): return {'a': 10**19}", "cannot be drawn: a number is beyond 1e+18"),
     ],
 )  # fmt: skip
-def test_what_stands_in_the_way_is_said_in_a_sentence(course: Path, source: str, said: str) -> None:
+def test_what_stands_in_the_way_is_said_in_a_sentence(
+    grade: Grade, course: Path, source: str, said: str
+) -> None:
     write(course, source)
-    done = grade(course, "plot", "word_count")
+    done = grade("plot", "word_count")
     assert said in done.stdout
     assert done.stdout.startswith("No picture yet. ")
     assert len(done.stdout.splitlines()) == 3
@@ -259,7 +276,9 @@ def test_what_stands_in_the_way_is_said_in_a_sentence(course: Path, source: str,
     ],
     ids=["one formula", "formulas", "broken formula", "long", "lines", "marks"],
 )
-def test_a_text_of_the_students_is_drawn_as_it_is_and_cut(course: Path, keys: str) -> None:
+def test_a_text_of_the_students_is_drawn_as_it_is_and_cut(
+    grade: Grade, course: Path, keys: str
+) -> None:
     write(course, f"def word_count(text): return dict.fromkeys([{keys}], 1)")
     plot = course / "tests" / "plots" / "text" / "plot_word_count.py"
     looking = """
@@ -270,15 +289,15 @@ def test_a_text_of_the_students_is_drawn_as_it_is_and_cut(course: Path, keys: st
         assert "\\n" not in label.get_text()
 """
     plot.write_text(plot.read_text() + looking)
-    done = grade(course, "plot", "word_count")
+    done = grade("plot", "word_count")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-def test_the_stub_has_nothing_to_draw_yet(course: Path) -> None:
+def test_the_stub_has_nothing_to_draw_yet(grade: Grade, course: Path) -> None:
     shutil.copy(
         course / "tests" / "stubs" / "text" / "word_count.py", course / "exercises" / "text"
     )
-    done = grade(course, "plot", "word_count")
+    done = grade("plot", "word_count")
     assert "No picture yet. Not attempted yet: text/word_count.py is still the stub." in done.stdout
     assert done.returncode == 1
 
@@ -291,14 +310,14 @@ def test_the_stub_has_nothing_to_draw_yet(course: Path) -> None:
             "Your own figure was not drawn: NotImplementedError: draw",
         ),
         ("return 'a string'", "Your own figure is not kept: it is none."),
-        ("return b'GIF89a'", "Your own figure is not kept: it does not begin as a PNG does."),
+        ("return b'GIF89a'", "Your own figure is not kept: it does not begin like a PNG."),
     ],
 )
 def test_a_figure_of_the_students_own_that_is_none_is_a_note(
-    course: Path, figure: str, said: str
+    grade: Grade, course: Path, figure: str, said: str
 ) -> None:
     write(course, f"def word_count(text): return {{'a': 1}}\ndef figure(counts): {figure}\n")
-    done = grade(course, "plot", "word_count")
+    done = grade("plot", "word_count")
     assert done.stdout.splitlines() == [".grade/plots/word_count.png  what your code does", said]
     assert done.returncode == 0
 
@@ -307,38 +326,33 @@ def test_a_figure_of_the_students_own_that_is_none_is_a_note(
     ("arguments", "said"),
     [
         (["nonsense"], "There is no exercise 'nonsense'"),
-        (["greeting"], "There is nothing to draw for greeting. There is for: word_count."),
+        (["greeting"], "There is no plot for greeting. There are plots for: word_count."),
         (["word_count", "-o", "x.jpg"], "It is a PNG: name it x.png."),
         (["word_count", "-o", "nowhere/x.png"], "There is no folder nowhere."),
         (["word_count", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
     ],
 )
-def test_a_slip_is_a_matter_of_usage(course: Path, arguments: list[str], said: str) -> None:
-    done = grade(course, "plot", *arguments)
+def test_a_slip_is_a_matter_of_usage(
+    grade: Grade, course: Path, arguments: list[str], said: str
+) -> None:
+    done = grade("plot", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
-def test_a_broken_reference_is_a_fault_of_the_course(course: Path) -> None:
+def test_a_broken_reference_is_a_fault_of_the_course(grade: Grade, course: Path) -> None:
     (course / "solutions" / "text" / "word_count.py").write_text("def word_count(text): return 1\n")
-    done = grade(course, "plot", "word_count", "--give-up")
+    done = grade("plot", "word_count", "--give-up")
     assert (done.returncode, done.stdout) == (3, "")
     assert "fails with the course's own solution" in done.stderr
 
 
-def test_a_picture_that_cannot_be_written_says_where_else(course: Path) -> None:
+def test_a_picture_that_cannot_be_written_says_where_else(grade: Grade, course: Path) -> None:
     (course / "taken.png").mkdir()
     write(course, "def word_count(text): return {'a': 1}")
-    done = grade(course, "plot", "word_count", "-o", "taken.png")
+    done = grade("plot", "word_count", "-o", "taken.png")
     assert done.returncode == 2
     assert "is a directory" in done.stderr
-
-
-@pytest.fixture(scope="module")
-def artist() -> Iterator[Judge]:
-    """One process that draws them all: torch and matplotlib are imported once."""
-    with judges(preload=("torch",), program=PROGRAM) as (judge,):
-        yield judge
 
 
 @pytest.mark.thorough
@@ -368,7 +382,7 @@ def test_only_what_a_picture_needs_is_kept() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "does not begin as a PNG does"),
+        (b"", "does not begin like a PNG"),
         (png()[:-4], "one of its parts is damaged|end is missing"),
         (png().replace(b"IDAT", b"IDAX"), "one of its parts is damaged"),
         (png()[:-12], "its end is missing"),

@@ -1,86 +1,110 @@
-"""Ids stay what people are called; the names of files made from them never collide."""
+"""Which exercise a file is of, by its name: the very name, that of a copy, or its words."""
 
 from __future__ import annotations
 
-import doctest
-import re
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from grader.submissions import folder, safe_name
-from grader.submissions.folder import written
-from grader.text import clean
-
-HOSTILE = [
-    "=cmd()",
-    "<script>alert(1)</script>",
-    "../../etc/passwd",
-    "/absolute",
-    "..",
-    ".",
-    "",
-    "CON",
-    "con",
-    "nul.txt",
-    "com1",
-    "a" * 5000,
-    "a" * 5000 + "b",
-    "Alice",
-    "alice",
-    "ALICE",
-    "alice.",
-    "-rf",
-    "name\nwith lines",
-    "\u202egpj.exe",
-    "caf\u00e9",
-    "cafe\u0301",
-    "caf\udce9",
-    "日本語",
-    "a~b",
-    "x" * 100,
-    "x" * 101,
-]
+from grader.course.manifest import Course
+from grader.submissions.names import (
+    is_exactly,
+    is_named_after,
+    is_test,
+    places,
+    rank,
+    spoken_of,
+)
 
 
-@pytest.mark.parametrize("student_id", ["alice", "123456", "jane.doe@uni.edu", "a_b-c+d", "7"])
-def test_an_ordinary_id_stays_itself(student_id: str) -> None:
-    assert safe_name(student_id) == student_id
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("glu.py", "glu (1).py", "glu-2.py", "glu_copy.py", "Copy of glu.py", "glu - Kopie.py"),
+        *("GLU.py", "Glu.PY", "glu.pyw", "glu.py.py"),
+    ],
+)
+def test_a_copy_has_the_name_of_its_exercise(course: Course, name: str) -> None:
+    assert rank(course.exercise("glu"), name) is not None
+    assert is_named_after(course, name)
 
 
-def test_hostile_ids_make_safe_and_different_names() -> None:
-    made = [safe_name(each) for each in HOSTILE]
-    assert len({name.casefold() for name in made}) == len(HOSTILE)
-    for name in made:
-        assert re.fullmatch(r"[a-z0-9][a-z0-9._@+~-]*", name)
-        assert len(name) <= 100
-        assert not name.endswith(".")
-        assert name.partition(".")[0] not in ("con", "nul", "com1", "prn", "aux")
+@pytest.mark.parametrize(
+    "name", ["gluten.py", "my_glu.py", "glu.md", "glu", "gelu.py", "glu_1000.py"]
+)
+def test_another_name_is_none_of_an_exercise(course: Course, name: str) -> None:
+    assert rank(course.exercise("glu"), name) is None
 
 
-@given(st.text(), st.text())
-def test_two_ids_never_get_one_name(one: str, other: str) -> None:
-    assert (safe_name(one) == safe_name(other)) == (one == other)
-    assert (safe_name(one).casefold() == safe_name(other).casefold()) == (one == other)
+def test_an_exercise_whose_id_ends_like_a_copy_keeps_its_name(course: Course) -> None:
+    norm = course.exercise("batch_norm")
+    for name in ("batch_norm.py", "batch_norm_2.py", "Batch_Norm (3).py"):
+        assert rank(norm, name) is not None
+    assert rank(norm, "batch_3.py") is None
 
 
-@given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
-def test_what_is_written_can_be_encoded_and_is_one_line(text: str) -> None:
-    assert len(written(text).encode("utf-8").splitlines()) <= 1
-    assert len(written(text).splitlines()) <= 1
-    assert written(written(text)) == written(text)
-    clean(text).encode("utf-8")
-    assert clean(text).isprintable()
+def test_nearer_names_and_places_come_first(course: Course) -> None:
+    glu = course.exercise("glu")
+    paths = [
+        "modules/glu.py",
+        "exercises/modules/glu.py",
+        "glu.py",
+        "lab/modules/glu.py",
+        "glu (2).py",
+        "glu (1).py",
+        "GLU.py",
+        "glu.txt",
+    ]
+    ranks = [rank(glu, path) for path in paths]
+    assert None not in ranks
+    assert ranks == sorted(ranks, key=lambda each: each or ())
+    assert len(set(ranks)) == len(paths)
 
 
-def test_an_id_stays_what_the_person_is_called() -> None:
-    assert written("=SUM(A1) <b>René</b> \u202e") == "=SUM(A1) <b>René</b> \u202e"
-    assert written("Rene\u0301") == "René"
-    assert written("a\x00b\x1b[31m") == "a\ufffdb\ufffd[31m"
-    assert written("a" * 2000) != written("a" * 2001)
+def test_a_text_file_is_a_last_resort(course: Course) -> None:
+    found = rank(course.exercise("glu"), "glu.txt")
+    assert found is not None and found.is_text
+    assert not is_named_after(course, "glu.txt")
 
 
-def test_the_example_in_the_docstring_is_true() -> None:
-    assert doctest.testmod(folder).failed == 0
-    assert safe_name("Alice Doe") == "alice-doe~b27a79f51bfff1ae0c4e1c19"  # as in old gradebooks
+def test_a_submission_has_an_exercise_in_one_of_three_places(course: Course) -> None:
+    assert places(course.exercise("glu")) == (
+        "modules/glu.py",
+        "exercises/modules/glu.py",
+        "glu.py",
+    )
+
+
+def test_only_the_very_name_is_exact(course: Course) -> None:
+    found = is_exactly(course.exercises, "GLU.py")
+    assert found is not None and found.id == "glu"
+    assert is_exactly(course.exercises, "glu (1).py") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "spoken"),
+    [
+        ("glu_solution.py", ["glu"]),
+        ("MyGlu2.py", ["glu"]),
+        ("glu_and_gelu.py", ["gelu", "glu"]),
+        ("my_batch_norm.ipynb", ["batch_norm"]),
+        ("gluten.py", []),
+        ("glu.pdf", ["glu"]),
+        ("about glu.pdf", []),
+        ("test_glu.py", []),
+        ("glu.png", []),
+    ],
+)
+def test_words_of_a_name_speak_of_exercises(course: Course, name: str, spoken: list[str]) -> None:
+    assert sorted(exercise.id for exercise in spoken_of(course, name)) == spoken
+
+
+def test_a_test_is_no_answer() -> None:
+    for name in ("test_glu.py", "conftest.py", "__init__.py", "Setup.py"):
+        assert is_test(name)
+    for name in ("glu.py", "testing.py", "glu_test.py"):
+        assert not is_test(name)
+
+
+def test_a_name_that_no_file_can_have_is_none(course: Course) -> None:
+    name = "glu" + " (1)" * 100 + ".py"
+    assert rank(course.exercise("glu"), name) is None
+    assert spoken_of(course, name) == []

@@ -23,7 +23,7 @@ HALF = {"rtol": 1.6e-2, "atol": 1e-3}
 
 @promise(
     "RMSNormFunction.forward",
-    points=9,
+    points=7,
     hint="x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight.",
 )
 def test_forward(code: Student, draw: Draw) -> Cases:
@@ -161,14 +161,14 @@ def test_parameters(student: Student) -> None:
     laws.check_state_dict(layer, ["weight"])
 
 
-@promise("RMSNorm.__init__", points=2, hint="torch.ones(dim), and eps = 1e-6.")
+@promise("RMSNorm.__init__", hint="torch.ones(dim), and eps = 1e-6.")
 def test_start(code: Student, draw: Draw) -> Cases:
     """A new layer multiplies by ones, and its eps is 1e-6."""
     layer = code.module("RMSNorm", 1)
     yield "the output of a new layer", any_gradients(layer(1e-3 * draw.normal(9, 1)))
 
 
-@promise("RMSNorm.forward", points=2, hint="return rms_norm(x, self.weight, self.eps)")
+@promise("RMSNorm.forward", hint="return rms_norm(x, self.weight, self.eps)")
 def test_layer(code: Student, draw: Draw) -> Cases:
     """The layer multiplies by its weight, and uses its eps."""
     layer = draw.fill(code.module("RMSNorm", 1, LARGE_EPS))

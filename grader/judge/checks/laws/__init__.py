@@ -1,9 +1,9 @@
-"""Laws: what nearly every exercise promises, one call each inside an ordinary test of a suite.
+"""Laws: promises of nearly every exercise, checked by one call each inside an ordinary test of a suite.
 
-A target is the name of a function or class of the student's, or what `student.function`, `student.module` or
-`student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a sentence of
-the suite's own before it. The modules are those of what is expected: `calls`, `modules`, `numerics`,
-`figures`; `observation` and the `grader_probe` say how a call left what it was given.
+A target is the name of a student's function or class, or the result of `student.function`, `student.module` or
+`student.probe`. A law raises CheckFailed with a message that says what to do; `told` puts the suite's own
+sentence before it. The modules are named after their subjects: `calls`, `modules`, `numerics`, `figures`.
+`observation` and the `grader_probe` report the side effects of a call.
 
     layer = student.module("GatedLinearUnit", 6, 5)
     laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")

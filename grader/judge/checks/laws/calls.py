@@ -1,4 +1,4 @@
-"""Laws of calls: what one leaves as it was, what comes out whatever goes in, and what it refuses."""
+"""Laws of calls: side effects, results for all kinds of inputs, and refused arguments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ADVICE = {
     "options": "Set the options of every parameter group back.",
     "state": "Restore the optimizer's state dict from a deep copy.",
 }
-# Of a call whose task is to change such things, and to put them back.
+# For a call whose task is to change such things and to restore them.
 _ADVICE_ON_RESTORING = {
     **_ADVICE,
     "values": "Copy the values before (clone), and copy them back in place at the end, under torch.no_grad().",
@@ -76,14 +76,14 @@ def check_changes_nothing(
     advice: Mapping[str, str] = _ADVICE,
     **keywords: Any,
 ) -> Any:
-    """A call changes nothing of what it was given, and of PyTorch's state; returns its value.
+    """Check that a call changes neither its arguments nor PyTorch's state; return its value.
 
-    That is: values, `.grad` and `requires_grad` of tensors, those of modules' parameters and buffers,
-    training modes, hooks, an optimizer's options and state, PyTorch's modes, the three random states.
-    `allow` names what may change and `only` what is looked at: a part ("grad") or that of an argument, by
-    position, name or kind ("0.grad", "model.buffers", "optimizer.state"); the part "version" counts changes
-    in place and has to be named. With `grad_output` a backward pass follows. `raises` is what the call
-    has to end with.
+    Checked are: values, `.grad` and `requires_grad` of tensors, those of modules' parameters and buffers,
+    training modes, hooks, an optimizer's options and state, PyTorch's modes, the three random states. `allow`
+    names things that may change, and `only` limits the check: a part ("grad"), or a part of an argument, by
+    position, name or kind ("0.grad", "model.buffers", "optimizer.state"). The part "version" counts changes in
+    place and must be named. With `grad_output`, a backward pass follows. The call must end with `raises`, if
+    given.
 
         check_changes_nothing(student, layer.train(training), torch.randn(4, 6), call="forward")
     """
@@ -114,12 +114,12 @@ def check_changes_nothing(
 def _changed(
     call: str, changes: list[Change], raises: type[Exception] | None, advice: Mapping[str, str]
 ) -> list[str]:
-    """What changed, and what to do about it: remarks, a sentence, and up to three pieces of advice."""
+    """Return the changes and what to do about them: remarks, a sentence, and up to three pieces of advice."""
     words = list(dict.fromkeys(change.words for change in changes))
     more = text(" and {count} things more", len(words) - 6) if len(words) > 6 else ""
     sentence = text("One call of {call} changed {words}{more}.", call, join(", ", words[:6]), more)
     if raises is ValueError:
-        # It refuses an argument. To change what changed may be the task, only not before that.
+        # It refuses an argument. The change may be its task, but only after the check.
         return [sentence, "Check the arguments first: the ValueError comes too late."]
     parts = dict.fromkeys(change.part for change in changes)
     # Another Parameter has other values and another .grad.
@@ -135,9 +135,9 @@ def check_restores(
     *arguments: Any,
     **options: Any,
 ) -> Any:
-    """A call that trains or evaluates leaves model, optimizer and random states as it found them.
+    """Check that a call that trains or evaluates leaves model, optimizer and random states as it found them.
 
-    As `check_changes_nothing`, but gradients are free: parameters (the same objects, of the same values),
+    Like `check_changes_nothing`, but gradients are free. Checked are parameters (the same objects and values),
     buffers, the mode of every submodule, the optimizer's options and state.
 
         model = student.made("network")
@@ -152,7 +152,7 @@ def check_restores(
 def check_shares_no_memory(
     student: Student, target: Target, *arguments: Any, told: str = "", **keywords: Any
 ) -> Any:
-    """The result is new: no tensor of it shares memory with an argument or is a view of one."""
+    """Check that the result is new: none of its tensors shares memory with an argument."""
     seen = observe(student, target, *arguments, **keywords).checked()
     own = list(_memory_of(seen.result()))
     if not own:
@@ -170,7 +170,7 @@ def check_shares_no_memory(
 
 
 def _memory_of(facts: Any) -> Iterator[tuple[int, int]]:
-    """Where the tensors of a value begin and end in memory."""
+    """Return where the tensors of a value begin and end in memory."""
     for item in entry(facts, "items", kind=list, default=[]):
         yield from _memory_of(item)
     place = entry(facts, "storage", default=None)
@@ -180,7 +180,7 @@ def _memory_of(facts: Any) -> Iterator[tuple[int, int]]:
 
 
 def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
-    """The result is an ordinary tensor without a graph: it can be saved, changed and trained on."""
+    """Check that the result is an ordinary tensor without a graph: it can be saved, changed and trained on."""
     seen = observe(student, target, *arguments, **keywords).checked()
     assert_tensor(seen.value, what=text("the result of {call}", name_of(target)))
     if seen.result("inference") is not False:
@@ -203,7 +203,7 @@ def check_leading_dimensions(
     *others: Any,
     shape: Sequence[int] | None = None,
 ) -> None:
-    """Any leading dimensions are fine, and each row comes out as it does among `rows` (24, ...).
+    """Check that any leading dimensions work, and that each row's result is the same as among `rows` (24, ...).
 
     `shape` is that of one row's result.
     """
@@ -235,9 +235,9 @@ def check_shapes(
     gradients: bool = False,
     what: str = "the output",
 ) -> None:
-    """An x of each shape, of size 0 too, gives a result of the expected shape (default: its own).
+    """Check that an x of each shape, including size 0, gives a result of the expected shape (default: its own).
 
-    With `gradients` the gradient of x has to have the shape and dtype of x.
+    With `gradients`, the gradient of x must have the shape and dtype of x.
 
         check_shapes(student, layer, {(0, 6): (0, 5), (3, 0, 6): (3, 0, 5)})
     """
@@ -261,7 +261,7 @@ def check_shapes(
 def check_dtypes(
     student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
 ) -> None:
-    """The result has the dtype of x, in float32 and in float64; other floating tensors have it, too."""
+    """Check that the result has the dtype of x, float32 and float64; other floating tensors get it, too."""
     import torch
 
     def converted(value: Any, dtype: torch.dtype) -> Any:
@@ -290,7 +290,7 @@ def check_dtypes(
 
 
 def layouts_of(x: Tensor) -> dict[str, Tensor]:
-    """Tensors like `x` that lie in memory in other ways, by the name of the way."""
+    """Return tensors like `x` with other memory layouts, by the name of the layout."""
     import torch
 
     ways = {
@@ -308,7 +308,7 @@ def layouts_of(x: Tensor) -> dict[str, Tensor]:
 def check_layouts(
     student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
 ) -> None:
-    """A transposed, sliced or expanded x gives what a contiguous copy of it gives, gradients too."""
+    """Check that a transposed, sliced or expanded x gives the result and gradients of a contiguous copy."""
     import torch
 
     call = called(student, target)
@@ -326,7 +326,7 @@ def check_layouts(
             results.append((output.detach() if attached else output, leaf.grad))
         (output, gradient), (expected, expected_gradient) = results
         assert_close(output, expected, what=text("{what} for x {layout} in memory", what, layout))
-        if expected_gradient is not None:  # if it is None, that has nothing to do with the layout
+        if expected_gradient is not None:  # None has nothing to do with the layout
             assert_close(
                 gradient, expected_gradient, what=text("x.grad for x {layout} in memory", layout)
             )
@@ -343,12 +343,12 @@ def check_errors(
     fine: Sequence[Any] | Mapping[str, Any] | None = None,
     call: str = "",
 ) -> None:
-    """Bad arguments are a ValueError that names the argument.
+    """Check that bad arguments raise a ValueError that names the argument.
 
-    `table` has what is to be refused, by the name of the argument that is bad: arguments are a sequence, or
-    a dict of keywords; `fine` are some that are not refused. A name within an identifier of the message
-    counts, in any case of letters. Of several words for one argument ("eps or epsilon") any will do. Where
-    the target is a probe, `call` is the student's function, for messages.
+    `table` has arguments to refuse, by the name of the bad one: each is a sequence, or a dict of keywords.
+    Those of `fine` must not be refused. A name within an identifier of the message counts, in any case. Of
+    several words for one argument ("eps or epsilon"), any will do. If the target is a probe, `call` is the
+    student's function, for messages.
 
         check_errors(student, "exponential_lrs", {"steps": [(1e-6, 10.0, 1)], "lr_min": [(0.0, 1.0, 5)]})
     """
@@ -370,7 +370,7 @@ def _apply(function: Any, arguments: Sequence[Any] | Mapping[str, Any]) -> Any:
 
 
 def _listed(arguments: Sequence[Any] | Mapping[str, Any]) -> str:
-    """Arguments as they stand in a call."""
+    """Return arguments as written in a call."""
     if isinstance(arguments, Mapping):
         return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     return ", ".join(map(_shown, arguments))
@@ -389,7 +389,7 @@ def _shown(value: Any) -> str:
 
 
 def _is_shaped(value: Any) -> bool:
-    """Whether it is a tensor or an array, or has one in it."""
+    """Return whether a value is a tensor or an array, or contains one."""
     if type(value) in (list, tuple):
         return any(map(_is_shaped, value))
     return hasattr(value, "shape")
@@ -402,7 +402,7 @@ def check_seeded(
     seeds: Sequence[int] = (0, 1, 2),
     what: str = "the result",
 ) -> None:
-    """A seed decides the result, whatever the global random state, and other seeds give others."""
+    """Check that a seed decides the result in any global random state, and that other seeds give others."""
     results = []
     for seed in seeds:
         pair = []
@@ -433,12 +433,11 @@ def check_not_used(
     why: str = "write it yourself",
     **keywords: Any,
 ) -> None:
-    """A call runs none of these operators ("aten::item") and none of these functions of torch's files.
+    """Check that a call runs none of these operators ("aten::item") and none of these functions.
 
-    Functions, those of NumPy's files and of torch._C too, go by a prefix: "torch.optim." stands for all of
-    that package.
-    `calls` are functions and methods of torch by their plain names, however reached ("stride"). No operator
-    makes a tensor with a dimension of one of `sizes`.
+    Functions of torch's and NumPy's files and of torch._C are given by a prefix: "torch.optim." means all
+    of that package. `calls` are functions and methods of torch by their plain names, however reached
+    ("stride"). No operator may make a tensor with a dimension of one of `sizes`.
     """
     report = shipped(student, "used")(name, *arguments, **keywords)
     for ran in entry(report, "operators", kind=list):

@@ -1,4 +1,4 @@
-"""Laws of figures: what they show, and what drawing them leaves in pyplot."""
+"""Laws of figures: their contents, and the state in which drawing leaves pyplot."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
-    """The figure that the student's function draws, as a dict of plain data.
+    """Return the figure that the student's function draws, as a dict of plain data.
 
-    It has `axes` (each with `title`, `x label`, `y label`, `x scale`, `y scale`, `lines` with their `label`
-    and `points` (n, 2), `bars` and `images`), `legend` (its texts) and `legends` (how many there are).
+    It has `axes` (each with `title`, `x label`, `y label`, `x scale`, `y scale`, `lines` with their `label` and
+    `points` (n, 2), `bars` and `images`), `legend` (its texts) and `legends` (their number).
     """
     seen = shipped(student, "figure")(name_of(target), *arguments, **keywords)
     if entry(seen, "figure", default=False) is not True:
@@ -34,7 +34,7 @@ def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any
 
 
 def axes_of(figure: Any) -> Any:
-    """The only Axes of a figure."""
+    """Return the only Axes of a figure."""
     axes = entry(figure, "axes", kind=list)
     if len(axes) != 1:
         raise CheckFailed(text("The figure has {count} Axes; all of it belongs in one.", len(axes)))
@@ -49,7 +49,7 @@ def check_axes(
     labels: bool = True,
     legend: Sequence[str] = (),
 ) -> None:
-    """The Axes have these scales and labels, and a legend on them or the figure names all of `legend`."""
+    """Check that the Axes have these scales and labels, and that a legend names all of `legend`."""
     axes = axes_of(figure)
     for axis, scale in (("x", x_scale), ("y", y_scale)):
         actual = str(entry(axes, f"{axis} scale"))
@@ -71,7 +71,7 @@ def check_axes(
 
 
 def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
-    """The points (n, 2) of the line of each label, float64; there has to be exactly one of each."""
+    """Return the points (n, 2) of each label's line, float64; there must be exactly one line for each."""
     lines = [
         line
         for axes in entry(figure, "axes", kind=list)
@@ -89,7 +89,7 @@ def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def points_of(line: Any) -> Tensor:
-    """The points (n, 2) of a line, float64."""
+    """Return the points (n, 2) of a line, float64."""
     import torch
 
     pairs = entry(line, "points")
@@ -99,7 +99,7 @@ def points_of(line: Any) -> Tensor:
 
 
 def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **keywords: Any) -> None:
-    """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
+    """Check that no window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
     seen = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)
     before, after = entry(seen, "before"), entry(seen, "after")
     old, new = ([str(n) for n in entry(state, "open", kind=list)] for state in (before, after))

@@ -1,4 +1,4 @@
-"""The probe that comes with the grader: live objects for the laws, and raw facts about them.
+"""The grader's own probe: live objects for the laws, and raw facts about them.
 
 It runs in the sandbox beside the student's code, so it compares nothing and imports nothing of the grader.
 """
@@ -14,27 +14,27 @@ from typing import Any
 
 
 def tensor(module: Any, values: Any, grad: Any, leaf: bool) -> Any:
-    """A tensor that requires a gradient: a leaf with this `.grad`, or the result of an operation."""
+    """Return a tensor that requires a gradient: a leaf with this `.grad`, or the result of an operation."""
     values.requires_grad_()
     values.grad = grad
     return values if leaf else values * 1
 
 
 def value(module: Any, dotted: str) -> Any:
-    """An object by its dotted name, as "torch.nn.functional.mse_loss"."""
+    """Return an object by its dotted name, as "torch.nn.functional.mse_loss"."""
     owner, _, name = dotted.rpartition(".")
     return getattr(importlib.import_module(owner), name)
 
 
 def optimizer(module: Any, kind: str, model: Any, **options: Any) -> Any:
-    """An optimizer of torch.optim over the model's parameters."""
+    """Return an optimizer of torch.optim over the model's parameters."""
     import torch
 
     return getattr(torch.optim, kind)(model.parameters(), **options)
 
 
 def items(module: Any, values: list[Any]) -> Any:
-    """A map-style dataset of these items."""
+    """Return a map-style dataset of these items."""
     from torch.utils.data import Dataset
 
     class Items(Dataset):  # type: ignore[type-arg]  # of anything
@@ -48,7 +48,7 @@ def items(module: Any, values: list[Any]) -> Any:
 
 
 def batches(module: Any, values: list[Any]) -> Any:
-    """A loader of these batches: it has a length and can be iterated again."""
+    """Return a loader of these batches: it has a length and can be iterated again."""
 
     class Batches:
         def __len__(self) -> int:
@@ -61,7 +61,7 @@ def batches(module: Any, values: list[Any]) -> Any:
 
 
 def once(module: Any, values: list[Any]) -> Any:
-    """A generator of these values."""
+    """Return a generator of these values."""
     return (value for value in values)
 
 
@@ -69,11 +69,11 @@ def once(module: Any, values: list[Any]) -> Any:
 
 
 def both_passes(module: Any, name: str, x: Any, grad_output: Any) -> Any:
-    """The gradient at a copy of x's leaf for this very grad_output, after a forward pass at x."""
+    """Return the gradient at a copy of x's leaf for exactly this grad_output, after a forward pass at x."""
     import torch
 
     class Feed(torch.autograd.Function):
-        """The end of a graph that hands this very grad_output to what comes before it."""
+        """The end of a graph that passes exactly this grad_output backward."""
 
         @staticmethod
         def forward(ctx: Any, y: Any) -> Any:
@@ -90,10 +90,10 @@ def both_passes(module: Any, name: str, x: Any, grad_output: Any) -> Any:
 
 
 def state_on_nan(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """The state of a new module, in memory that holds NaN wherever its code has not written."""
+    """Return the state of a new module, in memory that contains NaN wherever its code has not written."""
     import torch
 
-    torch.set_deterministic_debug_mode("warn")  # makes torch.empty and its kin fill with NaN
+    torch.set_deterministic_debug_mode("warn")  # makes torch.empty and the like fill with NaN
     try:
         layer = getattr(module, name)(*arguments, **keywords)
     finally:
@@ -102,7 +102,7 @@ def state_on_nan(module: Any, name: str, *arguments: Any, **keywords: Any) -> di
 
 
 def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:
-    """The batches of each of `count` passes over a loader."""
+    """Return the batches of each of `count` passes over a loader."""
     return [list(loader) for _ in range(count)]
 
 
@@ -135,7 +135,7 @@ def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, 
             return result
 
     class CallRecorder(TorchFunctionMode):
-        """Sees also what operators are made of before they are dispatched, and what asks a tensor."""
+        """Also sees composite operators before they are dispatched, and queries of a tensor."""
 
         def __torch_function__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
@@ -172,10 +172,9 @@ def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, 
 
 
 def nodes(module: Any, name: str, own: str, xs: list[Any], marks: list[Any]) -> list[Any]:
-    """For each x: the nodes before the result, and the gradient where backward gives its mark.
+    """Return for each x: the nodes before the result, and the gradient when backward returns its mark.
 
-    The nodes are the name of the first one, and the ids of the classes of all; `own` is that of the
-    student's Function.
+    The nodes are the name of the first one, and the ids of the classes of all; `own` is the student's Function.
     """
     function = getattr(module, own, None)
     reports = []
@@ -200,12 +199,12 @@ def nodes(module: Any, name: str, own: str, xs: list[Any], marks: list[Any]) -> 
 
 
 def _given(x: Any) -> Any:
-    """The leaf x itself, or the result of an operation where it is a matrix."""
+    """Return the leaf x itself, or the result of an operation if it is a matrix."""
     return x * 1 if x.dim() == 2 else x
 
 
 def _marked(module: Any, name: str, function: Any, x: Any, mark: Any) -> Any:
-    """The gradient at x while the Function's backward returns the mark, whatever comes in."""
+    """Return the gradient at x while the Function's backward returns the mark for any input."""
 
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         return tuple(mark.clone() if needed else None for needed in ctx.needs_input_grad)
@@ -224,7 +223,7 @@ def _marked(module: Any, name: str, function: Any, x: Any, mark: Any) -> Any:
 
 
 def _gradient(y: Any, x: Any) -> Any:
-    """The gradient of the sum at x; None if there is none."""
+    """Return the gradient of the sum at x; None if there is none."""
     import torch
 
     if not isinstance(y, torch.Tensor) or not y.requires_grad:
@@ -233,7 +232,7 @@ def _gradient(y: Any, x: Any) -> Any:
 
 
 def _try_gradient(y: Any, x: Any) -> None:
-    """Run backward; it has to be written, that it fails is for other tests to tell."""
+    """Run backward; it must be written, and other tests report its failures."""
     try:
         _gradient(y, x)
     except NotImplementedError:
@@ -243,7 +242,7 @@ def _try_gradient(y: Any, x: Any) -> None:
 
 
 def declaration(module: Any, name: str, own: str) -> dict[str, Any]:
-    """How a Function and its methods are declared."""
+    """Return how a Function and its methods are declared."""
     import inspect
 
     import torch
@@ -260,14 +259,14 @@ def declaration(module: Any, name: str, own: str) -> dict[str, Any]:
 
 
 def first_of_two(module: Any, name: str, x: Any, second: Any) -> Any:
-    """The gradient at x of a backward pass before which there was a second forward pass."""
+    """Return the gradient at x of a backward pass after a second forward pass."""
     y = getattr(module, name)(x.requires_grad_())
     getattr(module, name)(second.requires_grad_())
     return _gradient(y, x)
 
 
 def change_between(module: Any, name: str, x: Any, changed: Any) -> Any:
-    """The gradient of a backward pass after x was given other values in place."""
+    """Return the gradient of a backward pass after x was changed in place."""
     import torch
 
     untouched = x.clone().requires_grad_()
@@ -282,7 +281,7 @@ def change_between(module: Any, name: str, x: Any, changed: Any) -> Any:
 
 
 def figure(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """What the figure shows that the student's function draws."""
+    """Return the contents of the figure that the student's function draws."""
     import matplotlib.pyplot as plt
 
     plt.close("all")  # drawing on the current figure is judged elsewhere
@@ -293,7 +292,7 @@ def figure(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
 
 
 def _figure_facts(drawn: Any) -> dict[str, Any]:
-    """A figure as plain data, as `laws.figure_of` describes it."""
+    """Return a figure as plain data, as `laws.figure_of` describes it."""
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
@@ -311,11 +310,11 @@ def _figure_facts(drawn: Any) -> dict[str, Any]:
 
 
 def _axes_facts(axes: Any, drawn: Any) -> dict[str, Any]:
-    """One Axes as plain data: its texts and scales, and what is drawn in it."""
+    """Return one Axes as plain data: its texts and scales, and its contents."""
     from matplotlib.collections import LineCollection, PathCollection
 
-    alone = len(drawn.axes) == 1  # then a label of the whole figure is one of its only Axes
-    # Without a style and without markers nothing of a line is to be seen.
+    alone = len(drawn.axes) == 1  # then a label of the whole figure belongs to its only Axes
+    # Without a style and without markers, a line is invisible.
     seen = [
         line
         for line in axes.lines
@@ -347,12 +346,12 @@ def _points(data: Any) -> Any:
 def _numbers(data: Any) -> Any:
     import numpy as np
 
-    # A copy in double: masked points are NaN.
+    # A copy in double: masked points become NaN.
     return np.array(np.ma.filled(np.ma.asarray(data, dtype=np.float64), np.nan))
 
 
 def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """The caller's figures in pyplot before and after a call, the new ones, and how often one was shown."""
+    """Return the caller's figures in pyplot before and after a call, the new ones, and a count of shows."""
     import warnings
 
     import matplotlib.pyplot as plt
@@ -371,7 +370,7 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
     owners: list[Any] = [plt, Figure]
     shows: list[Callable[..., Any]] = [owner.show for owner in owners]
     for owner in owners:
-        # By hand: unittest.mock would bring asyncio into every sandbox.
+        # By hand: unittest.mock would import asyncio into every sandbox.
         owner.show = lambda *_, **__: shown.append("show")
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -380,7 +379,7 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
     finally:
         for owner, show in zip(owners, shows, strict=True):
             owner.show = show
-    # Where the function show itself was imported, the backend warns that it cannot show.
+    # If the function show itself was imported, the backend warns that it cannot show.
     shown += ["show" for warning in caught if "cannot be shown" in str(warning.message)]
     after = {**state(), "callers": [caller is drawn for caller in callers]}
     plt.close("all")

@@ -1,4 +1,4 @@
-"""Laws of modules: parameters, state dict, how they start; and of data loaders: what they yield in an epoch."""
+"""Laws of modules: parameters, state dict, initialization; and of data loaders: the batches of an epoch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_parameters(
     *,
     call: str = "the module",
 ) -> list[Tensor]:
-    """A module has learnable parameters of these names and shapes; returns them in this order."""
+    """Check that a module has learnable parameters of these names and shapes; return them in this order."""
     named, saved = dict(module.named_parameters()), module.state_dict()
     for name in shapes:
         inside = [other for other in named if other.endswith(f".{name}")]
@@ -72,7 +72,7 @@ def check_parameters(
 
 
 def check_state_dict(module: Any, names: Iterable[str]) -> None:
-    """The state dict has exactly these names, in any order."""
+    """Check that the state dict has exactly these names, in any order."""
     expected = set(names)
     saved = {*module.saved_names, *dict(module.named_parameters())}
     extra, missing = sorted(saved - expected), sorted(expected - saved)
@@ -88,7 +88,7 @@ def check_state_dict(module: Any, names: Iterable[str]) -> None:
 def check_filled(
     student: Student, class_name: str, *arguments: Any, names: Sequence[str] = ()
 ) -> None:
-    """A new module's parameters and buffers were all written: none is what was in memory."""
+    """Check that a new module's parameters and buffers were all written: none is leftover memory."""
     state = shipped(student, "state_on_nan")(class_name, *arguments)
     told = "It has no state."
     if names:
@@ -106,7 +106,7 @@ def check_filled(
 def check_starts_random(
     student: Student, class_name: str, *arguments: Any, name: str = "weight"
 ) -> None:
-    """Two new modules start with other values of this parameter, not all zeros, and set no seed."""
+    """Check that two new modules differ in this parameter, not all zeros, and set no seed."""
     import torch
 
     starts = []
@@ -136,9 +136,9 @@ def check_starts_random(
 def check_starts_within(
     weight: Tensor, bound: float, *, fans: tuple[int, int], what: str, formula: str
 ) -> None:
-    """No entry of a new weight is larger in magnitude than `bound`, which is `formula` in words.
+    """Check that no entry of a new weight is larger in magnitude than `bound`, which is `formula` in words.
 
-    `fans` are its inputs and its outputs: the message names the start that the values look like.
+    `fans` are its inputs and its outputs: the message names the initialization that the values resemble.
     """
     check_finite(weight, what=what, why="is it filled everywhere?")
     largest = weight.abs().max().item()
@@ -155,7 +155,7 @@ def check_starts_within(
 
 
 def parameter_named(module: Any, name: str) -> Tensor:
-    """A floating-point parameter of this name, of the module or of one of its submodules."""
+    """Return a floating-point parameter of this name, of the module or of one of its submodules."""
     inside = [p for key, p in module.named_parameters() if f".{key}".endswith(f".{name}")]
     if not inside:
         raise failed("The module has no parameter named {name}.", name)
@@ -166,7 +166,7 @@ def parameter_named(module: Any, name: str) -> Tensor:
 
 
 def _likely_start(weight: Tensor, fan_in: int, fan_out: int) -> str:
-    """A sentence on where a weight that starts too large may come from; "" if unknown."""
+    """Return a sentence on the likely initialization of a weight that starts too large; "" if unknown."""
     if weight.numel() < 100:
         return ""
     spread, largest = weight.double().std().item(), weight.abs().max().item()
@@ -198,14 +198,14 @@ def _likely_start(weight: Tensor, fan_in: int, fan_out: int) -> str:
 
 
 def dataset_of(student: Student, values: Sequence[Any]) -> Made:
-    """A map-style dataset of these items, as a live argument."""
+    """Return a map-style dataset of these items, as a live argument."""
     return shipped(student, "items").made(list(values))
 
 
 def epochs_of(
     student: Student, loader: Made, count: int = 2, read: Callable[[Any], Any] = list
 ) -> list[list[list[Any]]]:
-    """What a loader yields in each of `count` epochs: a list for each batch, made by `read`."""
+    """Return a loader's batches in each of `count` epochs: a list for each batch, made by `read`."""
     told = "What your loader yields cannot be read."
     epochs = entry(shipped(student, "epochs")(loader, count), kind=list, count=count, told=told)
     return [
@@ -223,7 +223,7 @@ def _read(read: Callable[[Any], Any], batch: Any) -> list[Any]:
 
 
 def _plain(item: Any) -> Any:
-    """An item without tensors and arrays, which == could not compare."""
+    """Return an item without tensors and arrays, which == could not compare."""
     item = item.tolist() if hasattr(item, "tolist") else item
     if type(item) in (list, tuple):
         return type(item)(_plain(part) for part in item)
@@ -240,9 +240,9 @@ def check_epochs(
     shuffled: bool = False,
     drop_last: bool | None = False,
 ) -> None:
-    """Each epoch yields every item once, in batches of this size; `drop_last` None: either is fine.
+    """Check that each epoch yields every item once, in batches of this size; `drop_last` None: either is fine.
 
-    Shuffled, the order is another one in each epoch; else it is that of the items.
+    If shuffled, the order differs in each epoch; else it is that of the items.
     """
     kinds = tuple({type_of(item) for item in items})
     for number, epoch in enumerate(entry(epochs, kind=(list, tuple)), start=1):
@@ -252,7 +252,7 @@ def check_epochs(
             [len(batch) for batch in batches],
             [item for batch in batches for item in batch],
         )
-        # Before they are compared: of a tensor it cannot be said whether it equals an item.
+        # Before comparing them: a tensor cannot be compared with an item.
         if not all(isinstance(item, kinds) for item in order):
             raise CheckFailed(text("{where} yields what is no item of the dataset.", where))
         whole, rest = divmod(len(items), batch_size)

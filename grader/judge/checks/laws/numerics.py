@@ -24,7 +24,7 @@ def check_float64(
     what: str = "the output",
     scale: float = 1.0,
 ) -> None:
-    """A float64 result has the precision of float64; values are of the magnitude of `scale`."""
+    """Check that a float64 result has the precision of float64; values are of the magnitude of `scale`."""
     import torch
 
     output = assert_tensor(actual, shape=expected.shape, dtype=torch.float64, what=what).detach()
@@ -46,7 +46,7 @@ def check_float64(
 
 
 def check_finite(values: Any, *, what: str = "the output", why: str = "") -> None:
-    """A tensor holds no NaN and no inf; `why` is the usual reason."""
+    """Check that a tensor contains no NaN and no inf; `why` is the usual reason."""
     tensor = assert_tensor(values, what=what).detach()
     bad = ~tensor.isfinite()
     if bad.any():
@@ -65,7 +65,7 @@ def check_finite(values: Any, *, what: str = "the output", why: str = "") -> Non
 def check_large_inputs(
     output: Any, leaves: Mapping[str, Tensor], *, what: str = "the output", why: str = ""
 ) -> None:
-    """For large inputs an output is finite, and so are the gradients of its leaves, by name."""
+    """Check that for large inputs an output is finite, and so are the gradients of its leaves, by name."""
     check_finite(output, what=text("{what} for large inputs", what), why=why)
     check_attached(output, what)
     output.sum().backward()
@@ -84,7 +84,7 @@ _NO_GRADIENT = (
 
 
 def check_attached(output: Tensor, what: str = "the output") -> None:
-    """Check that a tensor hangs together with the inputs that require a gradient."""
+    """Check that a tensor is connected to the inputs that require a gradient."""
     if not output.requires_grad:
         raise failed(sentence(_NO_GRADIENT, what))
 
@@ -92,7 +92,7 @@ def check_attached(output: Tensor, what: str = "the output") -> None:
 def gradient_at(
     f: Callable[[Tensor], Any], x: Tensor, grad_output: Tensor, *, what: str = "the output"
 ) -> Tensor:
-    """The gradient of f at x, elementwise, for this grad_output: of the shape and dtype of x."""
+    """Return the gradient of f at x, elementwise, for this grad_output: with the shape and dtype of x."""
     import torch
 
     x = x.detach().clone().requires_grad_()
@@ -110,10 +110,10 @@ def check_gradients(
     *,
     what: str = "the output",
 ) -> None:
-    """Gradients reach every leaf and are those of `formula`, for whatever gradient comes in.
+    """Check that gradients reach every leaf and equal those of `formula`, for any incoming gradient.
 
-    `leaves` are local tensors that `output` was computed from, by name; `formula` gets
-    copies of them and computes what `output` should be.
+    `leaves` are local tensors from which `output` was computed, by name; `formula` gets copies of them and
+    computes the right `output`.
 
         check_gradients(layer(x), {"x": x}, lambda x: gated(x, weight, bias))
     """
@@ -146,11 +146,11 @@ def check_gradients(
     )
 
 
-# --- autograd Functions: that one is used, how it is declared, what it saves ------------------------
+# --- autograd Functions: their use, their declaration, and what they save ---------------------------
 
 
 def check_applied(student: Student, name: str, own: str) -> None:
-    """A function calls `apply` of the Function `own`, so that the backward of `own` runs."""
+    """Check that a function calls `apply` of the Function `own`, so that its backward runs."""
     import torch
 
     for x, mark, report in _nodes(student, name, own):
@@ -175,7 +175,7 @@ def check_applied(student: Student, name: str, own: str) -> None:
 
 
 def check_grad_fn(student: Student, name: str, own: str) -> None:
-    """The result's grad_fn is the backward node of the Function `own`: no operation comes after it."""
+    """Check that the result's grad_fn is the backward node of the Function `own`: no operation follows it."""
     for x, _, report in _nodes(student, name, own):
         node, nodes, wanted = fields(report, "node", "nodes", "own")
         if not isinstance(nodes, list) or not same(nodes[:1], [wanted]):
@@ -191,7 +191,7 @@ def check_grad_fn(student: Student, name: str, own: str) -> None:
 
 
 def check_declared(student: Student, name: str, own: str) -> None:
-    """The class is a torch.autograd.Function with static methods forward and backward of its own."""
+    """Check that the class is a torch.autograd.Function with its own static methods forward and backward."""
     report = shipped(student, "declaration")(name, own)
     if entry(report, "function") is not True:
         raise failed("{own} should be a subclass of torch.autograd.Function.", own)
@@ -218,11 +218,11 @@ def check_saved(
     changed: Tensor | None = None,
     itself: bool = True,
 ) -> None:
-    """Where x is changed in place before the backward pass, autograd raises its own error.
+    """Check that autograd raises its own error if x is changed in place before the backward pass.
 
-    `changed` is what x becomes, random numbers unless given. With `itself=False` it need not be x that is
-    saved: the gradient at the old x is right, too. Neither may a second call at `changed` overwrite it.
-    Which x a gradient belongs to is told by the answer's own gradients at both.
+    `changed` is the new value of x, by default random numbers. With `itself=False`, something other than x may
+    be saved, and the gradient at the old x is right, too. A second call at `changed` must not overwrite it
+    either. The answer's own gradients at both show which x a gradient belongs to.
     """
     import torch
 
@@ -272,10 +272,10 @@ def check_again_differentiable(
     *,
     loose: float = 0.0,
 ) -> None:
-    """The backward pass of an elementwise function can be differentiated, by x and by grad_output.
+    """Check that the backward pass of an elementwise function can be differentiated, by x and by grad_output.
 
-    `first` and `second` are its derivatives; `loose` is how far the first may be off, where that is another
-    test's.
+    `first` and `second` are its derivatives; `loose` is how far the first may be off, if another test checks
+    it.
     """
     import torch
 
@@ -293,9 +293,9 @@ def check_again_differentiable(
 def gradients_again(
     f: Callable[[Tensor], Any], x: Tensor, grad_output: Tensor, incoming: Tensor
 ) -> list[Tensor]:
-    """The gradients of f's own gradient at x, elementwise: with respect to x and to grad_output, in float64.
+    """Return the gradients of f's own gradient at x, elementwise: by x and by grad_output, in float64.
 
-    `incoming` is the gradient that comes in from behind. That of x is zeros where nothing leads back to x.
+    `incoming` is the incoming gradient. The gradient of x is zeros if nothing leads back to x.
     """
     import torch
 
@@ -337,7 +337,7 @@ _CONSTANT = (
 
 
 def _nodes(student: Student, name: str, own: str) -> list[tuple[Tensor, Tensor, Any]]:
-    """Some x, what backward is made to return, and what the probe says of the nodes of the result."""
+    """Return some x, what backward is made to return, and the probe's report on the nodes of the result."""
     import torch
 
     xs = [torch.randn(3), torch.randn(()), torch.randn(0, 2), torch.randn(2, 2).double()]

@@ -1,7 +1,7 @@
-"""How a call left what it was given: the judge reads the sandbox's raw report and compares.
+"""Observe the side effects of a call: the judge reads the sandbox's raw report and compares.
 
-The report comes from the student's process. What the judge sent it knows itself, so its own tensors are
-what the report is compared with; only of live objects it has to take the report of before the call.
+The report comes from the student's process. The judge knows its own tensors, so it compares the report with
+these; only for live objects does it need the report of before the call.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
     from grader.judge.remote import RemoteModule
 
-# What of the student's a law looks at: the name of a function or class, or what `student.function`,
-# `student.module` and `student.probe` gave.
+# The student's part that a law checks: the name of a function or class, or the result of `student.function`,
+# `student.module` or `student.probe`.
 Target = Any
 
 _SHIPPED = Path(__file__).with_name("grader_probe.py")
 
 
 def shipped(student: Student, name: str) -> RemoteFunction:
-    """A function of the probe that comes with the grader."""
+    """Return a function of the grader's own probe."""
     return student.probe(name, _SHIPPED)
 
 
 def called(student: Student, target: Target) -> RemoteFunction | RemoteModule:
-    """The function or module behind a target."""
+    """Return the function or module behind a target."""
     return student.function(target) if isinstance(target, str) else target
 
 
 def name_of(target: Target) -> str:
-    """How messages call the target."""
+    """Return the name of the target in messages."""
     return target if isinstance(target, str) else str(getattr(target, "name", "forward"))
 
 
 class Change(NamedTuple):
-    """One thing that is not as it was: in words, what part of what it is, and more about it."""
+    """One change: in words, the kind of part that changed, and details."""
 
     words: str
     part: str
@@ -55,13 +55,13 @@ class Change(NamedTuple):
     remark: str = ""
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Whether it is named: by its part, as `grad`, or by owner and part, as `model.grad`."""
+        """Return whether it is named: by its part, as `grad`, or by owner and part, as `model.grad`."""
         dotted = {f"{owner}.{self.part}" for owner in self.owners}
         return self.part in names or not dotted.isdisjoint(names)
 
 
 class Observation:
-    """What an observed call gave, and in what it left things changed."""
+    """The result of an observed call, and its side effects."""
 
     def __init__(
         self, value: Any, error: Exception | None, report: Any, known: Mapping[str, Any], seed: int
@@ -70,33 +70,33 @@ class Observation:
         self._report, self._known = report, known
 
     def after(self, argument: str | int, *path: str) -> Any:
-        """A fact of an argument after the call, as `after("model", "parameters", "bias", "grad")`.
+        """Return a fact about an argument after the call, as `after("model", "parameters", "bias", "grad")`.
 
-        Arguments go by their position or keyword; "module" is the module that was called.
+        Arguments go by position or keyword; "module" is the module that was called.
         """
         return entry(self._report, "after", *_place(argument), *path)
 
     def before(self, argument: str | int, *path: str) -> Any:
-        """The same before the call."""
+        """Return the same before the call."""
         return entry(self._report, "before", *_place(argument), *path)
 
     def result(self, *path: str) -> Any:
-        """A fact of what the call returned, as `result("requires_grad")`."""
+        """Return a fact about the return value, as `result("requires_grad")`."""
         return entry(self._report, "value", *path)
 
     def checked(self) -> Observation:
-        """Itself; raises what the student's code raised."""
+        """Return itself, or raise the exception of the student's code."""
         if self.error is not None:
             raise self.error
         return self
 
     def gradients(self, argument: str | int) -> dict[str, Any]:
-        """The `.grad` of each parameter of a module argument after the call."""
+        """Return the `.grad` of each parameter of a module argument after the call."""
         facts = self.after(argument, "parameters")
         return {name: entry(fact, "grad") for name, fact in entry(facts, kind=dict).items()}
 
     def parameters(self, argument: str | int) -> dict[str, Tensor]:
-        """The values of each parameter and buffer of a module argument before the call."""
+        """Return the values of each parameter and buffer of a module argument before the call."""
         kinds = ("parameters", "buffers")
         parts = [entry(self.before(argument), kind, kind=dict) for kind in kinds]
         tensors = [(name, fact) for part in parts for name, fact in part.items()]
@@ -104,11 +104,11 @@ class Observation:
 
     @property
     def draws(self) -> Any:
-        """The next numbers of each global random state after the call, by library."""
+        """Return the next numbers of each global random state after the call, by library."""
         return entry(self._report, "draws", kind=dict)
 
     def changes(self) -> Iterator[Change]:
-        """All that the call left changed."""
+        """Yield all changes that the call left."""
         report = self._report
         names = entry(report, "names", kind=list)
         before, after = (entry(report, when, kind=dict) for when in ("before", "after"))
@@ -135,15 +135,15 @@ class Observation:
                 )
 
     def was_seeded(self) -> bool:
-        """Whether the call gave torch's global random state another seed."""
+        """Return whether the call seeded torch's global random state."""
         return not same(entry(self._report, "draws", "torch seed"), [self.seed])
 
 
 def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Observation:
-    """Call a target as a suite calls it, and learn how it left everything it was given.
+    """Call a target as a suite does, and observe how it left its arguments.
 
-    A tensor arrives as it is here: a leaf with its `.grad`, or the result of other operations. The three
-    global random states are seeded before. An exception of the student's code is kept in `.error`.
+    A tensor arrives as it is here: a leaf with its `.grad`, or the result of other operations. The three global
+    random states are seeded before. An exception of the student's code is kept in `.error`.
 
         seen = observe(student, "evaluate", student.made("network"), batches)
         assert not seen.after(0, "training", ""), "The model is left in training mode."
@@ -163,7 +163,7 @@ def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) 
 
 
 def kinds_of(x: Tensor) -> list[Tensor]:
-    """Copies of a tensor as callers have them: data, a leaf with a gradient, one without, a result."""
+    """Return copies of a tensor as callers have them: data, a leaf with a gradient, one without, a result."""
     import torch
 
     data, leaf, used = (x.detach().clone() for _ in range(3))
@@ -174,7 +174,7 @@ def kinds_of(x: Tensor) -> list[Tensor]:
 
 
 def _alive(student: Student, value: Any) -> Any:
-    """The value with a live tensor in the place of each one that requires a gradient."""
+    """Return the value with a live tensor instead of each one that requires a gradient."""
     if is_tensor(value) and value.requires_grad:
         grad = value.grad if value.is_leaf else None
         return shipped(student, "tensor").made(value.detach(), grad, value.is_leaf)
@@ -192,7 +192,7 @@ def _place(argument: str | int) -> tuple[str | int, ...]:
 
 
 def _next_draws(seed: int) -> dict[str, list[float]]:
-    """What each library draws next after this seed; of those only that this process has, too."""
+    """Return the next random numbers of each library after this seed, for libraries in this process."""
     numbers = {"Python": [random.Random(seed).random()]}  # noqa: S311 (a state is looked at)
     if (torch := sys.modules.get("torch")) is not None:
         generator = torch.Generator().manual_seed(seed)
@@ -202,11 +202,11 @@ def _next_draws(seed: int) -> dict[str, list[float]]:
     return numbers
 
 
-# --- what the judge knows itself --------------------------------------------------------------------
+# --- the judge's own knowledge -----------------------------------------------------------------------
 
 
 def _known(value: Any, reported: Any) -> Any:
-    """The facts before the call, with the judge's own in the place of those that were reported."""
+    """Return the facts before the call, with the judge's own instead of reported ones."""
     if is_tensor(value):
         return {**entry(reported, kind=dict), **_own_facts(value)}
     if is_ndarray(value):
@@ -228,7 +228,7 @@ def _own_facts(tensor: Any) -> dict[str, Any]:
 
 
 def _known_module(module: Any, reported: Any) -> Any:
-    """The facts of a module before the call, with the judge's own tensors and mode in them."""
+    """Return the facts of a module before the call, with the judge's own tensors and mode."""
     facts = dict(entry(reported, kind=dict))
     for kind, tensors in (
         ("parameters", dict(module.named_parameters())),
@@ -242,21 +242,21 @@ def _known_module(module: Any, reported: Any) -> Any:
     return {**facts, "training": {**modes, "": module.training}}
 
 
-# --- what differs -----------------------------------------------------------------------------------
+# --- differences -------------------------------------------------------------------------------------
 
 
 _EXACTLY = Rule(exact=True)
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
+    """Return whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
     if isinstance(left, Opaque) or isinstance(right, Opaque):
         return bool(left == right)
     return first_mismatch(left, right, _EXACTLY) is None
 
 
 def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
-    """What differs between the facts of one value before and after the call; messages call it `name`."""
+    """Yield the differences between facts of one value before and after the call, called `name` in messages."""
     kind = entry(before, "kind", kind=str)
     kinds: dict[Any, Callable[..., Iterator[Change]]] = {
         "tensor": _tensor_changes,
@@ -274,7 +274,7 @@ def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iter
 
 
 def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
-    """What differs in a tensor: shape and dtype first, since then nothing else can be compared."""
+    """Yield the differences of a tensor: shape and dtype first, since then nothing else can be compared."""
     for part, words in (
         ("shape", text("the shape of {name}", name)),
         ("dtype", text("the dtype of {name}", name)),
@@ -296,7 +296,7 @@ def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) 
 def _module_changes(
     prefix: str, before: Any, after: Any, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """What differs in a module: modes, hooks, parameters and buffers; `prefix` stands before their names."""
+    """Yield the differences of a module: modes, hooks, parameters and buffers, their names after `prefix`."""
     yield from _mode_changes(prefix, before, after, owners)
     if not same(entry(after, "hooks"), entry(before, "hooks")):
         yield Change(
@@ -310,7 +310,7 @@ def _module_changes(
                 yield Change(text("which {part} there are ({words})", part, words), part, owners)
                 continue
             changes = list(_tensor_changes(words, old[name], new[name], owners))
-            # A buffer may be assigned anew; an optimizer holds the parameters themselves.
+            # A buffer may be replaced, but an optimizer holds the parameters themselves.
             if part == "parameters" and not same(entry(new[name], "id"), entry(old[name], "id")):
                 changes.append(
                     Change(
@@ -323,7 +323,7 @@ def _module_changes(
 
 
 def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
-    """The first submodule whose training mode is another one now."""
+    """Yield the first submodule whose training mode changed."""
     old, new = (entry(facts, "training", kind=dict) for facts in (before, after))
     if same(new, old):
         return
@@ -356,7 +356,7 @@ def _optimizer_changes(
 def _container_changes(
     name: str, before: Any, after: Any, owners: frozenset[str]
 ) -> Iterator[Change]:
-    """What differs in the entries of a list, tuple or dict."""
+    """Yield the differences between the entries of a list, tuple or dict."""
     old, new = (entry(facts, "items", kind=list) for facts in (before, after))
     keys = entry(before, "keys", default=None)
     if len(old) != len(new) or not same(entry(after, "keys", default=None), keys):

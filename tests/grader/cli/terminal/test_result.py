@@ -347,7 +347,7 @@ def test_a_file_of_one_s_own_that_is_missing_can_be_had_again(own: Guide) -> Non
     (own.submission / "text" / "word_count.py").unlink()
     missing = a_test(1, Outcome.ERROR, message="Hand it in.", place=None)
     panel = shown(own, exercise(missing, status=Status.ERROR, message="Hand it in."))
-    stub = "text/word_count.py is missing: `grade reset word_count` puts the stub there."
+    stub = "text/word_count.py is missing: `grade reset word_count` restores the stub."
     assert stub in " ".join(panel.split())
     assert "Hand it in" not in panel
     assert panel.endswith(

@@ -356,7 +356,7 @@ def test_a_key_hands_in_and_the_verdict_is_shown_when_it_comes(
     running, server = handing_in
     running.press("ss")
     running.face.wait(lambda: "greeting: place 1 in the queue" in running.face.statuses)
-    running.face.wait(lambda: any("handed in already" in text for text in running.face.statuses))
+    running.face.wait(lambda: any("already handed in" in text for text in running.face.statuses))
     server.verdicts.put(served(Status.PARTIAL, 1.0))
     view = running.drawn(lambda view: view.served)
     assert view.results[0].score == 1.0 and "1 of 2.5 points from the server" in view.status

@@ -205,19 +205,19 @@ def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
 def test_a_student_of_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
     hostile = [
         Attention(Reason.FORGER, "s0000", "glu", f"line {line} imports ctypes {'x' * 4000}")
-        for line in range(19_000)
+        for line in range(3_000)
     ]
     others = [Attention(Reason.TIMEOUT, f"s{n:04}", "glu", f"No answer: {n}.") for n in range(1, 9)]
     write_report(a_class(9), tmp_path, sources=sources, attention=[*hostile, *others])
     index = tmp_path / "staff" / "index.html"
     text = Page(index).text
     assert index.stat().st_size < 100_000
-    assert "19008 places" in text
+    assert "3008 places" in text
     for number in range(1, 9):
         assert f"No answer: {number}." in text
         assert f"No answer: {number}." in Page(tmp_path / f"staff/students/s{number:04}.html").text
     assert text.count("imports ctypes") == 22
-    assert "and 18978 more of s0000" in text
+    assert "and 2978 more of s0000" in text
     page = tmp_path / "staff" / "students" / "s0000.html"
     assert page.stat().st_size < 200_000
     assert "imports ctypes" in Page(page).text

@@ -64,7 +64,7 @@ def test_who_gets_worse_against_the_class_is_falling_and_a_class_as_a_whole_is_n
     whole = [a_student(f"s{number}", "pp", "pp", "pp", "pf") for number in range(9)]
     one = a_student("one", "pp", "pp", "pf", "ff")
     told = reasons(tallied(*whole, one))
-    assert told == {"one": ("falling: 45 % lower in the later exercises, against the class",)}
+    assert told == {"one": ("falling: 45 % lower in the later exercises, relative to the class",)}
 
 
 def test_what_was_lost_since_the_last_grading_is_told_and_what_was_gained_is_not() -> None:
@@ -153,7 +153,7 @@ def test_a_test_that_the_better_ones_fail_is_told_first() -> None:
     tally = tallied(*entries)
     weak = weak_tests(ExerciseView(tally, each) for each in tally.exercises.values())
     assert weak[0].test.name == "test_glu_0"
-    assert weak[0].why == "those who are good at the rest fail it"
+    assert weak[0].why == "students who are good at the rest fail it"
     assert {each.test.name for each in weak} <= {"test_glu_0", "test_glu_1"}
 
 

@@ -231,7 +231,7 @@ def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
     assert (ann.score, ann.max_score) == (20, 20)
     manifest.write_text(before)
     done = run(school.command("regrade", str(school.results)))
-    assert "more is none of the course's exercises any more: its 7 verdicts stay" in done.stdout
+    assert "more is no longer an exercise of the course: its 7 verdicts stay" in done.stdout
     assert scores(school) == EXPECTED
     assert {each.result.max_score for each in school.entries().values()} == {10}
     assert json.loads((school.results / "results" / "ann.json").read_text())["max_score"] == 10

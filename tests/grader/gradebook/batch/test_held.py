@@ -91,7 +91,7 @@ def test_a_release_can_be_taken_back_and_there_must_be_something_to_release(
     grade(graded, "adjust", "bob", "task", "--release", "--reason", "so")
     again = grade(graded, "adjust", "bob", "task", "--release", "--reason", "so")
     assert again.returncode == 2
-    assert "No points of bob for task are held." in again.stderr
+    assert "bob has no held points for task." in again.stderr
     assert grade(graded, "adjust", "bob", "task", "--undo").returncode == 0
     assert list(held(graded)) == ["bob"]
     alone = grade(graded, "adjust", "task", "--all", "--release", "--reason", "so")

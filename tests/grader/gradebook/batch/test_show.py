@@ -63,4 +63,4 @@ def test_a_student_is_found_by_what_is_known(graded: School, wanted: str, told: 
 def test_an_exercise_that_was_not_graded_is_told(graded: School) -> None:
     done = show(graded, "ann", "tusk")
     assert done.returncode == 2
-    assert "tusk was not graded here; there is task." in done.stderr
+    assert "tusk was not graded here. Graded exercises: task." in done.stderr

@@ -195,7 +195,7 @@ def test_a_regrade_shows_what_counts_once_a_student(term: Term) -> None:
     assert (bob["attempt"], bob["before"], bob["after"]) == (2, 8, 8.1)
     (cem,) = (change for change in changes if change["student"] == "cem")
     assert (cem["before"], cem["after"]) == (8, 8)
-    assert "of tests that are gone, so that nothing changes:" in done.stdout
+    assert "for tests that are gone, so without effect:" in done.stdout
     assert "the class task: test_zero given to all" in done.stdout
 
 
@@ -334,7 +334,7 @@ def test_a_correction_holds_when_the_class_is_judged_again(term: Term) -> None:
     suite.write_text(text.replace("points(5)", "points(15)"), encoding="utf-8")
     done = term.grade("regrade", "{R}")
     assert done.returncode == 0, done.stderr
-    assert "Adjusted before, and judged otherwise by now:" in done.stdout
+    assert "Adjusted before, and judged differently since:" in done.stdout
     assert (
         "eva (Eva Lee) task: judged 8 when it was adjusted (set to 9 points), 9 now" in done.stdout
     )
@@ -349,7 +349,7 @@ MISTYPED = [
     ),
     (["Bo", "task", "--points", "1", "--reason", "x"], "Did you mean 'bob'"),
     (["bob", "tsak", "--points", "1", "--reason", "x"], "Did you mean 'task'?"),
-    (["bob", "task", "--points", "1"], "Say why with --reason"),
+    (["bob", "task", "--points", "1"], "Give a reason with --reason"),
     (["bob", "task", "--points", "11", "--reason", "x"], "--points is from 0 to 10"),
     (["bob", "task", "--add", "nan", "--reason", "x"], "Points are a number"),
     (["bob", "task", "--add", "11", "--reason", "x"], "--add is at most that"),

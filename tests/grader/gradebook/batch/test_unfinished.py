@@ -152,7 +152,7 @@ def test_what_is_no_file_of_the_course_needs_an_eye_however_often_it_is_graded(
     done = school.batch("--roster", str(roster))
     assert "task: one/task.py is missing" in done.stdout and "(hal (Hal))" in done.stdout
     assert "work.docx" in done.stdout and "inner.zip" in done.stdout
-    assert "Of the roster handed in nothing: Lou." in done.stdout
+    assert "In the roster, but handed in nothing: Lou." in done.stdout
     message = school.entries()["ivy"].result.exercises[0].message
     assert message.endswith("inner.zip. An archive in an archive is not opened.")
     again = run(school.command("regrade", str(school.results)))

@@ -1,0 +1,147 @@
+"""A mistake in an earlier function is carried forward: the solution answers for it in tests of later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from grader.judge.assignment import Judgment
+from grader.results import Outcome, TestResult
+from grader.student.blocks import remarks
+
+JudgeSource = Callable[..., Judgment]
+
+EXTRA = """
+shares = { scale = 1, total = 1 }
+builds_on = { total = ["scale"] }
+"""
+SOLUTION = """
+import torch
+
+def scale(x, factor=3.0):
+    if factor == 0:
+        raise ZeroDivisionError("factor is 0")
+    return x * factor
+
+def total(x, factor=3.0):
+    return scale(x, factor).sum()
+"""
+SUITE = """
+from grader.judge.checks import promise, raises
+
+@promise("scale", hint="x * factor")
+def test_scale(code, draw):
+    \"\"\"It scales.\"\"\"
+    yield "the result", code.function("scale")(draw.normal(3))
+
+@promise("total", hint="Add up.", after="test_scale")
+def test_total(code, draw):
+    \"\"\"It adds up, and a gradient comes back.\"\"\"
+    yield "the total", code.function("total")(draw.normal(3, grad="x"))
+
+@promise("total", hint="Hand it on.", word="that it raised")
+def test_refusal(code, draw):
+    \"\"\"What scale refuses is refused.\"\"\"
+    yield "the refusal", raises(ZeroDivisionError, "factor", code.function("total"), draw.normal(3), 0)
+"""
+WRONG = "import torch\ndef scale(x, factor=3.0):\n    return x * 2\n"
+UNWRITTEN = 'def scale(x, factor=3.0):\n    raise NotImplementedError("scale: to do")\n'
+TOTAL = "def total(x, factor=3.0):\n    return scale(x, factor).sum()\n"
+
+
+def by_name(judgment: Judgment) -> dict[str, TestResult]:
+    return {test.name: test for test in judgment.result.tests}
+
+
+@pytest.mark.parametrize("scale", [WRONG, UNWRITTEN, "def scale(*_):\n    raise KeyError(1)\n"])
+def test_a_mistake_costs_once(judged: JudgeSource, scale: str) -> None:
+    judgment = judged(scale + TOTAL, SUITE, solution=SOLUTION, extra=EXTRA)
+    tests = by_name(judgment)
+    assert tests["test_scale"].outcome is not Outcome.PASSED
+    for name in ("test_total", "test_refusal"):
+        assert (tests[name].outcome, tests[name].stood_in) == (Outcome.PASSED, ("scale",))
+    assert judgment.result.score == 5
+    assert "2 tests of what builds on scale use the course's own" in remarks(judgment.result)
+
+
+def test_a_second_mistake_is_told_without_the_first(judged: JudgeSource) -> None:
+    source = WRONG + "def total(x, factor=3.0):\n    return scale(x, factor).sum() + 1\n"
+    test = by_name(judged(source, SUITE, solution=SOLUTION, extra=EXTRA))["test_total"]
+    assert (test.outcome, test.stood_in, test.uses) == (Outcome.FAILED, ("scale",), ())
+    assert test.finding is not None
+    assert "1" in test.finding.values.values() or "1" in test.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # Nothing is carried where the later function does not use the earlier one, or the earlier one is right.
+        WRONG + "def total(x, factor=3.0):\n    return (x * 2).sum()\n",
+        SOLUTION.replace(".sum()", ".sum() + 1"),
+    ],
+)
+def test_a_mistake_of_its_own_costs(judged: JudgeSource, source: str) -> None:
+    test = by_name(judged(source, SUITE, solution=SOLUTION, extra=EXTRA))["test_total"]
+    assert (test.outcome is Outcome.PASSED, test.stood_in) == (False, ())
+
+
+def test_without_builds_on_nothing_is_carried(judged: JudgeSource) -> None:
+    shares = "shares = { scale = 1, total = 1 }\n"
+    test = by_name(judged(WRONG + TOTAL, SUITE, solution=SOLUTION, extra=shares))["test_total"]
+    assert (test.outcome, test.stood_in) == (Outcome.SKIPPED, ())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "scale(lambda: x, factor)",  # no plain data
+        "scale(object(), factor)",
+        "[scale(x, factor) for _ in range(10**9)][0]",  # without end
+        "Thread(target=lambda: got.append(scale(x, factor))).start() or got[0]",
+    ],
+)
+def test_what_cannot_stand_in_leaves_the_first_end(judged: JudgeSource, call: str) -> None:
+    head = "from threading import Thread\ngot = []\n"
+    source = f"{head}{WRONG}def total(x, factor=3.0):\n    return {call}.sum()\n"
+    tests = by_name(
+        judged(source, SUITE.replace(', after="test_scale"', ""), solution=SOLUTION, extra=EXTRA)
+    )
+    assert tests["test_total"].outcome in (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
+    assert tests["test_total"].stood_in == ()
+
+
+def test_the_earlier_function_is_still_judged_by_itself(judged: JudgeSource) -> None:
+    # What the solution answered is kept by a student who thinks ahead; the sandbox of its test never saw it.
+    source = (
+        "import torch\nkept = {}\ndef scale(x, factor=3.0):\n    return kept.get(0, x * 2)\n"
+        "def total(x, factor=3.0):\n    kept[0] = scale(x, factor)\n    return kept[0].sum()\n"
+    )
+    again = SUITE + SUITE[SUITE.index("@promise") : SUITE.index('@promise("total"')].replace(
+        "def test_scale", "def test_scale_later"
+    )
+    tests = by_name(judged(source, again, solution=SOLUTION, extra=EXTRA))
+    assert tests["test_total"].outcome is Outcome.PASSED
+    assert tests["test_scale_later"].outcome is Outcome.FAILED
+
+
+def test_who_finds_the_way_to_ask_gets_only_what_stands_in(judged: JudgeSource) -> None:
+    """An attack: from the function that stands in to the judge, to have the solution compute the answer."""
+    source = """
+import torch
+
+def scale(x, factor=3.0):
+    return x * 2
+
+def total(x, factor=3.0):
+    ours = scale.__globals__
+    ask = next(cell.cell_contents for cell in scale.__closure__ if callable(cell.cell_contents))
+    packing = ours["Packing"]()
+    call = ours["StandInCall"]("total", packing.pack([x]), packing.pack({}))
+    return ask(call, packing)[1].tensors[0]
+"""
+    judgment = judged(source + "    scale(x)\n", SUITE, solution=SOLUTION, extra=EXTRA)
+    test = by_name(judgment)["test_total"]
+    assert (test.outcome, test.stood_in) == (Outcome.SKIPPED, ())
+    # Reading these attributes is told before it happens, and a person looks at the file.
+    assert any("__globals__" in reason for reason in judgment.result.held), judgment.result.held

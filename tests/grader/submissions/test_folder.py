@@ -1,0 +1,86 @@
+"""Ids stay what people are called; the names of files made from them never collide."""
+
+from __future__ import annotations
+
+import doctest
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader.submissions import folder, safe_name
+from grader.submissions.folder import written
+from grader.text import clean
+
+HOSTILE = [
+    "=cmd()",
+    "<script>alert(1)</script>",
+    "../../etc/passwd",
+    "/absolute",
+    "..",
+    ".",
+    "",
+    "CON",
+    "con",
+    "nul.txt",
+    "com1",
+    "a" * 5000,
+    "a" * 5000 + "b",
+    "Alice",
+    "alice",
+    "ALICE",
+    "alice.",
+    "-rf",
+    "name\nwith lines",
+    "\u202egpj.exe",
+    "caf\u00e9",
+    "cafe\u0301",
+    "caf\udce9",
+    "日本語",
+    "a~b",
+    "x" * 100,
+    "x" * 101,
+]
+
+
+@pytest.mark.parametrize("student_id", ["alice", "123456", "jane.doe@uni.edu", "a_b-c+d", "7"])
+def test_an_ordinary_id_stays_itself(student_id: str) -> None:
+    assert safe_name(student_id) == student_id
+
+
+def test_hostile_ids_make_safe_and_different_names() -> None:
+    made = [safe_name(each) for each in HOSTILE]
+    assert len({name.casefold() for name in made}) == len(HOSTILE)
+    for name in made:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9._@+~-]*", name)
+        assert len(name) <= 100
+        assert not name.endswith(".")
+        assert name.partition(".")[0] not in ("con", "nul", "com1", "prn", "aux")
+
+
+@given(st.text(), st.text())
+def test_two_ids_never_get_one_name(one: str, other: str) -> None:
+    assert (safe_name(one) == safe_name(other)) == (one == other)
+    assert (safe_name(one).casefold() == safe_name(other).casefold()) == (one == other)
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
+def test_what_is_written_can_be_encoded_and_is_one_line(text: str) -> None:
+    assert len(written(text).encode("utf-8").splitlines()) <= 1
+    assert len(written(text).splitlines()) <= 1
+    assert written(written(text)) == written(text)
+    clean(text).encode("utf-8")
+    assert clean(text).isprintable()
+
+
+def test_an_id_stays_what_the_person_is_called() -> None:
+    assert written("=SUM(A1) <b>René</b> \u202e") == "=SUM(A1) <b>René</b> \u202e"
+    assert written("Rene\u0301") == "René"
+    assert written("a\x00b\x1b[31m") == "a\ufffdb\ufffd[31m"
+    assert written("a" * 2000) != written("a" * 2001)
+
+
+def test_the_example_in_the_docstring_is_true() -> None:
+    assert doctest.testmod(folder).failed == 0
+    assert safe_name("Alice Doe") == "alice-doe~b27a79f51bfff1ae0c4e1c19"  # as in old gradebooks
