@@ -112,7 +112,7 @@ def test_a_whole_release_and_one_of_an_assignment_do_not_share_a_folder(
     with pytest.raises(GraderError, match="holds a release of the whole course"):
         release(course.assigned("week1"), tmp_path / "whole", force=True)
     release(course.assigned("week1"), tmp_path / "week1")
-    with pytest.raises(GraderError, match="holds no earlier release"):
+    with pytest.raises(GraderError, match="has no earlier release"):
         release(course, tmp_path / "week1", force=True)
 
 

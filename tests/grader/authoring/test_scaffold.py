@@ -106,7 +106,7 @@ def test_nothing_is_overwritten(folder: Path) -> None:
     mine = folder / "tests/hidden/arrays/probe_further.py"
     mine.write_text("mine = 1\n", encoding="utf-8")
     before = everything(folder)
-    with pytest.raises(UsageError, match=r"probe_further.py is there already"):
+    with pytest.raises(UsageError, match=r"probe_further.py already exists"):
         new_exercise(load_course(folder), "further")
     assert everything(folder) == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -279,7 +280,9 @@ def test_a_slip_in_the_syntax_is_one_complaint(grade: Grade, clone: Path, file: 
     path = clone / "tests/wrong/text" / file
     path.write_text(f"{path.read_text('utf-8')}\nlast = = 1\n", encoding="utf-8")
     (complaint,) = verified(grade, clone)
-    assert complaint.startswith(f"tests/wrong/text/{file}: Invalid value, line ")
+    assert re.fullmatch(
+        rf"tests/wrong/text/{file}: line \d+: this is no TOML: Invalid value\.", complaint
+    )
 
 
 def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> None:
@@ -288,23 +291,16 @@ def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> 
     assert first.startswith("tests/right/text/word_count/sets.py is right, but test_most_common ")
 
 
-def test_without_words_a_student_reads_the_sentence(grade: Grade, clone: Path) -> None:
-    says = "You add: divide by the width of the window."
-    file = clone / "tests/wrong/arrays/running_mean.toml"
-    replace(file, 'told = "divide by the width"\n', "")
-    replace(file, 'mistake = "adds instead of averaging"', f'says = "{says}"')
-    done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count(f"      {says}\n") == 1, "the public example names it in its own words"
-
-
 def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> None:
     done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
     first, name, test, message, *_ = done.stdout.splitlines()
     assert first == "+ running_mean: 3 tests, 2 right answers, 1 wrong answer: proved"
-    assert name == "  tests/wrong/arrays/running_mean.toml: sums: adds instead of averaging"
+    assert (
+        name
+        == "  tests/wrong/arrays/running_mean.toml: sums: You added the neighbors up: divide by the width."
+    )
     assert (test, message[:6].strip()) == ("    test_example", "")
-    assert "divide by the width" in done.stdout
+    assert "      You added the neighbors up: divide by the width.\n" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -365,10 +361,10 @@ def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone
 
 def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clone: Path) -> None:
     wrongs = clone / "tests/wrong/text/word_count.toml"
-    replace(wrongs, "[mistake.case_kept]", '[mistake.case_kept]\ncentral = "most_common"')
+    replace(wrongs, 'central = "word_count"', 'central = "most_common"')
     replace(wrongs, "[mistake.alphabetical]", '[mistake.alphabetical]\ncentral = "most_common"')
     whole = clone / "tests/wrong/text/word_count/characters.py"
-    replace(whole, "| told:", "| central: word_counts | told:")
+    replace(whole, "central: word_count", "central: word_counts")
     assert verified(grade, clone) == [
         (
             "tests/wrong/text/word_count.toml: case_kept: this central mistake keeps 100% of the share of "

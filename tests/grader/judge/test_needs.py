@@ -89,7 +89,7 @@ def test_a_verdict_is_as_old_as_what_is_installed(
 
 def test_what_is_wrong_with_a_need(write_course: Callable[..., Course], tmp_path: Path) -> None:
     for old, new, complaint in (
-        ("share = 'two'", "share = 'three'", "which is none of its shares"),
+        ("share = 'two'", "share = 'three'", "which is not one of its shares"),
         ("one = 3, two = 1", "two = 1", "for all of its shares"),
         ("['no_such_package']", "[]", "expected a list of length >= 1"),
         (
