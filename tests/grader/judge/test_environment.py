@@ -63,7 +63,7 @@ def experiment(student):
 def draw(figure, data):
     figure.text(0, 0, str(__debug__))
 '''
-WRONG = "# wrong: no name | told: 1000\ndef greeting(name):\n    return 'Hello!'\n"
+WRONG = "# wrong: no name | central: greeting | told: 1000\ndef greeting(name):\n    return 'Hello!'\n"
 NOTEBOOK = """
 from grader.notebook import check
 
