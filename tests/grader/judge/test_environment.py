@@ -63,7 +63,7 @@ def experiment(student):
 def draw(figure, data):
     figure.text(0, 0, str(__debug__))
 '''
-WRONG = "# wrong: no name | central: greeting | told: 1000\ndef greeting(name):\n    return 'Hello!'\n"
+WRONG = "# wrong: no name | told: 1000\ndef greeting(name):\n    return 'Hello!'\n"
 NOTEBOOK = """
 from grader.notebook import check
 
@@ -157,7 +157,7 @@ def test_the_callers_environment_changes_nothing(
     before = judge(course)
     assert "Traceback" not in before
     if judge is not plot:
-        assert "10000" in before or "proved" in before
+        assert "10000" in before or "1 wrong answer" in before
     for name, value in ODD.items():
         monkeypatch.setenv(name, value)
     assert judge(course) == before
