@@ -103,6 +103,8 @@ class _Floor(SuitePlugin):
         session: Any = _Session(exercise, file.read_bytes())
         judged = SuiteRun(session, tests_of(course, exercise, tuple(Visibility)), seed)
         super().__init__(lambda path: judged)
+        for name in exercise.given_files:
+            _load(Path(name).stem, course.folder / name)
         self._student = _load(exercise.id, file)
         self._probes: dict[Path, types.ModuleType | None] = {}
         self._kept: dict[str, Any] = {}
