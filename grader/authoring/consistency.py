@@ -197,8 +197,8 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
     ]
     functions = _functions_of(course.stub(exercise).source)
     complaints += [
-        f"{manifest}: {exercise.id!r} builds on {name!r}, which is no function at the top of the stub: nothing "
-        "else can be answered by the solution."
+        f"{manifest}: builds_on of {exercise.id!r} names {name!r}, which is not a function at the top of the "
+        "stub. The solution can answer for functions only; take the name out."
         for name in sorted({name for names in exercise.builds_on.values() for name in names})
         if name not in functions
     ]

@@ -613,7 +613,7 @@ def _complaints(format_version: int, exercises: tuple[Exercise, ...]) -> Iterato
         for name in names:
             if exercise.shares and name not in exercise.shares:
                 yield (
-                    f"builds_on of {exercise.id!r} names {name!r}, which is none of its shares. "
+                    f"builds_on of {exercise.id!r} names {name!r}, which is not one of its shares. "
                     f"{nearest(name, exercise.shares)}"
                 )
         seen.add(exercise.id)

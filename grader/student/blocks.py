@@ -313,15 +313,15 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
 
 
 def on_stand_ins(exercise: ExerciseResult) -> str:
-    """Which functions of the solution stood in for the student's own, and in how many tests; else empty."""
+    """Return a sentence about the solution's functions that stood in for the student's; empty if none did."""
     tests = [test for test in exercise.tests if test.stood_in]
     if not tests:
         return ""
     names = list(dict.fromkeys(name for test in tests for name in test.stood_in))
-    use = "uses" if len(tests) == 1 else "use"
+    answer, are = ("answers", "is") if len(names) == 1 else ("answer", "are")
     return (
-        f"A mistake costs once: {counted(len(tests), 'test')} of what builds on {listed(names)} {use} the "
-        "course's own, until yours is right."
+        f"A mistake costs once: in {counted(len(tests), 'test')} of later functions, the course's own "
+        f"{listed(names)} {answer} until yours {are} right."
     )
 
 

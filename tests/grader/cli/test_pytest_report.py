@@ -99,6 +99,23 @@ def test_both_reports_are_alike(grade: Grade, clone: Path, source: str, status: 
     assert (exercise["name"], exercise["status"]) == ("word_count", status)
 
 
+def test_a_mistake_that_is_carried_forward_costs_once_in_both(grade: Grade, clone: Path) -> None:
+    manifest = clone / "exercises/course.toml"
+    text = manifest.read_text("utf-8")
+    key = "builds_on = { most_common = ['word_count'] }"
+    text = text.replace('id = "word_count"', f'id = "word_count"\n{key}')
+    manifest.write_text(text, encoding="utf-8")
+    right = (clone / "solutions/text/word_count.py").read_text("utf-8")
+    (clone / FILE).write_text(right.replace(".get(word, 0) + 1", ".get(word, 9)"), encoding="utf-8")
+    plain = run_pytest(clone, "tests/public/text/test_word_count.py")
+    judged = clone / "judged.json"
+    grade("run", "word_count", "--pytest-report", judged, cwd=clone)
+    ours = items_in(json.loads(judged.read_bytes()))
+    outcomes = {name.partition("::")[2]: item[0] for name, item in items_in(plain).items()}
+    assert outcomes == {"test_counts": "failed", "test_most_common": "passed"}
+    assert all(ours[name][0] == item[0] for name, item in items_in(plain).items())
+
+
 def test_a_traceback_ends_in_the_suite(clone: Path) -> None:
     (clone / FILE).write_text("def word_count(text):\n    return 1 / 0\n", encoding="utf-8")
     report = run_pytest(clone, "tests/public/text", "-k", "test_counts")

@@ -378,6 +378,23 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
     ]
 
 
+def test_a_mistake_that_is_not_central_costs_at_most_two_fifths(grade: Grade, clone: Path) -> None:
+    replace(clone / "tests/wrong/arrays/running_mean.toml", 'central = "running_mean"\n', "")
+    (told,) = verified(grade, clone, "running_mean")
+    assert told.startswith(
+        "tests/wrong/arrays/running_mean.toml: sums: this mistake costs 80% of the points"
+    )
+
+
+def test_only_functions_can_be_built_on(grade: Grade, clone: Path) -> None:
+    manifest = clone / "exercises/course.toml"
+    replace(manifest, "points = 2.5\n", 'points = 2.5\nbuilds_on = { greeting = ["Greeter"] }\n')
+    (told,) = verified(grade, clone, "greeting")
+    assert told.startswith(
+        "exercises/course.toml: builds_on of 'greeting' names 'Greeter', which is not a function"
+    )
+
+
 def test_shares_of_functions_that_no_test_is_about(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, "points = 2.5\n", "points = 2.5\nshares = { greeting = 2, greetings = 1 }\n")

@@ -69,6 +69,11 @@ def fault(manifest: Path, old: str, new: str) -> str:
         ),
         ('id = "running_mean"', 'id = "conftest"', "pytest runs a file of this name before any"),
         ("format_version = 1", "format_version = 9", "this grader reads 1"),
+        (
+            "\npoints =",
+            '\nshares = { running_mean = 1 }\nbuilds_on = { running_mean = ["runing_mean"] }\npoints =',
+            "names 'runing_mean', which is not one of its shares. Did you mean 'running_mean'?",
+        ),
     ],
 )
 def test_what_is_wrong_and_where(manifest: Path, old: str, new: str, told: str) -> None:

@@ -32,9 +32,12 @@ SUITE = '''
 
 import warnings
 
+import pytest
+
 warnings.warn("old", DeprecationWarning)
 
 
+@pytest.mark.place("greeting")
 def test_greeting(student):
     """The greeting names whom it greets."""
     assert student.function("greeting")("Eve") == "Hello, Eve!", str(10**700)
@@ -63,7 +66,8 @@ def experiment(student):
 def draw(figure, data):
     figure.text(0, 0, str(__debug__))
 '''
-WRONG = "# wrong: no name | told: 1000\ndef greeting(name):\n    return 'Hello!'\n"
+HEAD = "# wrong: no name | central: greeting | told: 1000\n"
+WRONG = f"{HEAD}def greeting(name):\n    return 'Hello!'\n"
 NOTEBOOK = """
 from grader.notebook import check
 
@@ -157,7 +161,7 @@ def test_the_callers_environment_changes_nothing(
     before = judge(course)
     assert "Traceback" not in before
     if judge is not plot:
-        assert "10000" in before or "1 wrong answer" in before
+        assert "10000" in before or "proved" in before
     for name, value in ODD.items():
         monkeypatch.setenv(name, value)
     assert judge(course) == before
