@@ -262,26 +262,31 @@ class Session:
             given=self._given,
             watch_imports=self._watch_imports,
             default_modes=self._default_modes,
-            stand_ins=stand_ins,
+            stand_ins=stand_ins or (self._stand_ins if own else ()),
         )
         session.output, session._budget, session.raised = self.output, self._budget, self.raised
         if own:
             # Without the student's code nothing that happens there says anything of it.
             session.reports = self.reports
             session._subject = self._subject
+            session.solution = self.solution if session._stand_ins else None
         session.run_seed = self.run_seed
         return session
 
     def with_stand_ins(self, names: tuple[str, ...]) -> Session:
-        """A session on the same clock in which the solution answers for the functions of these names.
+        """A session in which the solution answers for the functions of these names.
 
         The student's module is loaded anew; its calls of these functions run in a sandbox of the solution. The
-        session is kept, and closed with this one.
+        session has a clock and an output of its own, so that it takes nothing from the tests of this one. It is
+        kept, and closed with this one.
         """
+        assert self.solution is not None
         if names not in self._followers:
             follower = self.apart(own=True, stand_ins=names)
+            follower._budget, follower.output = Budget(self.exercise), Output()
             follower.solution, follower.stub = self.solution, self.stub
             self._followers[names] = follower
+        self.solution.begin_to_stand_in()
         return self._followers[names]
 
     def count_imports(self, apart: Session) -> None:
@@ -291,7 +296,8 @@ class Session:
 
     def close(self) -> None:
         """Let go of the sandbox, also of one that is still starting, and of that of the solution."""
-        if self.solution is not None:
+        # A follower has that of the session that it follows.
+        if self.solution is not None and not self._stand_ins:
             self.solution.close()
         for follower in self._followers.values():
             follower.close()
@@ -469,16 +475,17 @@ class Session:
 
         Raises what `Sandbox.ask` raises.
         """
-        deadline = time.monotonic() + seconds
+        begin = time.monotonic()
         reply, tensors = sandbox.ask(request, packing, seconds, self._more_time)
         while isinstance(reply, StandInCall | StandInBackward):
             named = reply.function in self._stand_ins if isinstance(reply, StandInCall) else True
             if not self._stand_ins or not named or self.solution is None:
                 raise ProtocolError("it asks for what nothing stands in for")
             answer, packing = self.solution.stand_in(self.test, reply)
-            if (seconds := deadline - time.monotonic()) <= 0:
+            left = begin + seconds + self._excused - time.monotonic()
+            if left <= 0:
                 raise TimeoutError
-            reply, tensors = sandbox.ask(answer, packing, seconds, self._more_time)
+            reply, tensors = sandbox.ask(answer, packing, left, self._more_time)
         return reply, tensors
 
     def _spend(self, begin: float, at_least: float = 0.0) -> None:

@@ -137,6 +137,8 @@ class Solution:
         self._session: Session | None = None
         # The one in which its functions stand in for a student's, and the test that calls them.
         self._standing_in: Session | None = None
+        # Since `begin_to_stand_in`: whether calls could be answered.
+        self.answered: set[bool] = set()
 
     def outcomes(self, test: BegunTest, probe: Path, body: Body) -> Outcomes:
         """What the solution gives in a test that compares with it, whose function is `body`.
@@ -180,6 +182,18 @@ class Solution:
             self._solved.ends[key] = self._judged(test, suite, function)
         return self._solved.ends[key]
 
+    def begin_to_stand_in(self) -> None:
+        """Begin a test that may call `stand_in`; the solution is loaded while no student's clock runs."""
+        self.answered.clear()
+        self._load_to_stand_in()
+
+    def _load_to_stand_in(self) -> Session:
+        if self._standing_in is None:
+            # With the time that the student has: a call that takes longer is one that never ends.
+            self._standing_in = self._new_session(self._given)
+            self._standing_in.load()
+        return self._standing_in
+
     def stand_in(self, test: BegunTest, asked: StandInRequest) -> tuple[StandInAnswer, Packing]:
         """Call a function of the solution for the student's code, or go back through an earlier call.
 
@@ -188,9 +202,7 @@ class Solution:
 
         Raises ProtocolError where the call took too long or ended the sandbox.
         """
-        session = self._standing_in
-        if session is None:
-            session = self._standing_in = self._new_session()
+        session = self._load_to_stand_in()
         if session.test != test:
             session.begin_test(test)
         packing, answer = Packing(), Packing()
@@ -198,6 +210,7 @@ class Solution:
         if isinstance(asked, StandInCall):
             arguments, keywords = packing.pack(asked.arguments), packing.pack(asked.keywords)
             if not (_travels(asked.arguments) and _travels(asked.keywords)):
+                self.answered.add(False)
                 return _CANNOT_TRAVEL, answer
             request = Call(asked.function, arguments, keywords, wants=asked.wants)
         else:
@@ -205,10 +218,13 @@ class Solution:
         try:
             reply, _ = session.ask(request, packing)
         except StudentError as error:
+            self.answered.add(True)
             return StandInAnswer(raised=(adopted(error), error.text)), answer
         except SubmissionFailure as error:
             raise ProtocolError(f"the solution cannot stand in there: {error}") from error
-        if not isinstance(reply, Returned) or reply.mutated or not _travels(reply.value):
+        could = isinstance(reply, Returned) and not reply.mutated and _travels(reply.value)
+        self.answered.add(could)
+        if not isinstance(reply, Returned) or not could:
             return _CANNOT_TRAVEL, answer
         value = answer.pack(reply.value)
         return StandInAnswer(value, reply.graph, reply.differentiable), answer
@@ -227,9 +243,10 @@ class Solution:
         of_solution = hashlib.sha256(self._source).hexdigest()
         return f"{exercise_digest(self._course, self._given)} {of_solution}"
 
-    def _new_session(self) -> Session:
+    def _new_session(self, exercise: Exercise | None = None) -> Session:
+        exercise = exercise or self._exercise
         session = session_of(
-            self._course, self._exercise, self._source, self._options, self._sandboxes, None
+            self._course, exercise, self._source, self._options, self._sandboxes, None
         )
         session.run_seed = self._options.seed
         return session

@@ -28,6 +28,7 @@ from grader.judge.outcomes import (
     NoTime,
     SandboxDied,
     StudentError,
+    SubmissionFailure,
     TimedOut,
     adopted,
 )
@@ -119,28 +120,45 @@ class SuiteRun:
     def carried_forward(
         self, test: SuiteTest, suite: Path, function: Callable[[Student], None], end: TestEnd
     ) -> TestEnd:
-        """The end of a test, or of a second run without mistakes of functions that it builds on.
+        """Return the end of a test, or of a second run without mistakes of functions that it builds on.
 
         A test that did not pass runs again if the student's code uses functions that the manifest has under
         `builds_on`, and tests found these wrong: then the solution answers for them. The second end counts if
-        the test passes or a check fails. Other ends may be the limits of what can stand in.
+        the solution was asked and could answer, and the test passes or a check fails. Other ends may be the
+        limits of what can stand in.
         """
-        names = self._mistaken(test) if end.outcome in _MAY_INHERIT and not end.fault else ()
+        may_inherit = end.outcome in _MAY_INHERIT and not end.fault
+        names = self._mistaken(test) if may_inherit else ()
         if end.outcome is not Outcome.PASSED:
             self._wrong.add(test.subject.partition(".")[0])
-        if not names:
-            return end
+        second = self._second_end(test, suite, function, names) if names else None
+        return end if second is None else replace(second, stood_in=names)
+
+    def _second_end(
+        self,
+        test: SuiteTest,
+        suite: Path,
+        function: Callable[[Student], None],
+        names: tuple[str, ...],
+    ) -> TestEnd | None:
+        """Return the end of a test in which the solution answers for these functions; None if it does not count."""
+        solution = self.session.solution
+        assert solution is not None
         requires = [name for name in test.requires if not self._is_about(test, name, names)]
         again = msgspec.structs.replace(test, requires=tuple(requires))
-        own, self.session = self.session, self.session.with_stand_ins(names)
-        own.output.begin_part()
+        own, late = self.session, dict(self._late)
         try:
-            second = self.end(again, self.error_of(again, suite, function))
+            self.session = own.with_stand_ins(names)
+            end = self.end(again, self.error_of(again, suite, function))
+        except SubmissionFailure:
+            return None
         finally:
-            self.session = own
-        if second.fault or second.outcome not in (Outcome.PASSED, Outcome.FAILED):
+            self.session, self._late = own, late
+        is_about_values = end.outcome in (Outcome.PASSED, Outcome.FAILED) and not end.fault
+        if is_about_values and not end.refused and solution.answered == {True}:
             return end
-        return replace(second, stood_in=names)
+        self.passed.discard((test.visibility, test.name))
+        return None
 
     def _mistaken(self, test: SuiteTest) -> tuple[str, ...]:
         """The functions that a test's subject builds on and uses, and of which a test did not pass."""

@@ -12,6 +12,7 @@ from traceback import walk_tb
 from types import FrameType, FunctionType, ModuleType
 
 from grader.sandbox.inside.absent import forbid_name, forbid_operators
+from grader.sandbox.inside.stand_in import OWN_CODE
 from grader.sandbox.private import keep_builtins
 from grader.sandbox.wire.messages import PROBE_FILE, Guard, Raised
 from grader.sandbox.wire.values import MAX_TEXT
@@ -54,7 +55,7 @@ class OperatorWatch:
             thread = get_ident()
 
         def refuse(name: str) -> None:
-            if depth and not _is_a_probe_s(name, own_file):
+            if depth and not _is_ours(name, own_file):
                 self.seen = self.seen or Seen(name)
                 # Another one would end, and who waits for it would wait without end.
                 if get_ident() == thread:
@@ -83,9 +84,11 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _is_a_probe_s(name: str, own_file: str) -> bool:
-    """Whether a probe uses a name itself: it writes it out, and does not call what is the student's."""
+def _is_ours(name: str, own_file: str) -> bool:
+    """Whether a stand-in uses a name, or a probe that writes it out, and not student code that they call."""
     for frame in _frames():
+        if frame.f_code in OWN_CODE:
+            return True
         file = frame.f_code.co_filename
         if file == PROBE_FILE:
             return _names(frame, name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from grader.sandbox.private import keep_builtins
@@ -77,3 +78,12 @@ def _attach(ask: Ask, graph: int, outputs: list[torch.Tensor], inputs: list[torc
     once = torch.autograd.function.once_differentiable
     methods = {"forward": staticmethod(forward), "backward": staticmethod(once(backward))}
     type("StandIn", (torch.autograd.Function,), methods).apply(*inputs)  # type: ignore[attr-defined]
+
+
+# The code that packs and unpacks what travels: what an exercise forbids to its callers is not forbidden to it.
+OWN_CODE = frozenset(
+    constant
+    for function in (stand_in, _attach)
+    for constant in function.__code__.co_consts
+    if isinstance(constant, CodeType)
+)

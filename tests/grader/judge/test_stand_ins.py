@@ -148,3 +148,89 @@ def total(x, factor=3.0):
     assert (test.outcome, test.stood_in) == (Outcome.SKIPPED, ())
     # Reading these attributes is told before it happens, and a person looks at the file.
     assert any("__globals__" in reason for reason in judgment.result.held), judgment.result.held
+
+
+FORBIDDEN = """
+[[exercise.forbidden]]
+names = ["torch.Tensor.detach", "torch.autograd.Function"]
+operators = ["aten::detach"]
+inside = ["total"]
+reason = "stay in the graph"
+"""
+
+
+def test_what_a_function_may_not_use_the_way_to_the_solution_may(judged: JudgeSource) -> None:
+    test = by_name(judged(WRONG + TOTAL, SUITE, solution=SOLUTION, extra=EXTRA + FORBIDDEN))[
+        "test_total"
+    ]
+    assert (test.outcome, test.stood_in) == (Outcome.PASSED, ("scale",))
+    source = (
+        WRONG + "def total(x, factor=3.0):\n    return (scale(x, factor) + x.detach() * 0).sum()\n"
+    )
+    test = by_name(judged(source, SUITE, solution=SOLUTION, extra=EXTRA + FORBIDDEN))["test_total"]
+    assert (test.outcome is Outcome.PASSED, test.stood_in) == (False, ())
+
+
+def test_a_second_run_that_asks_for_nothing_does_not_count(judged: JudgeSource) -> None:
+    source = f"""
+{WRONG}
+scale.mine = True
+
+def total(x, factor=3.0):
+    return x.sum() if hasattr(scale, "mine") else (x * factor).sum()
+"""
+    test = by_name(judged(source, UNCHAINED, solution=SOLUTION, extra=EXTRA))["test_total"]
+    assert (test.outcome, test.stood_in) == (Outcome.FAILED, ())
+
+
+UNCHAINED = SUITE.replace(', after="test_scale"', "")
+
+
+def test_a_second_run_takes_no_time_from_later_tests(judged: JudgeSource) -> None:
+    slow = """
+@promise("total", hint="Add up.")
+def test_slow_NUMBER(code, draw):
+    \"\"\"Run NUMBER.\"\"\"
+    yield "the total", code.function("total")(draw.normal(3))
+"""
+    last = """
+@promise("total", hint="Nothing is nothing.")
+def test_nothing(code, draw):
+    \"\"\"Without an x there is nothing.\"\"\"
+    yield "the total", code.function("total")(None)
+"""
+    suite = SUITE[: SUITE.index('@promise("total"')] + "".join(
+        slow.replace("NUMBER", str(number)) for number in range(4)
+    )
+    head = "    if x is None:\n        return 0.0\n"
+    solution = SOLUTION.replace(
+        "    return scale(x, factor).sum()\n", f"{head}    return scale(x, factor).sum()\n"
+    )
+    many = "    return [scale(x, factor).sum() for _ in range(20_000)][0]\n"
+    source = f"{WRONG}def total(x, factor=3.0):\n{head}{many}"
+    tests = by_name(judged(source, suite + last, solution=solution, extra=EXTRA, seconds=4))
+    assert tests["test_nothing"].outcome is Outcome.PASSED
+    for number in range(4):
+        test = tests[f"test_slow_{number}"]
+        assert (test.outcome, test.stood_in) == (Outcome.FAILED, ())
+
+
+def test_what_the_kept_run_printed_is_shown(judged: JudgeSource) -> None:
+    source = (
+        f"{WRONG}scale.mine = True\ndef total(x, factor=3.0):\n"
+        "    print('first' if hasattr(scale, 'mine') else 'second')\n    return scale(object(), factor)\n"
+    )
+    source = source.replace("return x * 2", "return torch.zeros(())")
+    test = by_name(judged(source, UNCHAINED, solution=SOLUTION, extra=EXTRA))["test_total"]
+    assert (test.outcome, test.stood_in, test.printed) == (Outcome.FAILED, (), "first")
+
+
+def test_a_module_that_is_loaded_anew_has_the_stand_ins_too(judged: JudgeSource) -> None:
+    suite = SUITE.replace(
+        'code.function("total")(draw.normal(3, grad="x"))', 'code.anew("added", draw.normal(3))'
+    )
+    probe = "def added(student, x):\n    return student.total(x)\n"
+    test = by_name(judged(WRONG + TOTAL, suite, probe, solution=SOLUTION, extra=EXTRA))[
+        "test_total"
+    ]
+    assert (test.outcome, test.stood_in) == (Outcome.PASSED, ("scale",))
