@@ -45,9 +45,12 @@ def replacing(path: Path, *, private: bool = False, synced: bool = True) -> Iter
         draft.unlink(missing_ok=True)
 
 
-def remove_drafts(folder: Path) -> None:
-    """Remove the drafts that killed processes left in a folder to which no other process writes."""
-    for draft in folder.glob(".*.part"):
+def remove_drafts(folder: Path, name: str = "") -> None:
+    """Remove the drafts that killed processes left in a folder, of all files or of the one of this name.
+
+    No other process may write them.
+    """
+    for draft in folder.glob(f".{name}*.part"):
         draft.unlink(missing_ok=True)
 
 

@@ -33,7 +33,8 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     target = path.resolve()
     if not target.parent.exists():
         raise ExportError(f"There is no folder {path.parent}: make it, or name another with -o.")
-    with _explained(path), replacing(target) as out:
+    # It can be exported again: a sync for each of 300 pages would take seconds.
+    with _explained(path), replacing(target, synced=False) as out:
         yield out
 
 

@@ -85,7 +85,8 @@ class Gradebook:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / "results").mkdir(mode=0o700, exist_ok=True)
         with only_writer(folder), opened(folder / FILE, create=True) as tables:
-            remove_drafts(folder)
+            # Exports may be written beside it meanwhile.
+            remove_drafts(folder, CORRECTIONS_FILE)
             remove_drafts(folder / "results")
             yield cls(folder, tables)
 
@@ -612,7 +613,7 @@ class Gradebook:
         if path.is_file() and path.read_bytes() == text:
             return
         with writing(path):
-            # The gradebook has it all: two syncs for each student would only slow a batch down.
+            # Two syncs a student would slow a batch down. After a power failure, `grade regrade` writes it.
             write_whole(path, text, synced=False)
 
     @contextlib.contextmanager

@@ -296,10 +296,15 @@ class Questions:
 
         The key and what holds the points are the `found` ones if it was asked about before: that saves time.
         """
-        if found is None:
-            key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
-            found = key, self._held(exercise, file)
-        return Question(self._course, self._options, exercise, file, *found)
+        if found is not None:
+            question = Question(self._course, self._options, exercise, file, *found)
+            # It waited for a judge.
+            question.settled = None
+            return question
+        key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
+        return Question(
+            self._course, self._options, exercise, file, key, self._held(exercise, file)
+        )
 
     def _held(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
         # Of a class that has not begun most files are the stub, and need no look.

@@ -97,6 +97,8 @@ def _keep_copy(connection: sqlite3.Connection, file: Path, version: int) -> Path
     draft = file.with_name(f"{file.stem}.format{version}.part")
     try:
         draft.unlink(missing_ok=True)
+        # It has what the gradebook has: only its owner reads it.
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o600))
         # By SQLite, so that what is in the write-ahead log alone is in the copy.
         with contextlib.closing(sqlite3.connect(draft)) as copy:
             connection.backup(copy)
@@ -180,12 +182,18 @@ def _facts(rows: Mapping[str, str]) -> Facts:
 
 
 def _rules(text: str) -> Rules:
-    """Return the rules of a policy's text; none if this grader cannot read it."""
+    """Return the rules of a policy's text; raises GraderError for one that cannot be read here.
+
+    Without its rules, points would change and nobody would be told.
+    """
     try:
         # A named policy of an assignment may have rules for lateness, and its due time elsewhere.
         return read_policy(text, due_elsewhere=True).rules
-    except PolicyError:
-        return Rules()
+    except PolicyError as error:
+        raise GraderError(
+            f"The policy in this gradebook of an earlier grader cannot be read here: {error} The gradebook was "
+            "not changed."
+        ) from error
 
 
 # --- format 2 -------------------------------------------------------------------------------------

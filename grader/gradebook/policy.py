@@ -20,6 +20,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from grader.errors import GraderError
 from grader.gradebook.times import (
     Span,
     extended,
@@ -391,7 +392,11 @@ def attempts_at(files: Sequence[HandedIn]) -> list[HandedIn]:
 
 @functools.cache
 def _zone(name: str) -> datetime.tzinfo:
-    return read_zone(name)
+    """Return a zone that was known where the policy was read; raises GraderError if it is not known here."""
+    try:
+        return read_zone(name)
+    except ValueError as error:
+        raise GraderError(f"the policy: `timezone`: {error}") from error
 
 
 def _weighed(file: HandedIn, deadline: Deadline | None, is_beyond: bool) -> Weighed:

@@ -141,7 +141,7 @@ class SuiteRun:
         function: Callable[[Student], None],
         names: tuple[str, ...],
     ) -> TestEnd | None:
-        """Return the end of a test in which the solution answers for these functions; None if it does not count."""
+        """Return the end of a test in which the solution answers for these; None if it does not count."""
         solution = self.session.solution
         assert solution is not None
         requires = [name for name in test.requires if not self._is_about(test, name, names)]

@@ -9,6 +9,7 @@ import signal
 import socket
 import sqlite3
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from types import FrameType
 
@@ -157,8 +158,9 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], 
     # What it tells at its start is for those who write servers.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     _allow_open_files()
-    # A signal before uvicorn has its handlers ends the process as an error would.
-    signal.signal(signal.SIGTERM, _interrupt)
+    asked_to_end = threading.Event()
+    # Not an exception: before uvicorn has its handlers, one can be lost, as in an import.
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
     with _listening(host, port) as listener, opened(settings) as server:
         address = listener.getsockname()
         name = f"[{address[0]}]" if ":" in address[0] else address[0]
@@ -170,9 +172,13 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], 
             proxy_headers=False,
             timeout_graceful_shutdown=_LAST_SECONDS,
         )
+        serving = _Uvicorn(config, server)
+        signal.signal(signal.SIGTERM, serving.handle_exit)
+        if asked_to_end.is_set():
+            serving.should_exit = True
         ready(f"http://{name}:{address[1]}/", server.waits_again)
         with contextlib.suppress(KeyboardInterrupt):
-            _Uvicorn(config, server).run(sockets=[listener])
+            serving.run(sockets=[listener])
 
 
 def _allow_open_files() -> None:
@@ -194,7 +200,3 @@ def _listening(host: str, port: int) -> socket.socket:
         raise SubmissionError(
             f"{host}:{port} cannot be listened at: {error.strerror}. Take another --port or --host."
         ) from error
-
-
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt

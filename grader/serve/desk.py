@@ -232,10 +232,8 @@ class Desk:
 
     def ask(self, student: str, exercise: str, message: str) -> None:
         """Keep a regrade request; raises Refusal for one that cannot be taken, and while one is open."""
-        if any(
-            (request.student, request.exercise) == (student, exercise) and request.is_open
-            for request in self._book.requests()
-        ):
+        earlier = self._book.tables.requests_of(student)
+        if any(request.exercise == exercise and request.is_open for request in earlier):
             raise Refusal(429, f"Your last request about {exercise} has no answer yet.")
         with _refusing():
             ask(self._book, student, exercise, message, SERVER)

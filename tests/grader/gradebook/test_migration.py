@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import logging
 import lzma
 import os
@@ -121,6 +122,8 @@ def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
     assert version_of(file) == FORMAT_VERSION
     copy = file.with_name(f"gradebook.format{version}.sqlite")
     assert version_of(copy) == version
+    if os.name == "posix":
+        assert copy.stat().st_mode & 0o777 == 0o600
     (told,) = [record.getMessage() for record in caplog.records]
     assert f"was a gradebook of format {version}" in told and copy.name in told
     with Gradebook.open(file.parent) as book:
@@ -186,6 +189,21 @@ def test_the_facts_of_format_3_are_the_same_facts(tmp_path: Path) -> None:
     assert facts.named_policy == NamedPolicy("/course/named.toml", named)
     due = Due(datetime.datetime(2026, 10, 12, 23, 59, 59))
     assert facts.policy == msgspec.structs.replace(named, due=(due,))
+
+
+@pytest.mark.parametrize("row", ["policy", "named policy"])
+def test_a_policy_that_cannot_be_read_is_told_and_nothing_changes(tmp_path: Path, row: str) -> None:
+    file = tmp_path / "gradebook.sqlite"
+    file.write_bytes(lzma.decompress(FORMAT_3.read_bytes()))
+    with contextlib.closing(sqlite3.connect(file)) as old, old:
+        text = json.dumps("lateness = 3") if row == "named policy" else "lateness = 3"
+        old.execute("UPDATE facts SET value = ? WHERE name = ?", (text, row))
+        before = old.execute("SELECT * FROM facts").fetchall()
+    with pytest.raises(GraderError, match=r"lateness.*was not changed"), Gradebook.open(tmp_path):
+        pass
+    assert version_of(file) == 3
+    with contextlib.closing(sqlite3.connect(file)) as old:
+        assert old.execute("SELECT * FROM facts").fetchall() == before
 
 
 def test_a_gradebook_of_format_3_goes_on_and_counts_the_same(tmp_path: Path) -> None:

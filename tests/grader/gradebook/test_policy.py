@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.gradebook.policy import Counted, Extension, HandedIn, Policy
+from grader.errors import GraderError
+from grader.gradebook.policy import Counted, Extension, HandedIn, Policy, Rules
 from grader.gradebook.policy_file import read_policy
 from grader.results import StudentInfo
 
@@ -346,3 +347,9 @@ def test_an_extension_for_a_section_is_for_those_in_several(
     for kind in ("section", "team"):
         extension = msgspec.convert({kind: name}, Extension)
         assert extension.is_for(StudentInfo(id="ada", ids={kind: cell})) is is_for
+
+
+def test_a_zone_that_is_not_known_here_is_told() -> None:
+    # A gradebook may come from a machine with other time zones.
+    with pytest.raises(GraderError, match="`timezone`"):
+        _ = Policy(Rules(timezone="Mars/Olympus"), {}).zone

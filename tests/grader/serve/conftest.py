@@ -109,8 +109,12 @@ class Served:
             )
         _started.add(self)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while (match := re.search(rb"http://127\.0\.0\.1:(\d+)/", out.read_bytes())) is None:
-            assert self._process.poll() is None, self.log.read_text()
+        while True:
+            # In this order: it may end as soon as it has said where it listens.
+            has_ended = self._process.poll() is not None
+            if match := re.search(rb"http://127\.0\.0\.1:(\d+)/", out.read_bytes()):
+                break
+            assert not has_ended, self.log.read_text()
             assert time.monotonic() < deadline
             time.sleep(0.02)
         self.port = int(match[1])
@@ -134,6 +138,11 @@ class Served:
         _started.discard(self)
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait until it has ended; returns its exit status."""
+        assert self._process is not None
         return self._process.wait(PATIENCE_SECONDS)
 
     # --- what clients ask -----------------------------------------------------------------------

@@ -415,3 +415,40 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# A server that gets SIGTERM where an exception is lost, as in a callback of the collector or of an import.
+_SIGNALLED = """
+import os, signal, sys
+import grader.serve.app as app
+from grader.cli import main
+
+class Lost:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def told(function):
+    def telling(*arguments, **options):
+        Lost()
+        return function(*arguments, **options)
+    return telling
+
+{patch}
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "app.opened = told(app.opened)",
+        "app._application = told(app._application)",
+        "app.uvicorn.Server.run = told(app.uvicorn.Server.run)",
+    ],
+)
+def test_a_signal_at_the_start_ends_a_server_as_one_later_does(
+    serving: Serving, patch: str
+) -> None:
+    served = serving().start(program=("-c", _SIGNALLED.format(patch=patch)))
+    # Nothing else ends it.
+    assert served.wait() == 0, served.said
