@@ -48,3 +48,27 @@ def test_sequence_log_probs() -> None:
     labels = tokens.masked_fill(~mask, -100)[:, 1:]
     theirs = functional.cross_entropy(logits[:, :-1].mT, labels, reduction="none")
     torch.testing.assert_close(ours, -theirs.sum(1))
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+def test_gqa(kv_heads: int) -> None:
+    generator = torch.Generator().manual_seed(5)
+    window, size, time = 3, 4, 8
+    module = solution("transformers", "gqa")
+    layer = module.GroupedQueryAttention(6 * size, 6, kv_heads, window)
+    x = torch.randn(2, time, 6 * size, generator=generator, requires_grad=True)
+    ours, cache = layer(x)
+    query, key, value = (
+        projection(x).unflatten(-1, (-1, size)).transpose(1, 2)
+        for projection in (layer.query, layer.key, layer.value)
+    )
+    distances = torch.arange(time)[:, None] - torch.arange(time)
+    mask = (distances >= 0) & (distances < window)
+    heads = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, enable_gqa=True
+    )
+    theirs = layer.output(heads.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(ours, theirs)
+    leaves = x, *layer.parameters()
+    torch.testing.assert_close(gradients(ours, *leaves), gradients(theirs, *leaves))
+    torch.testing.assert_close(cache, (key[:, :, -window:], value[:, :, -window:]))
