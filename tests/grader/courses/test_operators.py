@@ -48,3 +48,12 @@ def test_sequence_log_probs() -> None:
     labels = tokens.masked_fill(~mask, -100)[:, 1:]
     theirs = functional.cross_entropy(logits[:, :-1].mT, labels, reduction="none")
     torch.testing.assert_close(ours, -theirs.sum(1))
+
+
+def test_kl_estimate() -> None:
+    generator = torch.Generator().manual_seed(5)
+    ours, reference = torch.randn(2, 4, 9, generator=generator).log_softmax(-1)
+    estimate = solution("alignment", "grpo").kl_estimate(ours, reference)
+    # Its mean over the tokens that the model draws.
+    theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
+    torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))
