@@ -95,3 +95,12 @@ def test_quantize(axis: int | None) -> None:
     assert torch.equal(ours.quantize(x, scale, axis), theirs.int_repr().clamp(min=-127))
     torch.testing.assert_close(fake, theirs_fake)
     torch.testing.assert_close(gradients(fake, x), gradients(theirs_fake, x))
+
+
+def test_kl_estimate() -> None:
+    generator = torch.Generator().manual_seed(5)
+    ours, reference = torch.randn(2, 4, 9, generator=generator).log_softmax(-1)
+    estimate = solution("alignment", "grpo").kl_estimate(ours, reference)
+    # Its mean over the tokens that the model draws.
+    theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
+    torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))
