@@ -171,8 +171,8 @@ def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
     [
         ("a, c", "first has no parameter 'b', which the exercise passes by name;"),
         ("a", "first has no parameter 'b', which the exercise passes by name;"),
-        ("a, b, c", "first does not take what the exercise passes (first() missing 1 required"),
-        ("b", "first does not take what the exercise passes (first() got multiple values"),
+        ("a, b, c", "first does not accept the exercise's arguments (first() missing 1 required"),
+        ("b", "first does not accept the exercise's arguments (first() got multiple values"),
     ],
 )
 @pytest.mark.parametrize("call", ['student.function("first")(1, b=2)', 'student.run("first")'])
