@@ -5,7 +5,7 @@ A fault of the grader is a `grader.errors.GraderError` instead.
     SubmissionFailure (Exception)
     ├── CheckFailed        a check of the suite did not hold
     ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
-    ├── Forbidden          the student's code used what the exercise does not allow
+    ├── Forbidden          the student's code used an operator or a name that the exercise forbids
     ├── TimedOut           no answer before the deadline
     │   └── NoTime         earlier tests left it no time
     └── SandboxDied        the process ended in the middle of a call
