@@ -66,7 +66,8 @@ class Grades:
     """The people and totals of all entries, to be matched with the rows of a template.
 
     `identity` returns the properties by which a person is matched. A total is None if an exercise has no
-    verdict, and `whys` has the reason. `out_of` scales the totals.
+    verdict, and `whys` has the reason. `out_of` scales the totals. Messages use `place`, where people are
+    looked for, and `outcome`, which follows if they are not found.
     """
 
     def __init__(
@@ -74,13 +75,18 @@ class Grades:
         entries: Iterable[Entry],
         identity: Callable[[Entry], Mapping[str, str]],
         out_of: float | None,
+        *,
+        place: str = "in the template",
+        outcome: str = "none was filled in",
     ) -> None:
         self.totals: list[float | None] = []
         self.whys: dict[int, str] = {}
         self._people: list[Mapping[str, str]] = []
-        self._notes: list[str] = []
+        self.unmatched: list[str] = []
+        self._rows_left: list[str] = []
         self._replaced: list[str] = []
         self._worth, self._out_of = 0.0, out_of
+        self._place, self._outcome = place, outcome
         for entry in entries:
             self._people.append(identity(entry))
             self.totals.append(total(entry, out_of))
@@ -93,7 +99,7 @@ class Grades:
 
         By each key, a person gets the row with the same value if that row is free, is the only one, is claimed
         by no other person, and differs from the person in no identity compared before. All others are left to
-        the next key; people without a match at the end are in the notes.
+        the next key; people without a match at the end are in `unmatched`, with the reason.
 
         Args:
             rows: the rows of students.
@@ -130,7 +136,7 @@ class Grades:
         left = [person for person in range(len(self._people)) if person not in row_of]
         for person in left:
             if person not in contested:
-                self._notes.append(f"{self._people[person]['id']}: is not in the template.")
+                self.unmatched.append(f"{self._people[person]['id']}: is not {self._place}.")
         fought_over: set[int] = set()
         for person in left:
             if places := sorted(contested.get(person, ())):
@@ -139,10 +145,10 @@ class Grades:
                     "more than one row fits" if places[1:] else "more than one row or person fits"
                 )
                 where = "; ".join(f"{rows[row].name}, {rows[row].where}" for row in places[:5])
-                self._notes.append(
-                    f"{self._people[person]['id']}: {words} ({where}), so none was filled in."
+                self.unmatched.append(
+                    f"{self._people[person]['id']}: {words} ({where}), so {self._outcome}."
                 )
-        self._notes += [
+        self._rows_left = [
             f"There is no submission for the row {each.name}."
             for row, each in enumerate(rows)
             if row not in person_of and row not in fought_over
@@ -165,7 +171,12 @@ class Grades:
     def notes(self) -> list[str]:
         """Return notes about replaced grades, people without a row, and rows without a person."""
         keep = "If a person entered a replaced grade, keep it with `grade adjust --points`."
-        return [*self._replaced, *[keep for _ in self._replaced[:1]], *self._notes]
+        return [
+            *self._replaced,
+            *[keep for _ in self._replaced[:1]],
+            *self.unmatched,
+            *self._rows_left,
+        ]
 
     def scale_note(self, text: str, cell: str) -> list[str]:
         """Return a note if a column is worth other points than the scores, according to a cell of the template.

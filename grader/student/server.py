@@ -30,7 +30,7 @@ _PAUSES_SECONDS = (0.5, 1, 2, 4, 8, 8, 8)
 _MOST_BYTES = 64 << 20
 # Errors of the submission, which `grade run` would report as usage errors.
 _OF_THE_FILES = (400, 413, 422)
-_AGAIN = (500, 502, 503, 504)
+AGAIN = (500, 502, 503, 504)
 
 
 class ServerError(GraderError):
@@ -166,7 +166,7 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
             failures += 1
             if failures > len(_PAUSES_SECONDS):
                 raise ServerError(
-                    f"{server.address} is out of reach ({_reason(error)}). Your files are handed in and "
+                    f"{server.address} is out of reach ({reason_of(error)}). Your files are handed in and "
                     "are going to be judged: `grade submit --status` shows it, or the page of the server."
                 ) from error
             time.sleep(_PAUSES_SECONDS[failures - 1])
@@ -223,13 +223,13 @@ def _asked(
             with _opened(server, method, path, body, retry_key) as answer:
                 return bytes(answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
-            if error.code not in _AGAIN or pause is None:
+            if error.code not in AGAIN or pause is None:
                 raise _refused(server, error) from error
         except (OSError, http.client.HTTPException) as error:
             if pause is None:
                 raise ServerError(
-                    f"{server.address} cannot be reached: {_reason(error)}. Nothing is lost: your files are as "
-                    "they were; try again when there is a network."
+                    f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: your files are "
+                    "as they were; try again when there is a network."
                 ) from error
         time.sleep(pause)
     raise AssertionError("the last try returns or raises")
@@ -243,7 +243,7 @@ def _opened(
     headers |= {"Content-Type": "application/json"} if body is not None else {}
     headers |= {"Idempotency-Key": retry_key} if retry_key else {}
     request = urllib.request.Request(server.address + path, body, headers, method=method)  # noqa: S310 (checked)
-    return _opener.open(request, timeout=_TIMEOUT_SECONDS)
+    return opener.open(request, timeout=_TIMEOUT_SECONDS)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -253,7 +253,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_opener = urllib.request.build_opener(_NoRedirect)
+opener = urllib.request.build_opener(_NoRedirect)
 
 
 def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
@@ -282,6 +282,7 @@ def _words(seconds: int) -> str:
     return f"{seconds} seconds"
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return why a request failed, in a few harmless words."""
     reason = getattr(error, "reason", error)
     return clean(getattr(reason, "strerror", "") or str(reason) or type(reason).__name__, 200)

@@ -25,7 +25,7 @@ _HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _POINTS = "Points Possible"
 # An excused student, and one to whom the assignment was not given. No score may replace these.
 _LEFT_ALONE = ("EX", "N/A")
-_KEYS = (
+KEYS = (
     Key("canvas_id", "canvas_id"),
     Key("sis_user_id", "sis_user_id"),
     Key("sis_login_id", "sis_login_id"),
@@ -123,7 +123,7 @@ class _Template:
             for row in students
         ]
         grades = Grades(entries, lambda entry: person_of(entry.student), self._options.out_of)
-        matched = grades.match(rows, _KEYS)
+        matched = grades.match(rows, KEYS)
         person_at = {students[row].at: (rows[row], person) for row, person in matched.items()}
         marks = [row[mine] for row in self._book.points_rows]
         notes = grades.scale_note(

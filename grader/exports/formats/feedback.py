@@ -58,6 +58,11 @@ def in_comment(text: str) -> str:
     return html.escape(text, quote=False).replace("\n", "<br>")
 
 
+def beginnings(entry: Entry, assignment: str) -> tuple[str, ...]:
+    """Return how feedback of this grader begins, or began before the work had a title."""
+    return tuple(f"{name}: " for name in (one_line(assignment), entry.result.course.name) if name)
+
+
 def markdown_feedback(entry: Entry, assignment: str = "") -> str:
     """Return the feedback as a page of Markdown."""
     lines = [f"# {_literal(_heading(entry, assignment))}", ""]

@@ -14,7 +14,7 @@ from typing import IO
 from grader.errors import SubmissionError
 from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.formats.feedback import html_feedback, in_comment
+from grader.exports.formats.feedback import beginnings, html_feedback, in_comment
 from grader.exports.formats.tables import exercise_columns, exercise_points
 from grader.exports.matching import Grades, Key, TemplateRow, person_of
 from grader.exports.table import Table, filled_in, read_template
@@ -56,6 +56,19 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
     return left_open(unfinished)
 
 
+def moodle_person(entry: Entry) -> dict[str, str]:
+    """Return a student's names and ids as they are compared with Moodle's."""
+    person = {key: text.casefold() for key, text in person_of(entry.student).items()}
+    identifier = _NUMBER_AT_END.fullmatch(person.get("moodle_identifier", ""))
+    return {**person, "moodle_identifier": identifier[1] if identifier else ""}
+
+
+def moodle_keys(columns: Iterable[str]) -> list[Key]:
+    """Return the keys to match by: the participant's number, these columns about the person, the name."""
+    extras = [Key(column, person, alias=True) for column in columns for person in _EXTRAS]
+    return [Key("identifier", "moodle_identifier"), *extras, Key("name", "name", alias=True)]
+
+
 class _Worksheet:
     """Moodle's own file: the row of each student, and the column for the grade."""
 
@@ -74,26 +87,18 @@ class _Worksheet:
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write every row with its grade; everything else stays, including Moodle's dates of change."""
-        grades = Grades(entries, self._person, self._options.out_of)
+        grades = Grades(entries, moodle_person, self._options.out_of)
         students = list(self._book.rows())
         rows = [
             TemplateRow(self._identity(row.at, row.student), self._name(row.at), row.where)
             for row in students
         ]
-        matched = grades.match(rows, self._keys())
+        matched = grades.match(rows, moodle_keys(map(str, self._about_the_person)))
         person_at = {students[row].at: (rows[row], person) for row, person in matched.items()}
         title = self._options.title
-        # For each student: the feedback, and how feedback of this grader begins, or began before it had a
-        # title.
+        # For each student: the feedback, and how feedback of this grader begins.
         feedback = [
-            (
-                html_feedback(entry, title),
-                tuple(
-                    in_comment(f"{name}: ")
-                    for name in (one_line(title), entry.result.course.name)
-                    if name
-                ),
-            )
+            (html_feedback(entry, title), tuple(map(in_comment, beginnings(entry, title))))
             for entry in (entries if self._comments is not None else ())
         ]
         at = self._maximum
@@ -129,11 +134,6 @@ class _Worksheet:
         cells[self._comments] = text
         return True
 
-    def _person(self, entry: Entry) -> dict[str, str]:
-        person = {key: text.casefold() for key, text in person_of(entry.student).items()}
-        identifier = _NUMBER_AT_END.fullmatch(person.get("moodle_identifier", ""))
-        return {**person, "moodle_identifier": identifier[1] if identifier else ""}
-
     def _identity(self, at: int, student: StudentInfo) -> dict[str, str]:
         row, identifier = self._sheet.rows[at], student.ids.get("moodle_identifier", "")
         return {
@@ -141,12 +141,6 @@ class _Worksheet:
             "name": person_of(student)["name"],
             **{str(at): row[at].strip().casefold() for at in self._about_the_person},
         }
-
-    def _keys(self) -> list[Key]:
-        extras = [
-            Key(str(at), person, alias=True) for at in self._about_the_person for person in _EXTRAS
-        ]
-        return [Key("identifier", "moodle_identifier"), *extras, Key("name", "name", alias=True)]
 
     def _name(self, at: int) -> str:
         row, name = self._sheet.rows[at], self._book.name
