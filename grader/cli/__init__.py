@@ -42,6 +42,7 @@ COMMANDS = {
         "mistakes": ("similar", "Name mistakes that many of a class make."),
         "similar": ("similar", "Find alike files in a class."),
         "export": ("export", "Write results in the format of another system."),
+        "push": ("push", "Send points and comments to Canvas or Moodle."),
         "term": ("report", "Compute the totals of a term."),
         "package": ("release", "Make an autograder for Gradescope."),
         "serve": ("serve", "Run a server that judges a class's submissions."),

@@ -3,7 +3,7 @@
 `files` declares formats, reads entries and writes files. `disclosure` decides how much students read of hidden
 tests. `verdicts` and `texts` phrase a result, safely for every format. `table` reads and writes CSV, and
 `matching` finds people in the rows of a template. `formats` has the formats of `grade export`, `report` the
-pages about a class, and `term` the files of a whole term.
+pages about a class, and `term` the files of a whole term. `push` sends points and comments to a platform.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The tables of a gradebook and its file, `gradebook.sqlite`: all SQL but in `queue.py` and `migration.py`.
+"""The tables of a gradebook and its file, `gradebook.sqlite`.
+
+All SQL is here, but for `queue.py`, `pushed.py` and `migration.py`.
 
 Rows come and go as structs; `book.py` decides what they mean. The file can be read while a grading writes to
 it.
@@ -144,7 +146,9 @@ T = TypeVar("T")
 
 
 class Tables:
-    """The tables of one gradebook, over one connection; `Gradebook` and `queue` use them, and no one else.
+    """The tables of one gradebook, over one connection.
+
+    Only `Gradebook`, `queue` and `pushed` use them.
 
     Methods that write are called within a transaction. Everything raises DamagedValueError or
     sqlite3.DatabaseError, which `opened` turns into a GraderError.
@@ -671,18 +675,18 @@ def _compare_code(connection: sqlite3.Connection) -> None:
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, which the OS releases even if this process is killed."""
-    connection = sqlite3.connect(folder / _LOCK, timeout=0, isolation_level=None)
+def only_writer(
+    folder: Path, name: str = _LOCK, busy: str = "Another grading writes to"
+) -> Iterator[None]:
+    """Hold a lock of the folder, which the OS releases even if this process is killed."""
+    connection = sqlite3.connect(folder / name, timeout=0, isolation_level=None)
     try:
         try:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if _code(error) != sqlite3.SQLITE_BUSY:
-                raise _unusable(folder / _LOCK, error) from error
-            raise GraderError(
-                f"Another grading writes to {folder}; wait until it has ended, or stop it."
-            ) from error
+                raise _unusable(folder / name, error) from error
+            raise GraderError(f"{busy} {folder}; wait until it has ended, or stop it.") from error
         yield
     finally:
         connection.close()

@@ -1,0 +1,150 @@
+"""`grade push`: points and comments, sent to Canvas or Moodle."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli import options as shared
+from grader.cli.border import Command, tell
+from grader.cli.results import open_book
+from grader.errors import GraderError
+from grader.text import counted
+
+if TYPE_CHECKING:
+    from grader.exports.push.comparison import Options, Platform
+
+
+@click.command(cls=Command)
+@shared.results_argument
+@click.option(
+    "--canvas",
+    metavar="URL",
+    help="The assignment's address in Canvas, as your browser shows it. The token is in CANVAS_TOKEN.",
+)
+@click.option(
+    "--moodle",
+    metavar="URL",
+    help="The assignment's address in Moodle, as your browser shows it. The token is in MOODLE_TOKEN.",
+)
+@shared.assignment_of_results_option
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@click.option("--yes", is_flag=True, help="Send without asking.")
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Also replace points that a person entered or changed on the platform.",
+)
+@click.option("--no-comments", is_flag=True, help="Send points only.")
+@click.option(
+    "--out-of",
+    metavar="POINTS",
+    type=shared.FiniteRange(0, 1_000_000, min_open=True),
+    help="Scale the total to this many points.",
+)
+@shared.disclose_option
+def push(
+    results: Path,
+    canvas: str | None,
+    moodle: str | None,
+    assignment: str | None,
+    dry_run: bool,
+    yes: bool,
+    overwrite: bool,
+    no_comments: bool,
+    out_of: float | None,
+    disclose: str | None,
+) -> None:
+    """Send points and comments to an assignment in Canvas or Moodle.
+
+    RESULTS is the folder that `grade batch` wrote. The command reads what the platform has, shows the
+    differences, asks, and sends only these. Points count as everywhere: after the policy and corrections. Held
+    points and totals that are open are not sent, and points that a person changed on the platform stay.
+    Comments show no more of hidden tests than `grade export` shows students.
+
+    Exits with 0, or with 3 if the platform refused something or could not be reached. Run it again then: it
+    sends the rest, and nothing twice.
+
+    \b
+    Examples:
+      grade push results --canvas https://canvas.example.edu/courses/12/assignments/34 --dry-run
+      grade push results --moodle "https://moodle.example.edu/mod/assign/view.php?id=56"
+    """
+    if (canvas is None) is (moodle is None):
+        raise click.UsageError("Name the assignment with --canvas or --moodle.")
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise click.UsageError(
+            "There is no terminal to ask on: --dry-run shows what would be sent, --yes sends it."
+        )
+    from grader.exports.push.comparison import Options
+
+    with open_book(results, assignment) as book:
+        options = Options(
+            title=book.work_title,
+            out_of=out_of,
+            disclose=shared.disclosure(disclose),
+            comments=not no_comments,
+            overwrite=overwrite,
+        )
+        names = book.names()
+    platform = _opened(canvas, moodle)
+    failures = _pushed(results, assignment, platform, options, names, dry_run=dry_run, yes=yes)
+    if failures:
+        for failure in failures:
+            tell(failure)
+        raise GraderError(
+            f"{platform.name} did not take what {counted(len(failures), 'student has', 'students have')} here."
+        )
+
+
+def _opened(canvas: str | None, moodle: str | None) -> Platform:
+    """Open the assignment on its platform."""
+    if canvas is not None:
+        from grader.exports.push.canvas import Canvas
+
+        return Canvas(canvas, os.environ)
+    from grader.exports.push.moodle import Moodle
+
+    assert moodle is not None, "one of both was named"
+    return Moodle(moodle, os.environ)
+
+
+def _pushed(
+    results: Path,
+    assignment: str | None,
+    platform: Platform,
+    options: Options,
+    names: dict[str, str],
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> list[str]:
+    """Compare, show, ask and send; return the sentences about students whose change failed."""
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.progress import ProgressBar
+    from grader.cli.terminal.push import show_plan
+    from grader.exports.files import ClassSource
+    from grader.exports.push import comparison
+    from grader.gradebook.pushed import pushing, reading
+
+    with (reading if dry_run else pushing)(results, platform.address) as memory:
+        entries = ClassSource(results, assignment)
+        plan = comparison.planned(entries, platform, memory.all(), options)
+        for note in (*platform.notes, *plan.left):
+            tell(note)
+        show_plan(open_console(), plan, names)
+        if dry_run:
+            return []
+        if plan.changes and not (yes or click.confirm(f"Send this to {platform.name}?")):
+            click.echo("Nothing was sent.")
+            return []
+        with ProgressBar("students", timed=True) as bar:
+            bar.start(platform.name, len(plan.changes))
+            sent = comparison.send(plan, platform, memory, bar.advance)
+        if plan.changes:
+            click.echo(f"{counted(sent.arrived, 'student')} sent.")
+        return sent.failures

@@ -1,0 +1,241 @@
+"""An HTTP client for a platform's interface: a token that goes to one host only, and bounded retries.
+
+A request that changes something is not simply sent again when no answer came, since it may have been done:
+`Unclear` leaves that to the caller, who can look.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from grader.errors import GraderError, UsageError
+from grader.student.server import AGAIN, is_unprotected, opener, reason_of
+from grader.text import clean
+
+T = TypeVar("T")
+
+PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+# A platform that asks for a longer wait is not waited for.
+LONGEST_WAIT_SECONDS = 120
+_MOST_LIMITED = 20
+_TIMEOUT_SECONDS = 60
+_MOST_BYTES = 64 << 20
+_LONGEST_WORDS = 300
+_NEXT_PAGE = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?', re.IGNORECASE)
+
+
+class PushError(GraderError):
+    """The platform cannot be reached, or refuses everything."""
+
+
+class Refused(PushError):
+    """The platform refused one request; the text has its own words."""
+
+
+class Unclear(PushError):
+    """There was no answer, or none of the platform's: the request may have been done."""
+
+
+class NoJson(Unclear):
+    """The answer is of something else, such as a page for signing in: asking again does not help."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The JSON of an answer, and the address of the next page, if there is one."""
+
+    value: Any
+    next_page: str = ""
+
+
+class Client:
+    """Requests to one platform.
+
+    `platform` is its name in messages, and `address` begins every address that is asked. The `token` is
+    replaced by an ellipsis in every text that comes back.
+    """
+
+    def __init__(
+        self, platform: str, address: str, token: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.platform, self.address = platform, address
+        self._token, self._headers = token, dict(headers or {})
+
+    def read(self, url: str, fields: Sequence[tuple[str, str]] | None = None) -> Answer:
+        """Ask for something that changes nothing; temporary failures are retried.
+
+        Raises Refused, or PushError.
+        """
+        for pause in (*PAUSES_SECONDS, None):
+            try:
+                return self.ask("GET" if fields is None else "POST", url, fields)
+            except Unclear as error:
+                if pause is None or isinstance(error, NoJson):
+                    raise
+            time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def ask(self, method: str, url: str, fields: Sequence[tuple[str, str]] | None = None) -> Answer:
+        """Send a request once; only a rate limit is waited for, since nothing was done then.
+
+        Raises Unclear, Refused, or PushError.
+        """
+        limited = 0
+        while True:
+            try:
+                return self._sent(method, url, fields)
+            except urllib.error.HTTPError as error:
+                body = self._body_of(error)
+                if not _is_rate_limit(error.code, body):
+                    raise self._failure(error, body) from error
+                limited += 1
+                wait = self._wait(error, limited)
+            except (OSError, http.client.HTTPException) as error:
+                raise self._no_answer(error) from error
+            time.sleep(wait)
+
+    def _sent(self, method: str, url: str, fields: Sequence[tuple[str, str]] | None) -> Answer:
+        """Send a request; raises what `urllib` raises, and NoJson."""
+        self._refuse_other_host(url)
+        body = None if fields is None else urllib.parse.urlencode(fields).encode()
+        request = urllib.request.Request(url, body, self._headers, method=method)  # noqa: S310 (checked)
+        with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+            found = _NEXT_PAGE.search(", ".join(answer.headers.get_all("Link") or ()))
+            text = answer.read(_MOST_BYTES)
+        try:
+            return Answer(msgspec.json.decode(text), found[1] if found else "")
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise NoJson(
+                f"{self.address} gives an answer that is not {self.platform}'s: {self.clean(text)}"
+            ) from error
+
+    def _refuse_other_host(self, url: str) -> None:
+        """Raise PushError for an address elsewhere, such as that of a next page: the token stays here."""
+        there, here = urllib.parse.urlsplit(url), urllib.parse.urlsplit(self.address)
+        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+            raise PushError(
+                f"{self.address} refers to {clean(url)}, another host: the token is not sent there."
+            )
+
+    def _body_of(self, error: urllib.error.HTTPError) -> bytes:
+        try:
+            return bytes(error.read(_MOST_BYTES))
+        except (OSError, http.client.HTTPException):
+            return b""
+        finally:
+            error.close()
+
+    def _wait(self, error: urllib.error.HTTPError, limited: int) -> float:
+        """Return for how long a rate limit asks to wait; raises PushError if that is too long."""
+        asked = (error.headers.get("Retry-After") or "").strip()
+        wait = (
+            float(asked)
+            if asked.isdecimal()
+            else PAUSES_SECONDS[min(limited, len(PAUSES_SECONDS)) - 1]
+        )
+        if wait > LONGEST_WAIT_SECONDS or limited > _MOST_LIMITED:
+            raise PushError(
+                f"{self.platform} limits requests, and asks to wait {wait:.0f} seconds. Run the command again "
+                "later: it goes on where it was."
+            ) from error
+        return wait
+
+    def _failure(self, error: urllib.error.HTTPError, body: bytes) -> PushError:
+        """Return the error for an answer that is no success."""
+        if error.code in AGAIN:
+            return Unclear(f"{self.platform} answers {error.code}: {self.words_of(body)}")
+        if 300 <= error.code < 400:
+            place = clean(error.headers.get("Location") or "nowhere")
+            return PushError(
+                f"{self.address} redirects to {place}, where the token is not sent: give the address that your "
+                "browser shows."
+            )
+        if error.code == 401:
+            return PushError(f"{self.platform} refuses the token: {self.words_of(body)}")
+        return Refused(f"{self.platform} answers {error.code}: {self.words_of(body)}")
+
+    def _no_answer(self, error: Exception) -> PushError:
+        why = f"{self.address} cannot be reached: {reason_of(error)}."
+        is_tls = isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError)
+        # Trying again makes no certificate valid, and the token was not sent.
+        return PushError(why) if is_tls else Unclear(why)
+
+    def words_of(self, body: bytes) -> str:
+        """Return the platform's own words in the body of a refusal, on one harmless line."""
+        try:
+            found = _message(msgspec.json.decode(body))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            found = ""
+        return self.clean(found.encode() if found else body)
+
+    def clean(self, text: bytes) -> str:
+        """Return a text from the platform on one harmless line, without the token."""
+        plain = text[: 100 * _LONGEST_WORDS].decode("utf-8", "replace")
+        plain = " ".join(plain.replace(self._token, "…").split())
+        return clean(plain, _LONGEST_WORDS) or "without a word"
+
+
+def read_as(value: Any, kind: type[T], what: str) -> T:
+    """Return a platform's JSON as this type; raises PushError with what it should have been."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise PushError(f"This is not {what}: {clean(str(error), _LONGEST_WORDS)}.") from error
+
+
+def token_of(variable: str, environment: Mapping[str, str], where: str) -> str:
+    """Return the token in an environment variable; raises UsageError if there is none."""
+    token = environment.get(variable, "").strip()
+    if not token:
+        raise UsageError(
+            f"Put the token into the environment variable {variable}, not on the command line, where other "
+            f"users see it. {where}"
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"{variable} is not a token: copy all of it, and nothing else.")
+    return token
+
+
+def parts_of(address: str, pattern: re.Pattern[str], example: str) -> tuple[str, re.Match[str]]:
+    """Return the beginning of an assignment's address, up to a platform's own part, and that part.
+
+    Raises UsageError for another address, and for one on which others could read the token.
+    """
+    url = urllib.parse.urlsplit(address.strip())
+    found = pattern.search(f"{url.path}?{url.query}")
+    if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc or not found:
+        raise UsageError(
+            f"{clean(address)} is not the address of an assignment: copy it from your browser, as {example}."
+        )
+    base = f"{url.scheme}://{url.netloc}"
+    if is_unprotected(base):
+        raise UsageError(
+            f"{base} is not https: others on the way could read the token and the grades."
+        )
+    return base + url.path[: found.start()], found
+
+
+def _is_rate_limit(code: int, body: bytes) -> bool:
+    # Canvas documents 429, and answered 403 with these words for years.
+    return code == 429 or (code == 403 and b"Rate Limit Exceeded" in body)
+
+
+def _message(value: Any) -> str:
+    """Return the first message in the JSON of a refusal, however deep it lies."""
+    if isinstance(value, dict):
+        for key in ("message", "error", "errors", "error_report_id"):
+            if isinstance(said := value.get(key), str):
+                return said
+        return next(filter(None, map(_message, value.values())), "")
+    if isinstance(value, list):
+        return next(filter(None, map(_message, value)), "")
+    return ""

@@ -1,0 +1,375 @@
+"""Compare what counts with what a platform has, and send only the differences, each of them once.
+
+A `Platform` reads and writes one assignment of a learning platform. Points that a person changed there since
+the last push are left alone, and so are students whose total is open or held. Before a student's points and
+comment are sent, the memory says so; afterwards, that they were. If no answer comes, the platform is read again
+before anything is sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from grader.errors import UsageError
+from grader.exports.disclosure import disclosed
+from grader.exports.formats.feedback import beginnings
+from grader.exports.matching import Grades, Key, TemplateRow
+from grader.exports.push.client import PAUSES_SECONDS, PushError, Refused, Unclear
+from grader.exports.texts import one_line
+from grader.exports.verdicts import total, why_open
+from grader.gradebook.pushed import Memory, Pushed
+from grader.results import Disclosure, Entry
+from grader.text import number, utc
+
+# Points are sent with two decimals.
+_SAME = 0.005
+_TAG = re.compile(r"<[^<>]*>")
+# A platform that gives no answer about so many students in a row is not asked about the others.
+_MOST_UNCLEAR = 3
+
+
+class There(msgspec.Struct, frozen=True, kw_only=True):
+    """What a platform has of a student of the assignment.
+
+    `cells` has the values to match by. `comments` are the texts, oldest first; None if they were not read yet.
+    `stays` is the reason if nothing may be sent.
+    """
+
+    user: str
+    name: str
+    cells: Mapping[str, str]
+    points: float | None = None
+    comments: tuple[str, ...] | None = None
+    stays: str = ""
+
+
+class Mine(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts for a student here: points, and the comment, which begins in one of these ways.
+
+    `why` says why nothing is sent: a total that is open or held.
+    """
+
+    student: str
+    points: float
+    comment: str
+    begins: tuple[str, ...]
+    absent: bool = False
+    why: str = ""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a platform gets for a student: `new_points`, a `new_comment`, or both."""
+
+    there: There
+    mine: Mine
+    new_points: bool
+    new_comment: bool
+
+
+class Platform(Protocol):
+    """One assignment of a learning platform.
+
+    `name` is the platform's, and `address` identifies the assignment, which is `worth` so many points there.
+    With `one_comment`, a comment replaces the one before. `notes` tell staff what to know before they send.
+    """
+
+    name: str
+    address: str
+    worth: float
+    one_comment: bool
+    notes: list[str]
+    keys: Sequence[Key]
+
+    def person(self, entry: Entry) -> Mapping[str, str]:
+        """Return the names and ids by which a student is matched."""
+
+    def worded(self, entry: Entry, title: str) -> str:
+        """Return the comment, from an entry as its student may read it."""
+
+    def students(self) -> list[There]:
+        """Read all students of the assignment."""
+
+    def student(self, there: There) -> There:
+        """Read one of them again, with the comments."""
+
+    def points(self) -> Mapping[str, float | None]:
+        """Read the points of all students."""
+
+    def send(self, change: Change) -> None:
+        """Send a change once. Raises Refused or Unclear."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent: the total scaled to `out_of`, and comments as far as students may read."""
+
+    title: str = ""
+    out_of: float | None = None
+    disclose: Disclosure | None = None
+    comments: bool = True
+    overwrite: bool = False
+
+
+class Plan(msgspec.Struct):
+    """The changes, and how many of them are of students who handed in nothing.
+
+    `left` has sentences about students to whom nothing is sent, `settled` what is known to be there already.
+    """
+
+    changes: list[Change] = []
+    absent: int = 0
+    left: list[str] = []
+    settled: dict[str, Pushed] = {}
+
+
+class Sent(msgspec.Struct):
+    """The number of students whose change arrived, and a sentence about each of the others."""
+
+    arrived: int = 0
+    failures: list[str] = []
+
+
+# --- what differs -----------------------------------------------------------------------------------
+
+
+def planned(
+    entries: Iterable[Entry], platform: Platform, before: Mapping[str, Pushed], options: Options
+) -> Plan:
+    """Compare the class with the platform; nothing is sent.
+
+    Raises UsageError if the assignment is worth other points there and `out_of` does not say which.
+    """
+    mine: list[Mine] = []
+
+    def collected() -> Iterator[Entry]:
+        # Read once: a server may take in another student between two readings.
+        for entry in entries:
+            mine.append(_mine(entry, platform, options))
+            if options.out_of is None:
+                _refuse_other_worth(platform, entry.result.max_score)
+            yield entry
+
+    grades = Grades(
+        collected(),
+        platform.person,
+        options.out_of,
+        place=f"among the students of the assignment in {platform.name}",
+        outcome="nothing is sent",
+    )
+    students = platform.students()
+    rows = [TemplateRow(s.cells, one_line(s.name), f"number {s.user}") for s in students]
+    matched = {person: students[row] for row, person in grades.match(rows, platform.keys).items()}
+    plan = Plan(left=list(grades.unmatched))
+    for person, own in enumerate(mine):
+        if person not in matched:
+            continue
+        there = matched[person]
+        known = before.get(there.user, Pushed())
+        found = decided(own, there, known, platform, overwrite=options.overwrite)
+        if isinstance(found, Change) and there.comments is None:
+            there = platform.student(there)
+            found = decided(own, there, known, platform, overwrite=options.overwrite)
+        if isinstance(found, Change):
+            plan.changes.append(found)
+            plan.absent += own.absent
+        elif found:
+            plan.left.append(f"{own.student}: {found}")
+        elif (now := _pushed(own, known)) != known:
+            plan.settled[there.user] = now
+    return plan
+
+
+def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:
+    points, why = total(entry, options.out_of), ""
+    if points is None:
+        why = f"has no total. {why_open(entry)}"
+    elif any(exercise.provisional for exercise in entry.result.exercises):
+        why = (
+            "has held points, because of odd code in a file: `grade show` shows it, and `grade adjust "
+            "--release` makes them final."
+        )
+    own = disclosed(entry, options.disclose)
+    return Mine(
+        student=entry.student.id,
+        points=points or 0.0,
+        comment=platform.worded(own, options.title) if options.comments else "",
+        begins=tuple(map(_plain, beginnings(own, options.title))),
+        absent=entry.absent,
+        why=why,
+    )
+
+
+def _refuse_other_worth(platform: Platform, worth: float) -> None:
+    if _same(platform.worth, worth):
+        return
+    there, here = number(platform.worth), number(worth)
+    scale = f"--out-of {there} scales them, and " if platform.worth else ""
+    raise UsageError(
+        f"The assignment is worth {there} points in {platform.name}, and the scores are out of {here}: "
+        f"{scale}--out-of {here} sends them as they are."
+    )
+
+
+def decided(
+    mine: Mine, there: There, before: Pushed, platform: Platform, *, overwrite: bool = False
+) -> Change | str:
+    """Return the change for a student, or a sentence on why none is made; empty if nothing differs."""
+    if mine.why or there.stays:
+        return mine.why or there.stays
+    new_points = not _same(there.points, mine.points)
+    new_comment = _is_new(mine, there, before)
+    if not (new_points or new_comment):
+        return ""
+    if not overwrite:
+        if new_points and not _is_ours(there.points, before):
+            has = "no points any more" if there.points is None else f"{number(there.points)} points"
+            return (
+                f"has {has} in {platform.name}, which we did not send, and {number(mine.points)} here: left as "
+                "a person entered it; --overwrite replaces it."
+            )
+        if platform.one_comment and _is_a_persons(mine, there, before):
+            return (
+                f"has a person's comment in {platform.name}, which ours would replace: left alone; --overwrite "
+                "replaces it."
+            )
+    return Change(there, mine, new_points, new_comment)
+
+
+def _is_ours(points: float | None, before: Pushed) -> bool:
+    """Return whether the platform has the points of an earlier push, or of one that was killed."""
+    if points is None:
+        return before.points is None
+    return _same(points, before.points) or _same(points, before.sending_points)
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    return (one is None) is (other is None) and abs((one or 0.0) - (other or 0.0)) < _SAME
+
+
+def _is_new(mine: Mine, there: There, before: Pushed) -> bool:
+    """Return whether the newest comment of ours that the platform has is another one than that of today.
+
+    One that a person removed there is not sent again.
+    """
+    if not mine.comment:
+        return False
+    now = digest_of(mine.comment)
+    ours = {now, before.comment, before.sending_comment}
+    digests = map(digest_of, reversed(there.comments or ()))
+    newest = next((digest for digest in digests if digest in ours), None)
+    if newest is None:
+        return now != before.comment
+    return newest != now
+
+
+def _is_a_persons(mine: Mine, there: There, before: Pushed) -> bool:
+    """Return whether the platform's only comment is none of ours; those begin with the name of the work."""
+    ours = {digest_of(mine.comment), before.comment, before.sending_comment}
+    return any(
+        (plain := _plain(text))
+        and digest_of(text) not in ours
+        and not (mine.comment and plain.startswith(mine.begins))
+        for text in there.comments or ()
+    )
+
+
+def digest_of(comment: str) -> str:
+    """Return the digest of a comment's words: platforms write the same ones with other tags and blanks."""
+    plain = _plain(comment)
+    return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:32] if plain else ""
+
+
+def _plain(comment: str) -> str:
+    return " ".join(html.unescape(_TAG.sub(" ", comment)).split())
+
+
+def _pushed(mine: Mine, before: Pushed) -> Pushed:
+    """Return what is known once the platform has all of this."""
+    comment = digest_of(mine.comment) or before.comment
+    now = Pushed(student=mine.student, points=mine.points, comment=comment, time=before.time)
+    return now if now == before else replace(now, time=utc())
+
+
+# --- sending ----------------------------------------------------------------------------------------
+
+
+def send(
+    plan: Plan, platform: Platform, memory: Memory, tell: Callable[[], None] = lambda: None
+) -> Sent:
+    """Send every change, and then look whether the platform has the points; `tell` is called for each one.
+
+    Raises PushError if the platform is out of reach, or refuses everything. What was sent is known then.
+    """
+    before = memory.all()
+    sent, arrived, unclear = Sent(), dict[str, Change](), 0
+    for user, pushed in plan.settled.items():
+        memory.keep(user, pushed)
+    for change in plan.changes:
+        user, own = change.there.user, change.mine
+        known = before.get(user, Pushed())
+        sending = replace(
+            known,
+            student=own.student,
+            sending_points=own.points,
+            sending_comment=digest_of(own.comment) if change.new_comment else "",
+            time=utc(),
+        )
+        memory.keep(user, sending)
+        try:
+            _deliver(change, platform, sending)
+        except Refused as error:
+            memory.keep(user, known)
+            sent.failures.append(f"{own.student}: {error}")
+        except Unclear as error:
+            unclear += 1
+            if unclear == _MOST_UNCLEAR:
+                raise PushError(
+                    f"{error} Sent until now: {len(arrived)} of {len(plan.changes)}. Run the command again: it "
+                    "looks at what arrived, and sends the rest."
+                ) from error
+            sent.failures.append(f"{own.student}: {error}")
+            continue
+        else:
+            memory.keep(user, _pushed(own, sending))
+            arrived[user] = change
+            tell()
+        unclear = 0
+    now = platform.points() if arrived else {}
+    for user, change in arrived.items():
+        if _same(now.get(user), change.mine.points):
+            sent.arrived += 1
+            continue
+        has = number(points) if (points := now.get(user)) is not None else "no points"
+        sent.failures.append(
+            f"{change.mine.student}: {platform.name} took {number(change.mine.points)} points without a word, "
+            f"and has {has}. The grade may be locked or overridden there."
+        )
+        known = before.get(user, Pushed())
+        memory.keep(user, replace(_pushed(change.mine, known), points=known.points))
+    return sent
+
+
+def _deliver(change: Change, platform: Platform, sending: Pushed) -> None:
+    """Send a change; without an answer, look what arrived, and send the rest. Raises Refused or Unclear."""
+    for pause in (*PAUSES_SECONDS, None):
+        try:
+            platform.send(change)
+        except Unclear:
+            if pause is None:
+                raise
+        else:
+            return
+        time.sleep(pause)
+        there = platform.student(change.there)
+        left = decided(change.mine, there, sending, platform, overwrite=True)
+        if not isinstance(left, Change):
+            return
+        change = left
+    raise AssertionError("the last try returns or raises")

@@ -1,0 +1,715 @@
+"""`grade push`: each student's points and comment arrive once, and no others."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_plus
+
+import msgspec
+import pytest
+from click.testing import Result
+
+from grader import submissions
+from grader.course.manifest import Course
+from grader.exports.push import comparison
+from grader.exports.push.canvas import Canvas
+from grader.gradebook import Gradebook
+from grader.gradebook.corrections import Correction
+from grader.gradebook.pushed import Pushed, pushing, reading
+from grader.results import ExerciseResult, Finding, Outcome, Status, StudentInfo, Visibility
+from grader.submissions import ExerciseFile, Submission
+from grader.submissions.source import code_digest
+from tests.grader.builders import checked, exercise, result
+from tests.grader.command import invoke
+from tests.grader.exports.platforms import (
+    TOKEN,
+    CanvasServer,
+    MoodleServer,
+    Platform,
+    same,
+    serving,
+)
+from tests.grader.gradebook.conftest import HERE, SUITE, key_of
+
+SECRET = "CANARY_91c4"
+CLASS = 300
+FEW = 4
+PATIENCE_SECONDS = 120
+FILE = b"x = 1\n"
+BUSY = ("busy",)
+FIRST, SECOND, THIRD, LAST = range(1001, 1001 + FEW)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the client waited, without waiting."""
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    return waited
+
+
+class School:
+    """A graded class, whose students have the ids of both platforms."""
+
+    def __init__(self, course: Course, results: Path) -> None:
+        self.course, self.results = course, results
+
+    def grade(self, scores: dict[int, float], **changes: Any) -> None:
+        """Keep an attempt and its verdict of so many of ten points for each student."""
+        with Gradebook.open_to_write(self.results) as book:
+            book.begin(self.course)
+            with book.transaction():
+                for user, score in scores.items():
+                    source = FILE + f"# {user} {score}\n".encode()
+                    found = submissions.Attempt(
+                        student=info_of(user),
+                        submitted_at=f"2026-10-01T10:{len(book.tables.attempts_of(f's{user}')):02}:00Z",
+                        origin="lab.zip",
+                        path=Path("lab.zip"),
+                    )
+                    submission = Submission(f"s{user}", {"task": ExerciseFile(source)})
+                    attempt = book.register(found, submission)
+                    book.keep(attempt, key_of(source), 0, verdict(score, **changes), HERE)
+            book.finish(())
+
+    def correct(self, user: int, **fields: Any) -> None:
+        made = Correction(
+            student=f"s{user}",
+            exercise="task",
+            reason="shown in the lab",
+            author="ben",
+            time=datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC),
+            **fields,
+        )
+        with Gradebook.open_to_write(self.results) as book:
+            book.correct(made)
+
+
+def info_of(user: int) -> StudentInfo:
+    ids = {"canvas_id": str(user), "moodle_identifier": f"Participant {user + 5000}"}
+    return StudentInfo(id=f"s{user}", name=f"First{user} Last{user}", ids=ids)
+
+
+def verdict(score: float, **changes: Any) -> ExerciseResult:
+    """A result whose hidden test failed with a value that students must not read."""
+    found = Finding("It gives {value}.", values={"value": SECRET})
+    hidden = checked(
+        "test_hidden",
+        Outcome.FAILED,
+        visibility=Visibility.HIDDEN,
+        message=f"It gives {SECRET}.",
+        finding=found,
+        printed=SECRET,
+    )
+    status = Status.PASSED if score == 10 else Status.PARTIAL
+    given = {"name": "task", "worth": 10.0, "status": status, "score": score, "output": SECRET}
+    return exercise(checked(), hidden, **{**given, **changes})
+
+
+@pytest.fixture
+def school(tmp_path: Path, write_course: Callable[..., Course]) -> School:
+    return School(write_course(tmp_path / "course", SUITE), tmp_path / "results")
+
+
+def scores(count: int) -> dict[int, float]:
+    """Points of so many students, of which few are the same."""
+    return {user: user % 97 / 10 for user in range(1001, 1001 + count)}
+
+
+class Pushing:
+    """A class and a platform, and `grade push` from one to the other."""
+
+    def __init__(self, school: School, platform: Platform, option: str) -> None:
+        self.school, self.platform, self.option = school, platform, option
+
+    def arguments(self, *more: str, url: str = "") -> list[str]:
+        return ["push", str(self.school.results), self.option, url or self.platform.url, *more]
+
+    def __call__(self, *more: str, url: str = "", token: str = TOKEN) -> Result:
+        words = self.arguments(*(more or ("--yes",)), url=url)
+        tokens = {"CANVAS_TOKEN": token, "MOODLE_TOKEN": token}
+        return invoke(*words, cwd=self.school.results, **tokens)
+
+    def comments(self, user: int) -> list[str]:
+        return self.platform.comments.get(user, [])
+
+
+@pytest.fixture
+def canvas(school: School, waits: list[float]) -> Iterator[Pushing]:
+    platform = CanvasServer(FEW)
+    school.grade(scores(FEW))
+    with serving(platform):
+        yield Pushing(school, platform, "--canvas")
+
+
+@pytest.fixture
+def moodle(school: School, waits: list[float]) -> Iterator[Pushing]:
+    platform = MoodleServer(FEW)
+    school.grade(scores(FEW))
+    with serving(platform):
+        yield Pushing(school, platform, "--moodle")
+
+
+@pytest.fixture(params=["canvas", "moodle"])
+def push(request: pytest.FixtureRequest) -> Pushing:
+    """A push to either platform."""
+    pushing: Pushing = request.getfixturevalue(request.param)
+    return pushing
+
+
+# --- every student, once ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [CanvasServer, MoodleServer])
+def test_a_class_arrives_once_each_at_a_platform_that_refuses_every_fifth_request(
+    kind: type[CanvasServer] | type[MoodleServer], school: School, waits: list[float]
+) -> None:
+    """Refused before and after it was done, limited, and cut off: everybody has one grade and one comment."""
+    school.grade(scores(CLASS))
+    platform = kind(CLASS)
+    with serving(platform):
+        platform.refuse_every = 5
+        push = Pushing(school, platform, "--canvas" if kind is CanvasServer else "--moodle")
+        done = push()
+    assert done.exit_code == 0, done.stderr
+    assert f"{CLASS} students sent." in done.stdout
+    assert all(same(platform.grades[user], points) for user, points in scores(CLASS).items())
+    assert platform.writes == dict.fromkeys(platform.users, 1)
+    assert [len(platform.comments[user]) for user in platform.users] == [1] * CLASS
+    # Of the ways to refuse, only a limit says how long to wait.
+    assert waits.count(3.0) > 10
+    assert len(waits) > waits.count(3.0)
+
+
+def test_a_second_push_sends_nothing(push: Pushing) -> None:
+    assert push().exit_code == 0
+    before = push.platform.written
+    done = push()
+    assert done.exit_code == 0
+    assert "Nothing to send." in done.stdout
+    assert push.platform.written == before == FEW
+
+
+def test_only_a_student_whose_points_changed_gets_new_ones_and_a_new_comment(push: Pushing) -> None:
+    push()
+    push.school.correct(SECOND, points=9.5, comment="Well explained.")
+    done = push()
+    assert done.exit_code == 0, done.stderr
+    assert push.platform.writes == {FIRST: 1, SECOND: 2, THIRD: 1, LAST: 1}
+    assert push.platform.grades[SECOND] == 9.5
+    assert "Well explained." in push.comments(SECOND)[-1]
+    assert "shown in the lab" in push.comments(SECOND)[-1]
+    # Canvas's comments add up, Moodle has one.
+    assert len(push.comments(SECOND)) == (2 if push.option == "--canvas" else 1)
+
+
+def test_a_comment_of_before_is_sent_again_once_it_holds_again(canvas: Pushing) -> None:
+    canvas()
+    canvas.school.correct(FIRST, points=9.5)
+    canvas()
+    with Gradebook.open_to_write(canvas.school.results) as book:
+        book.correct(replacing=[0])
+    canvas()
+    first, second, third = canvas.comments(FIRST)
+    assert first == third != second
+    canvas()
+    assert len(canvas.comments(FIRST)) == 3
+
+
+def test_points_that_are_there_already_are_not_sent_and_ours_from_then_on(canvas: Pushing) -> None:
+    """An earlier upload of a file brought them."""
+    canvas.platform.grades = dict(scores(FEW))
+    canvas("--yes", "--no-comments")
+    assert canvas.platform.written == 0
+    canvas.school.correct(FIRST, points=9.5)
+    done = canvas("--yes", "--no-comments")
+    assert canvas.platform.grades[FIRST] == 9.5
+    assert canvas.platform.written == 1
+    assert not canvas.platform.comments, done.stderr
+
+
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("kind", [CanvasServer, MoodleServer])
+def test_a_killed_push_goes_on_without_a_second_comment(
+    kind: type[CanvasServer] | type[MoodleServer], after: int, school: School
+) -> None:
+    """It is killed when the platform has a comment and before its answer."""
+    school.grade(scores(FEW))
+    platform = kind(FEW)
+    push = Pushing(school, platform, "--canvas" if kind is CanvasServer else "--moodle")
+    with serving(platform):
+        started: list[subprocess.Popen[bytes]] = []
+
+        def kill(written: int) -> None:
+            if written == after:
+                os.kill(started[0].pid, signal.SIGKILL)
+                started[0].wait(PATIENCE_SECONDS)
+
+        platform.at_write = kill
+        # The platform answers nothing before the process is known.
+        with platform.lock:
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-P", "-m", "grader.cli", *push.arguments("--yes")],
+                    env={**os.environ, "CANVAS_TOKEN": TOKEN, "MOODLE_TOKEN": TOKEN},
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+        assert started[0].wait(PATIENCE_SECONDS) == -signal.SIGKILL
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while platform.written < after:
+            assert time.monotonic() < deadline
+        platform.at_write = lambda _: None
+        done = push()
+    assert done.exit_code == 0, done.stderr
+    assert platform.writes == dict.fromkeys(platform.users, 1)
+    assert [len(platform.comments[user]) for user in platform.users] == [1] * FEW
+    assert all(same(platform.grades[user], points) for user, points in scores(FEW).items())
+
+
+def test_without_its_memory_a_push_still_sends_no_comment_twice(push: Pushing) -> None:
+    """As after a restored copy of the gradebook."""
+    push()
+    with Gradebook.open_to_write(push.school.results) as book, book.transaction():
+        book.tables.connection.execute("DELETE FROM pushed")
+    done = push()
+    assert done.exit_code == 0
+    assert push.platform.writes == dict.fromkeys(push.platform.users, 1)
+
+
+def test_two_pushes_at_once_are_refused(push: Pushing) -> None:
+    with pushing(push.school.results, push.platform.url):
+        done = push()
+    assert done.exit_code == 3
+    assert "Another push" in done.stderr
+    assert push.platform.written == 0
+
+
+def test_a_push_works_beside_a_server(push: Pushing) -> None:
+    with Gradebook.open_to_write(push.school.results):
+        assert push().exit_code == 0
+    assert push.platform.written == FEW
+
+
+# --- what a person did ----------------------------------------------------------------------------------
+
+
+def test_points_that_a_person_changed_stay_until_they_are_to_be_overwritten(push: Pushing) -> None:
+    push()
+    push.platform.grades[FIRST] = 5.55
+    push.school.correct(FIRST, points=9)
+    push.school.correct(SECOND, points=9)
+    done = push()
+    assert done.exit_code == 0
+    assert f"s{FIRST}: has 5.55 points in" in done.stderr
+    assert "--overwrite" in done.stderr
+    assert push.platform.grades[FIRST] == 5.55
+    assert push.platform.grades[SECOND] == 9
+    assert push.platform.writes[FIRST] == 1
+    assert push("--yes", "--overwrite").exit_code == 0
+    assert push.platform.grades[FIRST] == 9
+
+
+def test_points_that_a_person_entered_before_the_first_push_stay(push: Pushing) -> None:
+    push.platform.grades[FIRST] = 2.22
+    done = push()
+    assert f"s{FIRST}: has 2.22 points" in done.stderr
+    assert push.platform.grades[FIRST] == 2.22
+    assert not push.comments(FIRST)
+
+
+def test_points_that_a_person_removed_are_not_entered_again(push: Pushing) -> None:
+    push()
+    del push.platform.grades[FIRST]
+    done = push()
+    assert f"s{FIRST}: has no points any more" in done.stderr
+    assert FIRST not in push.platform.grades
+
+
+def test_excused_students_stay_excused(canvas: Pushing) -> None:
+    assert isinstance(canvas.platform, CanvasServer)
+    canvas.platform.excused.add(FIRST)
+    done = canvas("--yes", "--overwrite")
+    assert f"s{FIRST}: is excused in Canvas" in done.stderr
+    assert canvas.platform.writes[FIRST] == 0
+
+
+def test_canvas_own_penalty_is_no_change_by_a_person(canvas: Pushing) -> None:
+    assert isinstance(canvas.platform, CanvasServer)
+    canvas()
+    canvas.platform.deducted[FIRST] = 1.0
+    done = canvas()
+    assert "Nothing to send." in done.stdout
+    assert "by its own policy" in done.stderr
+
+
+def test_a_persons_comment_in_moodle_stays_with_the_points_beside_it(moodle: Pushing) -> None:
+    moodle.platform.comments[FIRST] = ["<p>See me on Monday.</p>"]
+    done = moodle()
+    assert f"s{FIRST}: has a person's comment" in done.stderr
+    assert moodle.comments(FIRST) == ["<p>See me on Monday.</p>"]
+    assert FIRST not in moodle.platform.grades
+    moodle("--yes", "--overwrite")
+    assert "points" in moodle.comments(FIRST)[0]
+
+
+def test_points_without_comments_leave_moodles_comments(moodle: Pushing) -> None:
+    moodle.platform.comments[FIRST] = ["<p>See me on Monday.</p>"]
+    moodle("--yes", "--no-comments")
+    assert moodle.comments(FIRST) == ["<p>See me on Monday.</p>"]
+    assert not moodle.comments(SECOND)
+    assert SECOND in moodle.platform.grades
+
+
+def test_the_marking_workflow_keeps_its_states(moodle: Pushing) -> None:
+    assert isinstance(moodle.platform, MoodleServer)
+    moodle.platform.assignment = {"markingworkflow": 1}
+    moodle.platform.states = {FIRST: "inmarking", SECOND: "released"}
+    done = moodle()
+    assert "'released'" in done.stderr
+    states = {user: moodle.platform.states.get(user, "") for user in (FIRST, SECOND, THIRD)}
+    assert states == {FIRST: "inmarking", SECOND: "released", THIRD: ""}
+
+
+def test_an_assignment_without_feedback_comments_gets_points(moodle: Pushing) -> None:
+    assert isinstance(moodle.platform, MoodleServer)
+    moodle.platform.takes_comments = False
+    done = moodle()
+    assert done.exit_code == 0, done.stderr
+    assert "No comments are sent" in done.stderr
+    assert moodle.platform.written == FEW
+    assert "Nothing to send." in moodle().stdout
+
+
+# --- what is not sent -----------------------------------------------------------------------------------
+
+
+def test_held_points_are_sent_only_after_release(push: Pushing) -> None:
+    push.school.grade({FIRST: 7.0}, held=("it imports ctypes",))
+    done = push()
+    assert f"s{FIRST}: has held points" in done.stderr
+    assert FIRST not in push.platform.grades
+    assert not push.comments(FIRST)
+    push.school.correct(FIRST, release=code_digest(FILE + f"# {FIRST} 7.0\n".encode()))
+    push()
+    assert push.platform.grades[FIRST] == 7.0
+    assert len(push.comments(FIRST)) == 1
+
+
+def test_an_open_total_is_no_zero(push: Pushing) -> None:
+    push.school.grade({FIRST: 0.0}, status=Status.UNJUDGED)
+    done = push()
+    assert f"s{FIRST}: has no total." in done.stderr
+    assert FIRST not in push.platform.grades
+
+
+def test_who_handed_in_nothing_gets_0_points_and_is_counted_before(push: Pushing) -> None:
+    push.platform.users.append(LAST + 1)
+    nothing = verdict(0.0, status=Status.NOT_ATTEMPTED, settled=True)
+    with Gradebook.open_to_write(push.school.results) as book:
+        book.begin(push.school.course, result(nothing))
+        info = info_of(LAST + 1)
+        # Moodle numbers nobody who did not open the assignment.
+        book.keep_student(msgspec.structs.replace(info, email=f"s{LAST + 1}@uni.example"))
+        book.finish(())
+    done = push()
+    assert "1 of them without a submission" in done.stdout
+    assert push.platform.grades[LAST + 1] == 0
+    assert "Nothing was handed in." in push.comments(LAST + 1)[0]
+
+
+def bodies(platform: Platform) -> str:
+    return "\n".join(unquote_plus(f"{path} {body}") for _, path, body in platform.requests)
+
+
+def test_hidden_values_are_in_no_request(push: Pushing) -> None:
+    push()
+    assert "The title of test_hidden" in bodies(push.platform)
+    assert SECRET not in bodies(push.platform)
+
+
+def test_a_course_may_disclose_everything(push: Pushing) -> None:
+    """So the test above can fail."""
+    push("--yes", "--disclose", "everything")
+    assert SECRET in bodies(push.platform)
+
+
+def test_names_of_hidden_tests_are_in_no_request_if_nothing_is_disclosed(push: Pushing) -> None:
+    push("--yes", "--disclose", "nothing")
+    assert "The title of test_hidden" not in bodies(push.platform)
+    assert push.platform.written == FEW
+
+
+def test_an_unmatched_student_is_told_and_not_guessed(push: Pushing) -> None:
+    with Gradebook.open_to_write(push.school.results) as book, book.transaction():
+        book.tables.put_student(StudentInfo(id=f"s{FIRST}", name="Somebody Else"))
+        # The id of one and the name of another.
+        ids = {"canvas_id": "999", "moodle_identifier": "Participant 999"}
+        name = f"First{SECOND} Last{SECOND}"
+        book.tables.put_student(StudentInfo(id=f"s{SECOND}", name=name, ids=ids))
+    done = push()
+    assert f"s{FIRST}: is not among the students of the assignment in" in done.stderr
+    assert f"s{SECOND}: is not among the students" in done.stderr
+    assert sorted(push.platform.grades) == [THIRD, LAST]
+
+
+# --- before it is sent ----------------------------------------------------------------------------------
+
+
+def test_a_dry_run_shows_the_changes_and_sends_nothing(push: Pushing) -> None:
+    push.platform.grades[FIRST] = scores(FEW)[FIRST]
+    done = push("--dry-run")
+    assert done.exit_code == 0, done.stderr
+    rows = {line.split()[0]: line.split()[-3:] for line in done.stdout.splitlines() if " " in line}
+    assert rows[f"s{FIRST}"][-3:] == ["it", "is", "new"]
+    assert rows[f"s{SECOND}"] == ["-", f"{scores(FEW)[SECOND]:g}", "new"]
+    assert push.platform.written == 0
+    with reading(push.school.results, push.platform.url) as memory:
+        assert memory.all() == {}
+
+
+def test_without_a_terminal_nothing_is_asked_or_sent(push: Pushing) -> None:
+    done = push("--no-comments")
+    assert done.exit_code == 2
+    assert "--dry-run" in done.stderr
+    assert push.platform.requests == []
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("n\n", 0), ("y\n", FEW), ("\n", 0)])
+def test_on_a_terminal_it_asks(
+    push: Pushing, answer: str, sent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "grader.cli", *push.arguments()],
+        stdin=theirs,
+        env={**os.environ, "CANVAS_TOKEN": TOKEN, "MOODLE_TOKEN": TOKEN},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    assert "Send this to" in done.stdout + done.stderr
+    assert push.platform.written == sent
+
+
+def test_an_assignment_of_other_points_is_refused_until_the_scale_is_named(push: Pushing) -> None:
+    push.platform.worth = 20.0
+    done = push()
+    assert done.exit_code == 2
+    assert "--out-of 20" in done.stderr
+    assert push.platform.written == 0
+    push("--yes", "--out-of", "20")
+    assert same(push.platform.grades[SECOND], 2 * scores(FEW)[SECOND])
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [{"grading_type": "pass_fail"}, {"group_category_id": 5}],
+)
+def test_canvas_assignments_without_points_of_single_students_are_refused(
+    canvas: Pushing, assignment: dict[str, Any]
+) -> None:
+    assert isinstance(canvas.platform, CanvasServer)
+    canvas.platform.assignment |= assignment
+    assert canvas().exit_code == 2
+    assert canvas.platform.written == 0
+
+
+def test_canvas_says_whether_students_see_it_at_once(canvas: Pushing) -> None:
+    assert isinstance(canvas.platform, CanvasServer)
+    assert "at once" in canvas("--dry-run").stderr
+    canvas.platform.assignment["post_manually"] = True
+    assert "until you post" in canvas("--dry-run").stderr
+
+
+# --- refusals and failures ------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_told_in_the_platforms_words_which_drive_no_terminal(push: Pushing) -> None:
+    push.platform.refused[SECOND] = f"The grade is \x1b[31mlocked\x07 {TOKEN}"
+    done = push()
+    assert done.exit_code == 3
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith(f"s{SECOND}: ")]
+    assert "locked" in line
+    assert "\x1b" not in done.stderr + done.stdout
+    assert TOKEN not in done.stderr + done.stdout
+    assert sorted(push.platform.grades) == [FIRST, THIRD, LAST]
+    push.platform.refused.clear()
+    assert push().exit_code == 0
+    assert push.platform.writes == dict.fromkeys(push.platform.users, 1)
+
+
+def test_a_grade_that_moodle_ignores_is_told(moodle: Pushing) -> None:
+    assert isinstance(moodle.platform, MoodleServer)
+    moodle.platform.locked.add(FIRST)
+    done = moodle()
+    assert done.exit_code == 3
+    assert f"s{FIRST}: Moodle took" in done.stderr
+    moodle.platform.locked.clear()
+    assert moodle().exit_code == 0
+    assert same(moodle.platform.grades[FIRST], scores(FEW)[FIRST])
+
+
+def test_a_platform_that_stays_busy_ends_the_push_which_goes_on_later(
+    push: Pushing, waits: list[float]
+) -> None:
+    def broken(written: int) -> None:
+        if written == 2:
+            push.platform.refuse_every, push.platform.ways = 1, BUSY
+
+    push.platform.at_write = broken
+    done = push()
+    assert done.exit_code == 3
+    assert "503" in done.stderr
+    assert len(waits) < 100
+    push.platform.refuse_every = 0
+    assert push().exit_code == 0
+    assert push.platform.writes == dict.fromkeys(push.platform.users, 1)
+
+
+def test_a_limit_is_waited_for_as_long_as_it_says_and_no_longer_than_is_bearable(
+    push: Pushing, waits: list[float]
+) -> None:
+    asked = iter([(429, {"Retry-After": "17"}, b"")])
+    push.platform.override = lambda path: next(asked, None)
+    assert push("--dry-run").exit_code == 0
+    assert waits == [17.0]
+    push.platform.override = lambda path: (429, {"Retry-After": "3600"}, b"")
+    done = push("--dry-run")
+    assert done.exit_code == 3
+    assert "3600 seconds" in done.stderr
+    assert waits == [17.0]
+
+
+def test_a_wrong_token_is_refused_at_once_and_shown_nowhere(
+    push: Pushing, waits: list[float]
+) -> None:
+    done = push(token="wr0ng~token")
+    assert done.exit_code == 3
+    assert "refuses the token" in done.stderr
+    assert "wr0ng" not in done.stderr
+    assert waits == []
+
+
+def test_a_token_is_in_the_environment(push: Pushing) -> None:
+    done = push(token="")
+    assert done.exit_code == 2
+    assert "_TOKEN" in done.stderr
+    assert push.platform.requests == []
+    # In no address, which servers log.
+    push()
+    assert all(TOKEN not in path for _, path, _ in push.platform.requests)
+
+
+@pytest.mark.parametrize("host", ["example.edu", "user@example.edu"])
+def test_an_address_on_which_others_could_read_is_refused(push: Pushing, host: str) -> None:
+    place = push.platform.url.removeprefix(push.platform.address)
+    done = push(url=f"http://{host}{place}")
+    assert done.exit_code == 2
+    assert "https" in done.stderr or "not the address" in done.stderr
+
+
+def test_another_page_of_the_platform_is_no_assignment(push: Pushing) -> None:
+    done = push(url=f"{push.platform.address}/courses/12")
+    assert done.exit_code == 2
+    assert "copy it from your browser" in done.stderr
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_gets_no_token(push: Pushing, status: int) -> None:
+    elsewhere = CanvasServer(1)
+    with serving(elsewhere):
+        place = {"Location": f"{elsewhere.address}/elsewhere"}
+        push.platform.override = lambda path: (status, place, b"")
+        done = push()
+    assert done.exit_code == 3
+    assert "redirects to" in done.stderr
+    assert elsewhere.requests == []
+
+
+def test_a_next_page_on_another_host_gets_no_token(canvas: Pushing) -> None:
+    elsewhere = CanvasServer(1)
+    with serving(elsewhere):
+        link = {"Link": f'<{elsewhere.address}/api/v1/courses/12/users>; rel="next"'}
+        canvas.platform.override = lambda path: (200, link, []) if "/users" in path else None
+        done = canvas()
+    assert done.exit_code == 3
+    assert "another host" in done.stderr
+    assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("answer", [b"<html>Sign in</html>", {"id": "x"}, [], {"cm": 3}, 7])
+def test_an_answer_of_something_else_is_no_crash(
+    push: Pushing, answer: object, waits: list[float]
+) -> None:
+    push.platform.override = lambda path: (200, {}, answer)
+    done = push()
+    assert done.exit_code == 3, done.output
+    assert push.platform.written == 0
+    assert waits == []
+
+
+def test_anonymous_submissions_are_refused(canvas: Pushing) -> None:
+    rows = [{"anonymous_id": "aB3d5", "score": None}]
+    canvas.platform.override = lambda path: (200, {}, rows) if "/submissions?" in path else None
+    done = canvas()
+    assert done.exit_code == 3
+    assert "anonymously" in done.stderr
+
+
+# --- the comparison ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "before", "is_new"),
+    [
+        ([], Pushed(), True),
+        (["See me."], Pushed(), True),
+        (["now"], Pushed(), False),
+        (["now", "See me."], Pushed(), False),
+        # A person removed it.
+        ([], Pushed(comment=comparison.digest_of("now")), False),
+        (["old"], Pushed(comment=comparison.digest_of("old")), True),
+        (["now", "old"], Pushed(comment=comparison.digest_of("old")), True),
+        # A killed push had sent another one, which arrived or did not.
+        (
+            ["now"],
+            Pushed(
+                comment=comparison.digest_of("now"), sending_comment=comparison.digest_of("new")
+            ),
+            False,
+        ),
+        (
+            ["now", "new"],
+            Pushed(
+                comment=comparison.digest_of("now"), sending_comment=comparison.digest_of("new")
+            ),
+            True,
+        ),
+        # A platform writes the same words in other ways.
+        (["<p>now </p>\r\n"], Pushed(), False),
+    ],
+)
+def test_a_comment_is_new_unless_it_is_the_last_of_ours(
+    there: list[str], before: Pushed, is_new: bool
+) -> None:
+    mine = comparison.Mine(student="ann", points=1.0, comment="now", begins=("Lab 1: ",))
+    found = comparison.There(user="1", name="Ann", cells={}, points=1.0, comments=tuple(there))
+    platform = object.__new__(Canvas)
+    decided = comparison.decided(mine, found, before, platform)
+    assert isinstance(decided, comparison.Change) is is_new
