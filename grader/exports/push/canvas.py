@@ -18,6 +18,7 @@ from grader.exports.formats.feedback import plain_feedback
 from grader.exports.matching import Key, person_of
 from grader.exports.push.client import Client, PushError, parts_of, read_as, token_of
 from grader.exports.push.comparison import Change, There
+from grader.exports.texts import shortened
 from grader.results import Entry, StudentInfo
 from grader.text import clean, number
 
@@ -26,6 +27,8 @@ T = TypeVar("T")
 _PLACE = re.compile(r"/courses/(\d+)/assignments/(\d+)(?=[/?])")
 _EXAMPLE = "https://canvas.example.edu/courses/12/assignments/34"
 _TOKEN = "In Canvas: Account, Settings, New Access Token."  # noqa: S105 (no token)
+# Canvas refuses comments of more than 64 KiB; a character may take four bytes.
+_LONGEST_COMMENT = 16_000
 # Points as a number are a grade of any of these.
 _OF_POINTS = ("points", "percent", "letter_grade", "gpa_scale")
 
@@ -124,7 +127,7 @@ class Canvas:
 
     def worded(self, entry: Entry, title: str) -> str:
         """Return the comment as plain text."""
-        return plain_feedback(entry, title).rstrip("\n")
+        return shortened(plain_feedback(entry, title).rstrip("\n"), _LONGEST_COMMENT)
 
     def students(self) -> list[There]:
         """Read the students of the course, and their submissions with the comments."""

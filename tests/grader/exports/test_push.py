@@ -286,6 +286,25 @@ def test_without_its_memory_a_push_still_sends_no_comment_twice(push: Pushing) -
     assert push.platform.writes == dict.fromkeys(push.platform.users, 1)
 
 
+def test_points_that_a_killed_push_sent_are_no_persons(push: Pushing) -> None:
+    push.platform.grades[FIRST] = 4.25
+    with pushing(push.school.results, push.platform.url) as memory:
+        memory.keep(str(FIRST), Pushed(student=f"s{FIRST}", sending_points=4.25))
+    done = push()
+    assert done.exit_code == 0, done.stderr
+    assert same(push.platform.grades[FIRST], scores(FEW)[FIRST])
+
+
+def test_a_comment_that_canvas_would_refuse_is_cut(canvas: Pushing) -> None:
+    canvas.school.correct(FIRST, points=9, comment="\n".join(["Read this. \x00"] * 6000))
+    assert canvas().exit_code == 0
+    (comment,) = canvas.comments(FIRST)
+    assert len(comment.encode()) < 1 << 16
+    assert comment.endswith("[…]")
+    assert "\x00" not in comment
+    assert "Nothing to send." in canvas().stdout
+
+
 def test_two_pushes_at_once_are_refused(push: Pushing) -> None:
     with pushing(push.school.results, push.platform.url):
         done = push()
