@@ -72,3 +72,13 @@ def test_gqa(kv_heads: int) -> None:
     leaves = x, *layer.parameters()
     torch.testing.assert_close(gradients(ours, *leaves), gradients(theirs, *leaves))
     torch.testing.assert_close(cache, (key[:, :, -window:], value[:, :, -window:]))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash(causal: bool) -> None:
+    generator = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(2, 3, 10, 4, generator=generator, requires_grad=True) for _ in range(3))
+    ours = solution("transformers", "flash").flash_attention(q, k, v, 4, causal)
+    theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(gradients(ours, q, k, v), gradients(theirs, q, k, v))
