@@ -82,3 +82,16 @@ def test_flash(causal: bool) -> None:
     theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
     torch.testing.assert_close(ours, theirs)
     torch.testing.assert_close(gradients(ours, q, k, v), gradients(theirs, q, k, v))
+
+
+def test_patches() -> None:
+    generator = torch.Generator().manual_seed(5)
+    images = torch.randn(2, 3, 6, 8, generator=generator)
+    module = solution("transformers", "patches")
+    patches = module.patchify(images, 2)
+    assert torch.equal(patches, functional.unfold(images, 2, stride=2).mT)
+    assert torch.equal(patches, functional.pixel_unshuffle(images, 2).flatten(2).mT)
+    assert torch.equal(module.unpatchify(patches, 2, 6, 8), images)
+    embedding = module.PatchEmbedding(3, 2, 5)
+    convolved = embedding.as_convolution()(images).flatten(2).mT
+    torch.testing.assert_close(embedding(images), convolved)
