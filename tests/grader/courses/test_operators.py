@@ -51,6 +51,30 @@ def test_sequence_log_probs() -> None:
     torch.testing.assert_close(ours, -theirs.sum(1))
 
 
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+def test_gqa(kv_heads: int) -> None:
+    generator = torch.Generator().manual_seed(5)
+    window, size, time = 3, 4, 8
+    module = solution("transformers", "gqa")
+    layer = module.GroupedQueryAttention(6 * size, 6, kv_heads, window)
+    x = torch.randn(2, time, 6 * size, generator=generator, requires_grad=True)
+    ours, cache = layer(x)
+    query, key, value = (
+        projection(x).unflatten(-1, (-1, size)).transpose(1, 2)
+        for projection in (layer.query, layer.key, layer.value)
+    )
+    distances = torch.arange(time)[:, None] - torch.arange(time)
+    mask = (distances >= 0) & (distances < window)
+    heads = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, enable_gqa=True
+    )
+    theirs = layer.output(heads.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(ours, theirs)
+    leaves = x, *layer.parameters()
+    torch.testing.assert_close(gradients(ours, *leaves), gradients(theirs, *leaves))
+    torch.testing.assert_close(cache, (key[:, :, -window:], value[:, :, -window:]))
+
+
 # PyTorch moves its operators elsewhere.
 @pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions:UserWarning")
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
@@ -94,3 +118,12 @@ def test_tensor_parallel() -> None:
     for rank, seen in enumerate(parts):
         mine = [w1.chunk(2)[rank], b1.chunk(2)[rank], w2.chunk(2, dim=1)[rank], b2]
         torch.testing.assert_close(seen, [output, of_x, *mine])
+
+
+def test_kl_estimate() -> None:
+    generator = torch.Generator().manual_seed(5)
+    ours, reference = torch.randn(2, 4, 9, generator=generator).log_softmax(-1)
+    estimate = solution("alignment", "grpo").kl_estimate(ours, reference)
+    # Its mean over the tokens that the model draws.
+    theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
+    torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))

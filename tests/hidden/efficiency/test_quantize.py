@@ -74,9 +74,14 @@ def test_quantize_channels(code: Student, draw: Draw) -> Cases:
 
 @promise("dequantize", points=3, hint="q times the scale, along axis.")
 def test_dequantize(code: Student, draw: Draw) -> Cases:
-    """Integers are multiplied by the scale, or each channel by its own."""
-    for shape, axis in [((50,), None), ((5, 5), 0), ((4, 4, 4), 1)]:
-        scale = draw.uniform(*() if axis is None else (shape[axis],), low=0.02, high=0.3)
+    """Integers are multiplied by the scale, or each channel by its own, in the dtype of the scale."""
+    float32, float64 = torch.float32, torch.float64
+    for shape, axis, dtype in [
+        ((50,), None, float32),
+        ((5, 5), 0, float64),
+        ((4, 4, 4), 1, float32),
+    ]:
+        scale = draw.uniform(*() if axis is None else (shape[axis],), low=0.02, high=0.3).to(dtype)
         q = draw.integers(*shape, low=-127, high=128).to(torch.int8)
         result = any_gradients(code.function("dequantize")(q, scale, axis))
         yield f"the numbers for a q of shape {shape} and axis = {axis}", result
