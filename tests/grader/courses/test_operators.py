@@ -150,3 +150,19 @@ def test_kl_estimate() -> None:
     # Its mean over the tokens that the model draws.
     theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
     torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))
+
+
+def test_tape() -> None:
+    generator = torch.Generator().manual_seed(5)
+    shapes = (5, 3), (3, 4), (4,), (5, 1)
+    theirs = [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+    value = solution("autograd", "tape").Value
+    ours = [value(each.clone()) for each in theirs]
+
+    def network(x: Any, w: Any, b: Any, column: Any) -> Any:
+        hidden = (x @ w + b).relu() * column
+        return (hidden * hidden + 2.0 * hidden - b).sum(-1).sum()
+
+    network(*ours).backward()
+    gradients = torch.autograd.grad(network(*[each.requires_grad_() for each in theirs]), theirs)
+    torch.testing.assert_close(tuple(each.grad for each in ours), gradients)
