@@ -98,14 +98,18 @@ class Judge:
         )
 
     def judge(
-        self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
+        self,
+        assignment: Assignment,
+        done: Callable[[TestResult], None] | None = None,
+        begun: Callable[[], None] = lambda: None,
     ) -> Judgment:
-        """Judge an exercise.
+        """Judge an exercise; `begun` is called once the judge can be told to call it off.
 
         Raises JudgeOverrun if the judge takes too much, JudgeError for a fault or a judge that is gone.
         """
         report_tests = done is not None
-        for line in self.ask(msgspec.structs.replace(assignment, report_tests=report_tests)):
+        request = msgspec.structs.replace(assignment, report_tests=report_tests)
+        for line in self.ask(request, begun):
             match _decode_answer(line):
                 case TestDone(result):
                     if done is not None:
@@ -119,8 +123,10 @@ class Judge:
             f"(exit code {self._process.wait()}); what it printed last stands above."
         )
 
-    def ask(self, request: msgspec.Struct) -> Iterator[bytes]:
-        """Send a request, and yield the lines of the answer until the process ends.
+    def ask(
+        self, request: msgspec.Struct, sent: Callable[[], None] = lambda: None
+    ) -> Iterator[bytes]:
+        """Send a request, call `sent`, and yield the lines of the answer until the process ends.
 
         Raises JudgeOverrun or JudgeError if a limit ended it.
         """
@@ -130,6 +136,7 @@ class Judge:
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(_encode(request) + b"\n")
             self._process.stdin.flush()
+        sent()
         while line := self._line():
             yield line
         _raise_overrun(self._process.wait())
@@ -248,6 +255,7 @@ def judge_source(
     *,
     author: AuthorOptions = AS_HANDED_IN,
     learn: bool = False,
+    begun: Callable[[], None] = lambda: None,
 ) -> Judgment:
     """Judge a source that `settle` left open; for many sources, `learn` what their exercise imports late.
 
@@ -256,7 +264,7 @@ def judge_source(
     manifest = str(course.folder / "course.toml")
     assignment = Assignment(manifest, exercise.id, source, options, author, learn=learn)
     try:
-        return judge.judge(assignment, done)
+        return judge.judge(assignment, done, begun)
     except JudgeOverrun as overrun:
         tests = tests_of(course, exercise, options.suites)
         result = score_alike(exercise, tests, overrun.outcome, str(overrun))
