@@ -1,6 +1,6 @@
-"""Owners of judges, and pools of them: tasks go in, and come out judged in the order in which they end.
+"""Owners of judges, and pools, which take tasks and yield them judged, in the order in which they end.
 
-A task that cannot be judged comes out with the fault of the grader, and the others go on.
+If a task cannot be judged, the pool yields it with the fault of the grader, and goes on with the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from grader.results import TestResult
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-# How many tasks in a row may find no sandbox, each tried twice, before the pool gives up.
+# After this many tasks in a row without a sandbox, each tried twice, the pool gives up.
 _HOPELESS = 5
 
 
@@ -69,9 +69,9 @@ class Judges:
     """Several judges behind one fork server, for as many threads; a context manager.
 
     The judges start with the first judgment, or by `start`. A judge that ended is replaced, and its exercise is
-    tried once more. The new judge has a fork server of its own, since the shared one may be gone. With `learn`,
-    the judges first find out what each exercise imports late (`preloading`). Call all of this from threads that
-    outlive the judges, as `threads` do: bubblewrap ends with the thread that started it.
+    tried once more. The new judge has its own fork server, since the shared one may have ended. With `learn`,
+    the judges first list each exercise's late imports (`preloading`). Call these methods from threads that
+    outlive the judges, such as `threads`: bubblewrap ends with the thread that started it.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Judges:
         self._lock = threading.Lock()
         self._judges: list[Judge] = []
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # These hold the judges: the ones that were started together, and each replacement by its place.
+        # These own the judges that started together, and each replacement by its place.
         self._shared = contextlib.ExitStack()
         self._replacements: dict[int, contextlib.ExitStack] = {}
         self._closed = False
@@ -101,7 +101,7 @@ class Judges:
 
     @staticmethod
     def for_many(course: Course, exercises: Iterable[Exercise], count: int) -> Judges:
-        """Judges for many sources of these exercises, which find out first what each imports late."""
+        """Return judges for many sources of these exercises, which first list each exercise's late imports."""
         return Judges(count, preload=modules_of(course, exercises), learn=True)
 
     @functools.cached_property
@@ -166,7 +166,7 @@ class Judges:
             self._free.put(place)
 
     def stop(self) -> None:
-        """End every judgment with a JudgeError; the next one finds new judges."""
+        """End every judgment with a JudgeError; the next judgment starts new judges."""
         with self._lock:
             self._stops += 1
             for judge in self._judges:
@@ -179,7 +179,7 @@ class Judges:
                 judge.call_off()
 
     def close(self) -> None:
-        """End the judges, also in the middle of a judgment, and then the threads."""
+        """End the judges, even in the middle of a judgment, and then the threads."""
         with self._lock:
             self._closed = True
             for own in self._replacements.values():
@@ -263,7 +263,7 @@ class LocalPool(Judges):
         return judgment
 
     def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
-        """As `Pool.judged`."""
+        """Yield tasks judged, as `Pool.judged` does."""
         from concurrent.futures import FIRST_COMPLETED, wait
 
         running: dict[Future[Judgment | JudgeFault], Task] = {}
@@ -273,10 +273,10 @@ class LocalPool(Judges):
             return running.pop(ended), ended.result()
 
         for task in tasks:
-            # Without judges there is an error, and not a fault for each task.
+            # If the judges cannot start, raise one error, not a fault for each task.
             self.start()
             running[self.threads.submit(self.complete, task)] = task
-            # More than there are judges: a judge that becomes free finds the next task.
+            # More tasks than judges: a judge that becomes free finds the next task ready.
             while len(running) > 2 * self._count:
                 yield next_one()
         while running:
