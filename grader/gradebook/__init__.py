@@ -8,7 +8,8 @@ student handed in, `policy` says by its rules which attempt counts and how much 
 and `standing` is what counts by both. `review` lists what a person should look at; `marking` has the points
 that a person gives by a rubric, `requests` what students ask to be looked at again; `mistakes` groups what no
 sentence explains, and `similarity` finds alike files. `anonymous` reads a gradebook without names, and `term`
-adds up those of a term. `queue` is what a server keeps in the same file.
+adds up those of a term. `queue` is what a server keeps in the same file, and `drafts` what students write in
+its page.
 """
 
 from grader.gradebook.book import Gradebook

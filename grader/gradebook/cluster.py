@@ -30,7 +30,7 @@ from grader.course.manifest import Course, load_course
 from grader.errors import GraderError, SandboxError
 from grader.gradebook.verdict_key import grader_digest
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
-from grader.judge.pool import LocalPool, Task
+from grader.judge.pool import CallOff, LocalPool, Task
 from grader.results import TestResult
 
 _CERTIFICATE = "distributed.comm.tls.client.cert"
@@ -353,8 +353,9 @@ class ClusterJudges:
         self,
         task: Task,
         done: Callable[[TestResult], None] | None = None,  # noqa: ARG002  # as LocalPool
+        call_off: CallOff | None = None,  # noqa: ARG002  # as LocalPool
     ) -> Judgment | JudgeFault:
-        """Have a task judged by a worker; of its tests nothing is told before the verdict.
+        """Have a task judged by a worker, to its end; of its tests nothing is told before the verdict.
 
         Raises GraderError where nothing can be judged now.
         """

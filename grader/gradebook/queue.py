@@ -258,13 +258,14 @@ def waiting_of(book: Gradebook, student: str, exercise: str) -> list[int]:
     )
 
 
-def take_job(book: Gradebook, now: float) -> Job | None:
-    """Take the next job, which runs from now on; None if there is none.
+def take_job(book: Gradebook, now: float, *, regrades: bool = True) -> Job | None:
+    """Take the next job, which runs from now on; None if there is none. Without `regrades` they wait.
 
     The student served longest ago is next, and has at most one job of an exercise running.
     """
     connection = book.tables.connection
-    row = connection.execute(f"{_IN_ORDER} {_FREE} {_BY_TURN} LIMIT 1").fetchone()
+    urgent = "" if regrades else "AND priority = 0"
+    row = connection.execute(f"{_IN_ORDER} {_FREE} {urgent} {_BY_TURN} LIMIT 1").fetchone()
     if row is None:
         return None
     job = Job(*row)

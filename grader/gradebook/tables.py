@@ -1,4 +1,4 @@
-"""The tables of a gradebook and its file, `gradebook.sqlite`: all SQL but in `queue.py` and `migration.py`.
+"""The tables of a gradebook and its file, `gradebook.sqlite`: all SQL but of `queue`, `drafts` and `migration`.
 
 Rows come and go as structs; `book.py` decides what they mean. The file can be read while a grading writes to
 it.

@@ -2,9 +2,11 @@
 
 Theory of operation. Each thread asks the desk for the next job, has it judged, and asks the desk to keep the
 verdict; in between it holds no lock and no transaction. An idle thread waits for `wake`, which the routes call
-after they queued something, and looks every few seconds by itself. Faults are of two kinds: where nothing can
-be judged (no sandbox, no worker of a cluster), the job waits again; where nothing can be written (a full
-disk), the thread keeps the verdict and tries until there is room. Both are in `fault`, for staff and health
+after they queued something, and looks every few seconds by itself. Where no hand-in waits, it takes a practice
+run, and a regrade after those; `make_room` calls a run off again if a hand-in comes and no thread is idle.
+Faults are of two kinds: where nothing can be judged (no sandbox, no worker of a cluster), the job waits again;
+where nothing can be written (a full disk), the thread keeps the verdict and tries until there is room. Both are
+in `fault`, for staff and health
 checks, and neither costs a student a point.
 """
 
@@ -14,17 +16,18 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from grader.course.manifest import Course
 from grader.course.suite import tests_of
 from grader.errors import GraderError
 from grader.exports.disclosure import may_be_timed
-from grader.judge.assignment import GradingOptions, JudgeFault
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.judge.pool import LocalPool, Task
 from grader.results import TestResult
 from grader.serve.desk import Desk, Taken
+from grader.serve.practice import Practice, Run
 from grader.serve.threads import CHANGED, CLASS, BookThread, Event, Hub
 from grader.text import counted
 
@@ -52,6 +55,7 @@ class Judging:
         judges: int,
         desk: BookThread[Desk],
         hub: Hub,
+        practice: Practice,
         ended: Callable[[str, float], None],
     ) -> None:
         """So many `judges` ask the completer at a time.
@@ -59,7 +63,7 @@ class Judging:
         `ended` is called with the exercise and the seconds of every judgment, from any thread.
         """
         self._course, self._options, self._desk, self._hub = course, options, desk, hub
-        self._ended = ended
+        self._ended, self._practice = ended, practice
         self._judges = completer
         # How many tests of each exercise its student is told of as they end.
         self._told = {
@@ -69,7 +73,7 @@ class Judging:
             )
             for exercise in course.exercises
         }
-        self._changed, self._version = threading.Condition(), 0
+        self._changed, self._version, self._idle = threading.Condition(), 0, 0
         self._closing = threading.Event()
         self._count = judges
         self._threads = [
@@ -103,6 +107,14 @@ class Judging:
             self._version += 1
             self._changed.notify_all()
 
+    def make_room(self, urgent: int) -> None:
+        """So many hand-ins wait: wake the threads, and call off practice runs where too few are idle."""
+        with self._changed:
+            self._version += 1
+            self._changed.notify_all()
+            for _ in range(urgent - self._idle):
+                self._practice.make_room()
+
     def close(self, seconds: float) -> None:
         """Take no more; what is being judged may end within so many seconds, and waits again otherwise."""
         self._closing.set()
@@ -124,19 +136,71 @@ class Judging:
             log.error("nothing can be judged", extra={"fault": str(error)})
         while not self._closing.is_set():
             version = self._version
-            order = self._kept_trying(lambda desk: (desk.take(), desk.places()))
+            order = self._kept_trying(self._next)
             if order is None:
                 return
-            taken, places = order
+            taken, places, may_practice = order
             if self._closing.is_set():
                 if taken is not None:
                     self._give_back(taken)
                 return
             self._hub.tell_places(places)
-            if taken is None:
-                self._rest(version)
-            else:
+            if taken is not None:
                 self._judge(taken)
+            elif may_practice:
+                self._practice_if(version)
+            else:
+                self._rest(version)
+
+    def _next(self, desk: Desk) -> tuple[Taken | None, Mapping[tuple[int, str], int], bool]:
+        """Take the next job; returns also the places of those that wait, and whether to practice if it is None.
+
+        Regrades wait for practice runs, as those do for hand-ins.
+        """
+        there_is = bool(self._practice.waiting)
+        return desk.take(regrades=not there_is), desk.places(), there_is and not desk.is_paused
+
+    def _practice_if(self, version: int) -> None:
+        """Judge a practice run if nothing is newer than this version, which may be a hand-in."""
+        with self._changed:
+            # From here on `make_room` finds the run.
+            run = self._practice.take() if self._version == version else None
+        if run is not None:
+            self._practice.tell_places()
+            self._practice_with(run)
+
+    def _practice_with(self, run: Run) -> None:
+        """Judge a practice run; one that is called off waits again, or is over."""
+        try:
+            judged = self._judges.complete(
+                self._practice.task(run), self._progress_of(run), run.call_off
+            )
+        except GraderError as error:
+            self._fault_of_judges = str(error)
+            log.error("nothing can be judged", extra={"fault": str(error)})
+            self._practice.give_back(run)
+            self._closing.wait(_AGAIN_SECONDS)
+            return
+        self._fault_of_judges = ""
+        if isinstance(judged, Judgment):
+            self._practice.finish(run, judged.result)
+        elif run.call_off.is_asked:
+            self._practice.give_back(run)
+        else:
+            exercise = run.question.exercise.id
+            log.warning("no verdict", extra={"exercise": exercise, "fault": judged.message})
+            self._practice.finish(run, None)
+
+    def _progress_of(self, run: Run) -> Callable[[TestResult], None]:
+        """Return what is called at the end of each test of a practice run."""
+        ended = 0
+
+        def done(_: TestResult) -> None:
+            nonlocal ended
+            ended += 1
+            self._hub.tell(run.topic, Event("test", {"ended": ended}))
+
+        return done
 
     def _rest(self, version: int) -> None:
         """Wait for something newer than this, which is looked at now and then all the same."""
@@ -145,7 +209,9 @@ class Judging:
             return self._version != version or self._closing.is_set()
 
         with self._changed:
+            self._idle += 1
             self._changed.wait_for(is_over, _IDLE_SECONDS)
+            self._idle -= 1
 
     def _judge(self, taken: Taken) -> None:
         """Judge one job, and keep its verdict or let it wait again."""

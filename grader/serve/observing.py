@@ -79,7 +79,9 @@ class Observed:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = list(message.get("headers", ()))
-                message = {**message, "headers": headers + list(_HEADERS.items())}
+                own = {name for name, _ in headers}
+                headers += [header for header in _HEADERS.items() if header[0] not in own]
+                message = {**message, "headers": headers}
             await send(message)
 
         try:

@@ -72,26 +72,41 @@ class _Waiting(NamedTuple):
     given: asyncio.Future[None]
 
 
+class Rate:
+    """How often a student did something within a time; what no gradebook keeps is counted here."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._times: dict[str, deque[float]] = {}
+
+    def wait(self, who: str) -> int:
+        """Return after how many seconds a student may do it again, 0 for now."""
+        times, now = self._times.get(who, deque()), time.monotonic()
+        while times and times[0] <= now - self._seconds:
+            times.popleft()
+        return math.ceil(times[0] + self._seconds - now) if len(times) >= self._most else 0
+
+    def add(self, who: str) -> None:
+        """Count that it was done."""
+        self._times.setdefault(who, deque(maxlen=self._most)).append(time.monotonic())
+
+
 class RefusedHandIns:
     """How often something was refused: what is not kept counts against no limit of the gradebook."""
 
     def __init__(self) -> None:
-        self._times: dict[str, deque[float]] = {}
+        self._rate = Rate(MOST_REFUSED, _HOUR_SECONDS)
 
     def check(self, who: str) -> None:
         """Raise Refusal where too much of a student's was refused within an hour."""
-        times, now = self._times.get(who, deque()), time.monotonic()
-        while times and times[0] <= now - _HOUR_SECONDS:
-            times.popleft()
-        if len(times) >= MOST_REFUSED:
-            wait = math.ceil(times[0] + _HOUR_SECONDS - now)
+        if wait := self._rate.wait(who):
             raise Refusal(
                 429,
-                f"{counted(len(times), 'submission')} of yours within an hour could not be taken. Wait "
+                f"{counted(MOST_REFUSED, 'submission')} of yours within an hour could not be taken. Wait "
                 f"{counted(math.ceil(wait / 60), 'minute')}, and read what was said of the last one.",
                 retry_after=wait,
             )
 
     def add(self, who: str) -> None:
         """Count that something was refused."""
-        self._times.setdefault(who, deque(maxlen=MOST_REFUSED)).append(time.monotonic())
+        self._rate.add(who)
