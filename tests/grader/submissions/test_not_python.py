@@ -129,14 +129,17 @@ def test_what_is_wrong_in_every_python_is_not(line: str) -> None:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("from typing import Any, override\n", "typing.override is there since Python 3.12, and"),
-        ("import typing as t\n\n@t.override\ndef f(): ...\n", "typing.override is there since"),
+        (
+            "from typing import Any, override\n",
+            "typing.override is available since Python 3.12, but",
+        ),
+        ("import typing as t\n\n@t.override\ndef f(): ...\n", "typing.override is available since"),
         (
             "import itertools\n\ndef f(x):\n    return itertools.batched(x, 2)\n",
             "itertools.batched",
         ),
-        ("from string import templatelib\n", "string.templatelib is there since Python 3.14"),
-        ("import compression.zstd\n", "compression is there since Python 3.14"),
+        ("from string import templatelib\n", "string.templatelib is available since Python 3.14"),
+        ("import compression.zstd\n", "compression is available since Python 3.14"),
         ("get_ipython().run_line_magic('matplotlib', 'inline')\n", "the export of a notebook"),
         ("import typing\n\noverride = typing.Any\n", ""),
         ("def f(:\n", ""),

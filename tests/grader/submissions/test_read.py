@@ -80,7 +80,7 @@ def test_an_archive_is_a_submission(
     ("name", "data", "told"),
     [
         ("a.zip", b"hello", "a.zip is no zip or tar"),
-        ("a.zip", None, "holds no file of"),
+        ("a.zip", None, "has no file of"),
         ("a.txt", b"", "is named after no exercise"),
     ],
 )
@@ -95,7 +95,7 @@ def test_an_archive_that_holds_nothing_is_refused(
 def test_there_is_nothing(course: Course, tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match="There is no submission at"):
         read_submission(tmp_path / "nowhere", course)
-    with pytest.raises(SubmissionError, match="holds no file of"):
+    with pytest.raises(SubmissionError, match="has no file of"):
         read_submission(tmp_path, course)
 
 
