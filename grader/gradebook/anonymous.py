@@ -82,7 +82,7 @@ class AnonymousBook:
     @classmethod
     @contextlib.contextmanager
     def open(cls, folder: Path, assignment: str | None = None) -> Iterator[AnonymousBook]:
-        """As `Gradebook.open`."""
+        """Open a gradebook, as `Gradebook.open` does."""
         with Gradebook.open(folder, assignment) as book:
             yield cls(book)
 

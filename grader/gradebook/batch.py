@@ -38,13 +38,13 @@ class BatchProgress:
     """Events of a batch; every method does nothing unless overridden."""
 
     def begin(self, students: int) -> None:
-        """The grading of this number of students begins."""
+        """Called when the grading of this number of students begins."""
 
     def judged(self, student: str, result: ExerciseResult) -> None:
-        """A verdict was kept."""
+        """Called when a verdict was kept."""
 
     def done(self, student: str) -> None:
-        """All of a student's exercises have a verdict."""
+        """Called when all of a student's exercises have a verdict."""
 
 
 class BatchSummary(msgspec.Struct, frozen=True):

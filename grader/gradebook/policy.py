@@ -325,7 +325,7 @@ class Policy(msgspec.Struct, frozen=True):
         return Deadline(due, until, extension, self.rules.late if set_.late is None else set_.late)
 
     def due(self, exercise: str) -> Due | None:
-        """The set that an exercise is due with."""
+        """Return the due set of an exercise."""
         return next(iter(self.sets(exercise)), None)
 
     def sets(self, exercise: str) -> list[Due]:

@@ -539,9 +539,10 @@ def _read(decode: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def opened(file: Path, *, create: bool) -> Iterator[Tables]:
-    """Open the tables of a file to read them, or with `create` to write to them; then a new file is made.
+    """Open the tables of a file to read them, or with `create` to write to them, perhaps in a new file.
 
-    Raises GraderError if it is no gradebook or damaged, and for whatever SQLite cannot do while it is open.
+    Raises GraderError if the file is not a gradebook or is damaged, and for any error of SQLite while it is
+    open.
     """
     with (
         explained(file),

@@ -52,7 +52,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         return self.result.score
 
     def __repr__(self) -> str:
-        """The verdict as plain text."""
+        """Return the verdict as plain text."""
         lines = [self._head()]
         for kind, text in self._lines():
             indent = kind.value[1]
@@ -81,7 +81,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         )
 
     def _lines(self) -> Iterator[tuple[LineStyle, str]]:
-        """Every line below the head, with its kind."""
+        """Yield every line below the head, with its kind."""
         result = self.result
         if result.untouched:
             yield LineStyle.MESSAGE, "It is not written here yet."

@@ -110,10 +110,10 @@ def format_of(file: BinaryIO) -> Format:
     if is_tar(begin):
         return Format.TAR
     if begin.startswith((b"Rar!", b"7z\xbc\xaf", b"\x28\xb5\x2f\xfd")):
-        raise Unreadable("is no zip or tar, and other archives are not read: pack it as a zip.")
+        raise Unreadable("is not a zip or tar, and other archives are not read: pack it as a zip.")
     if not begin:
         raise Unreadable("is empty: pack the folder again and hand it in.")
-    raise Unreadable("is no zip or tar, or its beginning is damaged: pack the folder as a zip.")
+    raise Unreadable("is not a zip or tar, or its beginning is damaged: pack the folder as a zip.")
 
 
 class StoredArchive:

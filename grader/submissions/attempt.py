@@ -196,7 +196,7 @@ class _Gathering:
         self._path, self._course, self._opened = path, course, opened
         self._named: list[_Piece] = []
         self._extras: list[_Piece] = []
-        # Files with the names of those that the course gives with an exercise.
+        # Files with the names of given files of the course.
         self._given: list[_Piece] = []
         self._given_names = {name for exercise in course.exercises for name in exercise.given}
         self._kept = Extras(self._is_kin)
@@ -333,9 +333,10 @@ class _Gathering:
         if not any(is_named_after(self._course, piece.name) for piece in near):
             is_one = len(near) == 1
             remark = (
-                f", which {'is' if is_one else 'are'} no {'exercise' if is_one else 'exercises'}'"
+                ", which is not an exercise's name"
+                if is_one
+                else ", which are not exercises' names"
             )
-            remark += "s name" if is_one else " names"
         name = f"{exercise.id}.py"
         problem = f"Handed in besides: {_listed(near, name)}{remark}."
         if any(piece.name != name for piece in near):
@@ -381,7 +382,7 @@ class _Gathering:
             problem += f" Handed in besides: {names}."
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
-    # --- what is not judged -----------------------------------------------------------------------
+    # --- files that are not judged ----------------------------------------------------------------
 
     def _judged(self, exercise: Exercise, chosen: _Choice, best: _Choice) -> str:
         """Return a sentence on the judged file if its name is not the best one."""
@@ -432,7 +433,7 @@ class _Gathering:
         """Return the file of an exercise without work, with notes on the whole attempt for a person."""
         sentences = [problem for problem, _ in self._problems[:1]]
         if is_idle and (code := [piece for piece in self._code if self._is_own_code(piece)]):
-            remark = "is no exercise's name" if len(code) == 1 else "are no exercises' names"
+            remark = "is not an exercise's name" if len(code) == 1 else "are not exercises' names"
             sentences.append(f"Handed in besides: {_listed(code)}, which {remark}.")
         is_told = bool(sentences)
         if first.source is None and first.path is None:

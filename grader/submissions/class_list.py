@@ -65,7 +65,7 @@ _TIMES = (
     "time",
     "handedinat",
 )
-# Rows of platforms that are no students, by the name in them.
+# Names in rows of platforms that are not about students.
 _NO_STUDENT = re.compile(r"Points Possible.*|Student, Test|Test Student|.*_PreviewUser", re.DOTALL)
 # Gradescope's list of a course has its staff, too.
 _STAFF = re.compile(r"instructor|ta|reader", re.IGNORECASE)

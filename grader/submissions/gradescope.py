@@ -73,7 +73,7 @@ def read_metadata(file: Readable) -> dict[str, Submission]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
-        raise Unreadable(f"is no valid YAML{where}") from error
+        raise Unreadable(f"is not valid YAML{where}") from error
     for folder, people in records.items():
         own = people.pop(-1, {})
         students = tuple(filter(None, map(_student, people.values())))

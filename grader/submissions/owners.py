@@ -19,7 +19,7 @@ _MOST_SPLITS = 8
 _MOST_NAMES = 2000
 _SEPARATOR = re.compile(r"[-_ ]+")
 _WORD = re.compile(r"[^\W\d_]+")
-# Words in the names of work and folders that are no person's name.
+# Words in the names of work and folders that are not names of people.
 _WORK = frozenset(
     _WORD.findall(
         """

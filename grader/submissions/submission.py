@@ -97,7 +97,7 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
         return self.source is not None and self.look(Stub(b"")).is_foreign
 
     def _look(self, stub: Stub) -> Look:
-        """The state of the file; see `look`."""
+        """Return the state of the file; see `look`."""
         if self.source is None:
             return Look(State.MISSING if self.path is None else State.UNREADABLE)
         if is_empty(self.source):
@@ -325,7 +325,7 @@ def _remedy(message: str) -> str:
     return ""
 
 
-# Names that later versions added to the standard library, as far as students import them.
+# Names that later versions added to the standard library, and that students may import.
 _ADDED = {
     (
         3,

@@ -93,7 +93,7 @@ def test_an_archive_a_student(find: Find, sources: Sources, zipped: Pack, tarred
         "carol.zip is cut off or damaged: its table of contents is missing. "
         "Pack it again and hand it in."
     )
-    assert str(read[3]["gelu"]).startswith("dan.rar is no zip or tar")
+    assert str(read[3]["gelu"]).startswith("dan.rar is not a zip or tar")
 
 
 def test_single_files_that_are_named_after_their_student(find: Find, sources: Sources) -> None:
@@ -444,7 +444,7 @@ def test_archives_that_are_no_class_are_refused(
     for data, told in (
         (zipped({"modules/glu.py": GLU}), "is one submission"),
         (tarred({"alice/glu.py": GLU, "bob/glu.py": GLU}, "w:gz"), "is a compressed tar"),
-        (b"hello", "is no zip or tar"),
+        (b"hello", "is not a zip or tar"),
         (zipped({}), "has no submissions"),
     ):
         path = tmp_path / "download"

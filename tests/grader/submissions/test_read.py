@@ -79,7 +79,7 @@ def test_an_archive_is_a_submission(
 @pytest.mark.parametrize(
     ("name", "data", "told"),
     [
-        ("a.zip", b"hello", "a.zip is no zip or tar"),
+        ("a.zip", b"hello", "a.zip is not a zip or tar"),
         ("a.zip", None, "has no file of"),
         ("a.txt", b"", "is named after no exercise"),
     ],
@@ -200,7 +200,7 @@ def test_work_under_another_name_beside_the_untouched_stub_is_told(
     handed = read_submission(path, course).files["glu"]
     assert handed.source == stub
     assert handed.seems_misnamed is is_told
-    told = f"Handed in besides: {name}, which is no exercise's name."
+    told = f"Handed in besides: {name}, which is not an exercise's name."
     advice = (
         "" if name in ("gluten.py", "plot.py") else " Only glu.py is judged: put the code there."
     )
