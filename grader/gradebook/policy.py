@@ -377,8 +377,8 @@ class Policy(msgspec.Struct, frozen=True):
             return "Nothing was handed in on time."
         rules = newest.deadline.rules
         return (
-            f"Handed in {span_words(newest.late)} late ({due_words(newest.deadline, self.zone)}): what is "
-            f"more than {span_words(max(rules.closes or _NONE, rules.grace))} late counts for nothing."
+            f"Handed in {span_words(newest.late)} late ({due_words(newest.deadline, self.zone)}): a file that "
+            f"is more than {span_words(max(rules.closes or _NONE, rules.grace))} late does not count."
         )
 
 

@@ -300,7 +300,7 @@ def result_of(
         started_at = min(verdict.graded_at for verdict in verdicts)
         environment = _common([verdict.environment for verdict in verdicts])
     else:
-        assert blank is not None, "it is what the exercises are of"
+        assert blank is not None, "exercises without a verdict are from it"
         seed, started_at, environment = blank.seed, blank.started_at, blank.environment
     return Result(
         course=course,

@@ -122,7 +122,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     def _in_cells(self, text: str) -> str:
         """Return a text about the composed file as a text about the cells."""
         file = f"{self.result.chapter}/{self.result.name}.py"
-        text = text.replace(file, "What stands in the cells", 1)
+        text = text.replace(file, "The code of the cells", 1)
         return _LINE.sub(lambda match: self._line(int(match[1])), text)
 
     def _line(self, line: int) -> str:

@@ -30,36 +30,36 @@ class Oddity(NamedTuple):
     times: int = 1
 
 
-# Why a dotted name is odd, also at the end of a longer one (`random._os.kill`). The first row counts.
+# Reasons why dotted names are odd, even at the end of a longer one (`random._os.kill`). The first match counts.
 _ROWS = {
     "starts, ends or connects processes": r"""
         multiprocessing|subprocess|os\.(_exit|abort|dup2?|exec\w+|fork\w*|kill\w*|memfd_create|pidfd_open|pipe2?|
         popen|posix_spawn\w*|setuid|spawn\w+|system|wait\w*)""",
-    "runs beside what is judged": r"_thread|asyncio|concurrent|threading\.(Thread|Timer)",
+    "runs beside the judged code": r"_thread|asyncio|concurrent|threading\.(Thread|Timer)",
     "opens connections": r"http|requests|selectors|socket|urllib|torch\.(distributed\.rpc|hub)",
     "handles signals": r"(?<!torch\.)signal|faulthandler",
     "runs code at another time": r"atexit|gc\.callbacks|os\.register_at_fork|weakref\.finalize",
     "reaches into the process's memory": r"""
         _?ctypes|mmap|numpy\.(ctypeslib|lib\.stride_tricks\.as_strided)|torch\.((classes|ops)\.load_library|
         utils\.cpp_extension)""",
-    "runs what a file says": r"""
+    "may run code from a file": r"""
         _?pickle|copyreg|marshal|numpy\.lib\.format|torch\.serialization\.(\w*safe_globals|register_package)""",
-    "finds or changes what was imported": r"""
+    "finds or changes imported modules": r"""
         importlib(?!\.metadata)|(builtin|\w[\w.]*)\.__(import|loader|spec)__|warnings\.catch_warnings\(\)\._module|
         sys\.(meta_path|modules|path_hooks|path_importer_cache)""",
-    "reads what other code keeps for itself": r"""
+    "reads private data of other code": r"""
         gc\.get_(objects|refer\w+)|inspect\.(\w*frames?|\w*_static|getclosurevars|stack|trace)|traceback\.walk_\w+|
         (sys|threading)\.(_[a-z]\w+|addaudithook|monitoring|set(profile|switchinterval|trace)\w*)|
         \w[\w.]*\.__(closure|code|subclasses)__""",
-    "runs texts": r"builtin\.(breakpoint|compile|eval|exec)|numpy\.testing\.(measure|run\w+)",
-    "holds what every module uses": r"builtins|builtin\.__build_class__|\w[\w.]*\.__self__",
-    "puts something in the place of others": r"""
+    "runs code from a string": r"builtin\.(breakpoint|compile|eval|exec)|numpy\.testing\.(measure|run\w+)",
+    "contains the builtins of every module": r"builtins|builtin\.__build_class__|\w[\w.]*\.__self__",
+    "replaces objects of other code": r"""
         unittest\.mock|(collections\.abc|numbers|typing)\.\w+\.register|builtin\.type\.__(del|set)attr__""",
     "belongs to the judge": r"_?pytest|grader",
-    "changes, watches or imitates what PyTorch does": r"""
+    "changes, watches or imitates PyTorch": r"""
         torch\.(DisableTorchFunction\w*|ao|autograd\.profiler|distributed\.optim|fx|library|overrides|package|profiler|
         nn\.modules\.module\.register_module_\w+|utils\.(_pytree\.\w*[Kk]ey\w*|benchmark|hooks(?!\.RemovableHandle)))""",
-    # But for base classes and helpers that honest programs name.
+    # Except base classes and helpers that honest programs name.
     "is private to its library": r"""
         (?<!\.)(?!argparse|contextlib|logging|torch\.nn\.modules\.\w+\._[A-Z]|typing)[a-z]\w*(\.\w+)*?\._(?!_|C\._set_grad|
         LRScheduler|assert\b|broadcast_coalesced|calculate_fan|check|foreach_|inst\b|ntuple|pair\b|pytree|rand\b|
@@ -356,7 +356,7 @@ def _written(node: ast.AST, path: str, names: _Names) -> _Found:
             target = path.removesuffix("()")
     # The result of a call is the file's own, except a class.
     if target and "(" not in target.removeprefix("type()") and not _SETTINGS.match(target):
-        yield f"change of {target}", f"puts something else in the place of {target}"
+        yield f"change of {target}", f"replaces {target}"
 
 
 def _built(node: ast.AST, path: str, names: _Names) -> _Found:
@@ -384,7 +384,7 @@ def _called(call: ast.Call, called: str, names: _Names, modules: Collection[str]
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             path = _path(argument, names)
             if path in modules or _LIBRARIES.fullmatch(path):
-                yield path, f"hands the module {path} to a function"
+                yield path, f"passes the module {path} to a function"
 
 
 def _computed(call: ast.Call, called: str, names: _Names, *, by_fields: bool) -> _Found:

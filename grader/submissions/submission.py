@@ -214,7 +214,7 @@ class _NewerSyntax(NamedTuple):
     """New syntax of a Python version, recognized by the line and an older Python's message."""
 
     since: tuple[int, int]
-    what: str
+    name: str
     line: re.Pattern[str]
     python_says: re.Pattern[str] = re.compile("")
 
@@ -262,7 +262,7 @@ def newer_syntax(line: str, message: str, judging: tuple[int, int]) -> str:
             major, minor = newer.since
             here = ".".join(map(str, judging))
             return (
-                f"{newer.what} is syntax of Python {major}.{minor}, and Python {here}"
+                f"{newer.name} is syntax of Python {major}.{minor}, but Python {here}"
                 " judges here; write it in a way that this version reads"
             )
     return ""

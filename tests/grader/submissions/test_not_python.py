@@ -107,14 +107,14 @@ def test_a_slip_in_python_is_the_students_to_mend(source: str) -> None:
     ],
 )
 def test_syntax_of_a_newer_python_is_called_so(source: str, line: int, since: str) -> None:
-    words = f"is syntax of Python {since}, and Python 3.11 judges here"
+    words = f"is syntax of Python {since}, but Python 3.11 judges here"
     # As 3.11 says it; a newer one that runs the tests may read it.
     assert words in newer_syntax(source.splitlines()[line - 1], _SAID.get(since, ""), (3, 11))
     assert not newer_syntax(source.splitlines()[line - 1], _SAID.get(since, ""), (3, 15))
     if sys.version_info < tuple(map(int, since.split("."))):
         look = ExerciseFile(source.encode()).look(Stub(CODE.encode()))
         assert (look.state, look.line, look.is_foreign) == (State.INVALID, line, True)
-        assert f"is syntax of Python {since}, and Python" in look.error
+        assert f"is syntax of Python {since}, but Python" in look.error
 
 
 @pytest.mark.parametrize(
