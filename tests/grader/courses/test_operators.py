@@ -48,3 +48,59 @@ def test_sequence_log_probs() -> None:
     labels = tokens.masked_fill(~mask, -100)[:, 1:]
     theirs = functional.cross_entropy(logits[:, :-1].mT, labels, reduction="none")
     torch.testing.assert_close(ours, -theirs.sum(1))
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+def test_gqa(kv_heads: int) -> None:
+    generator = torch.Generator().manual_seed(5)
+    window, size, time = 3, 4, 8
+    module = solution("transformers", "gqa")
+    layer = module.GroupedQueryAttention(6 * size, 6, kv_heads, window)
+    x = torch.randn(2, time, 6 * size, generator=generator, requires_grad=True)
+    ours, cache = layer(x)
+    query, key, value = (
+        projection(x).unflatten(-1, (-1, size)).transpose(1, 2)
+        for projection in (layer.query, layer.key, layer.value)
+    )
+    distances = torch.arange(time)[:, None] - torch.arange(time)
+    mask = (distances >= 0) & (distances < window)
+    heads = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, enable_gqa=True
+    )
+    theirs = layer.output(heads.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(ours, theirs)
+    leaves = x, *layer.parameters()
+    torch.testing.assert_close(gradients(ours, *leaves), gradients(theirs, *leaves))
+    torch.testing.assert_close(cache, (key[:, :, -window:], value[:, :, -window:]))
+
+
+# PyTorch moves its operators elsewhere.
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions:UserWarning")
+@pytest.mark.parametrize("axis", [0, 1, 2, None])
+def test_quantize(axis: int | None) -> None:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(4, 3, 5, generator=generator).requires_grad_()
+    ours = solution("efficiency", "quantize")
+    # Smaller than absmax / 127, so that some numbers are clamped.
+    scale = 0.6 * ours.absmax_scale(x.detach(), axis)
+    fake = ours.fake_quantize(x, scale, axis)
+    if axis is None:
+        theirs = torch.quantize_per_tensor(x, scale, 0, torch.qint8)
+        theirs_fake = torch.fake_quantize_per_tensor_affine(x, scale.item(), 0, -127, 127)
+    else:
+        zeros = torch.zeros(x.shape[axis], dtype=torch.int32)
+        theirs = torch.quantize_per_channel(x, scale, zeros, axis, torch.qint8)
+        theirs_fake = torch.fake_quantize_per_channel_affine(x, scale, zeros, axis, -127, 127)
+    # PyTorch's int8 reaches -128.
+    assert torch.equal(ours.quantize(x, scale, axis), theirs.int_repr().clamp(min=-127))
+    torch.testing.assert_close(fake, theirs_fake)
+    torch.testing.assert_close(gradients(fake, x), gradients(theirs_fake, x))
+
+
+def test_kl_estimate() -> None:
+    generator = torch.Generator().manual_seed(5)
+    ours, reference = torch.randn(2, 4, 9, generator=generator).log_softmax(-1)
+    estimate = solution("alignment", "grpo").kl_estimate(ours, reference)
+    # Its mean over the tokens that the model draws.
+    theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
+    torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))

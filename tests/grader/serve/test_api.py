@@ -318,6 +318,19 @@ def test_a_wrong_body_gets_one_sentence_and_the_server_goes_on(
     assert served.ask("GET", "/healthz").status == 200
 
 
+def test_a_file_of_an_unknown_name_is_told_every_name_that_it_may_have(served: Served) -> None:
+    said = served.hand_in("ada", {"other.py": b"x = 1\n"}).json["error"]
+    assert "What was handed in is other.py." in said
+    for stub in (PLAIN / "exercises").glob("*/*.py"):
+        assert stub.name in said, said
+
+
+def test_what_is_wrong_with_each_of_several_files_is_told(served: Served) -> None:
+    large = b"#" * 200_001
+    said = served.hand_in("ada", {"greeting.py": large, "word_count.py": large}).json["error"]
+    assert "greeting.py is larger" in said and "word_count.py is larger" in said
+
+
 def test_other_addresses_and_methods_are_not_there(served: Served) -> None:
     assert served.ask("GET", "/api/nothing", "ada").status == 404
     assert served.ask("GET", "/nothing", "ada").status == 404

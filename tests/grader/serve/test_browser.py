@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.thorough
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+T = TypeVar("T")
 WRONG = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
 
 
@@ -57,10 +58,11 @@ def sign_in(view: Chrome, served: Served, who: str) -> None:
     until(view, lambda v: not v.find_elements(By.ID, "token"))
 
 
-def until(view: Chrome, holds: Callable[[Chrome], object]) -> None:
-    """Wait for it; what the page replaces while it is read is read again."""
+def until(view: Chrome, holds: Callable[[Chrome], T]) -> T:
+    """Wait for it, and return it; what the page replaces while it is read is read again."""
     replaced = (NoSuchElementException, StaleElementReferenceException)
-    WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced).until(holds)
+    wait = WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced)
+    return wait.until(holds)
 
 
 def press(view: Chrome, label: str) -> None:
