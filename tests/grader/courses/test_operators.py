@@ -75,6 +75,29 @@ def test_gqa(kv_heads: int) -> None:
     torch.testing.assert_close(cache, (key[:, :, -window:], value[:, :, -window:]))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash(causal: bool) -> None:
+    generator = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(2, 3, 10, 4, generator=generator, requires_grad=True) for _ in range(3))
+    ours = solution("transformers", "flash").flash_attention(q, k, v, 4, causal)
+    theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(gradients(ours, q, k, v), gradients(theirs, q, k, v))
+
+
+def test_patches() -> None:
+    generator = torch.Generator().manual_seed(5)
+    images = torch.randn(2, 3, 6, 8, generator=generator)
+    module = solution("transformers", "patches")
+    patches = module.patchify(images, 2)
+    assert torch.equal(patches, functional.unfold(images, 2, stride=2).mT)
+    assert torch.equal(patches, functional.pixel_unshuffle(images, 2).flatten(2).mT)
+    assert torch.equal(module.unpatchify(patches, 2, 6, 8), images)
+    embedding = module.PatchEmbedding(3, 2, 5)
+    convolved = embedding.as_convolution()(images).flatten(2).mT
+    torch.testing.assert_close(embedding(images), convolved)
+
+
 # PyTorch moves its operators elsewhere.
 @pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions:UserWarning")
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
@@ -127,3 +150,19 @@ def test_kl_estimate() -> None:
     # Its mean over the tokens that the model draws.
     theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
     torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))
+
+
+def test_tape() -> None:
+    generator = torch.Generator().manual_seed(5)
+    shapes = (5, 3), (3, 4), (4,), (5, 1)
+    theirs = [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+    value = solution("autograd", "tape").Value
+    ours = [value(each.clone()) for each in theirs]
+
+    def network(x: Any, w: Any, b: Any, column: Any) -> Any:
+        hidden = (x @ w + b).relu() * column
+        return (hidden * hidden + 2.0 * hidden - b).sum(-1).sum()
+
+    network(*ours).backward()
+    gradients = torch.autograd.grad(network(*[each.requires_grad_() for each in theirs]), theirs)
+    torch.testing.assert_close(tuple(each.grad for each in ours), gradients)
