@@ -16,9 +16,6 @@ Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", se
 What holds for every exercise: docs/every-exercise.md.
 """
 
-from collections import Counter
-from itertools import pairwise
-
 
 def merge(tokens: list[int], pair: tuple[int, int], new: int) -> list[int]:
     """Return the tokens with `new` in the place of each occurrence of `pair`, from left to right.

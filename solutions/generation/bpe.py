@@ -16,8 +16,11 @@ Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", se
 What holds for every exercise: docs/every-exercise.md.
 """
 
+# begin solution: imports
 from collections import Counter
 from itertools import pairwise
+
+# end solution
 
 
 def merge(tokens: list[int], pair: tuple[int, int], new: int) -> list[int]:
