@@ -1,7 +1,7 @@
-"""What a person changed of the points of a class, and what becomes of them by it.
+"""Corrections of points by a person, and their effect.
 
-Dropped and given tests change what the judge gave; then comes the policy; then what is added, and last the
-points that are final. The file in which corrections stand is read and written by `corrections_file.py`.
+First, dropped and given tests change the judge's points; then comes the policy; then added points, and last
+final points. `corrections_file.py` reads and writes the file of corrections.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grader.text import nearest, number, rounded
 
 
 class Kind(enum.Enum):
-    """What a correction does; the value is its key in the file."""
+    """The kind of a correction; the value is its key in the file."""
 
     POINTS = "points"
     ADD = "add"
@@ -30,21 +30,24 @@ class Kind(enum.Enum):
     COMMENT = "comment"
 
 
-# What a sentence ends with.
+# The ends of sentences.
 _END = (".", "!", "?", ":", "…")
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
-# Within bounds no number is infinite, or none at all.
+# The bounds exclude infinity and NaN.
 _Points = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 _Change = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One correction as the file has it: of one student or, without, of all.
+    """One correction in the file, for one student or, without `student`, for the class.
 
-    It sets or adds points, drops or gives the test with that name, or releases the file with that SHA-256;
-    another file of the student is held again. One that has none of these is a comment alone. `judged` is what
-    the judge gave when it was made, for one student. A mark of `grade mark` is about the file `marked`, by its
-    SHA-256, and no other. What is added `beyond` may bring more points than the exercise is worth.
+    points, add: the final points of the exercise, or points to add.
+    drop, give: the name of a test to drop, or to count as passed.
+    release: the SHA-256 of a file to release; another file of the student is held again.
+    comment: a comment, which may also be the only content.
+    judged: the judge's points when it was made, for one student.
+    marked: the SHA-256 of the only file that a mark of `grade mark` is about.
+    beyond: whether added points may exceed the worth of the exercise.
     """
 
     student: str = ""
@@ -64,25 +67,25 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def kinds(self) -> list[Kind]:
-        """What it does: one kind, where it is in order."""
+        """All kinds that its keys name; a valid correction has one."""
         changes = [kind for kind in Kind if getattr(self, kind.value) not in (None, "")]
         return [kind for kind in changes if kind is not Kind.COMMENT] or changes
 
     @property
     def kind(self) -> Kind:
-        """What it does."""
+        """The kind of the correction."""
         return self.kinds[0]
 
     @property
     def test(self) -> str:
-        """The test that is dropped or given; empty where it is about none."""
+        """The test that is dropped or given, empty if there is none."""
         return self.drop or self.give
 
 
 class Corrected(msgspec.Struct, frozen=True):
-    """Points after corrections, a sentence for each reason, the comments; `final` where a person set them.
+    """Points after corrections, a sentence for each reason, and the comments, each on a line.
 
-    Each comment is a line.
+    `final` is true if a person set the points.
     """
 
     points: float
@@ -94,9 +97,10 @@ class Corrected(msgspec.Struct, frozen=True):
 def holding(
     corrections: Iterable[Correction], student: str, exercise: str, result: ExerciseResult | None
 ) -> list[Correction]:
-    """The corrections that are about a student's exercise, in their order.
+    """Return the corrections for a student's exercise, in order.
 
-    A correction for the whole class is about files that were judged: no points for nothing handed in.
+    A correction for the whole class holds only for judged files, so a student who handed in nothing gets no
+    points.
     """
     is_judged = result is not None and not result.settled and result.status is not Status.UNJUDGED
     return [
@@ -108,19 +112,19 @@ def holding(
 
 
 def released(corrections: Iterable[Correction], source: str) -> bool:
-    """Whether a person has looked at the file with this digest, and let its points count."""
+    """Whether a person has released the file with this digest, so that its points count."""
     return any(correction.release == source for correction in corrections if correction.release)
 
 
 def about_file(corrections: Iterable[Correction], source: str) -> list[Correction]:
-    """The corrections without marks of other files; of those of the file with this digest the last holds."""
+    """Return the corrections, with only the last mark of the file with this digest, and no other marks."""
     made = list(corrections)
     last = next((c for c in reversed(made) if c.marked == source != ""), None)
     return [c for c in made if not c.marked or c is last]
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
-    """The points and the status without the dropped tests, and with the given ones passed."""
+    """Return the result with points and status as if dropped tests did not exist and given ones had passed."""
     names = {test.name for test in result.tests}
     dropped = {correction.drop for correction in corrections} & names
     given = {correction.give for correction in corrections} & names
@@ -130,7 +134,7 @@ def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> Exerc
 
 
 def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple[str, ...]:
-    """A sentence for each test that is dropped, or given and was not passed, by its title."""
+    """Return a sentence for each test that is dropped, or given although it did not pass."""
     # The name of a hidden test is not for students.
     return tuple(
         _sentence(f"“{test.title}” is {_words(correction)}", correction.reason)
@@ -142,9 +146,9 @@ def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple
 
 
 def corrected(points: float, worth: float, corrections: Sequence[Correction]) -> Corrected:
-    """The points of an exercise that is `worth` so many, after what was added and what is final.
+    """Return the points of an exercise of `worth` points after corrections that add or set points.
 
-    Of several that set the points the last one holds, and what was added stands for nothing beside it.
+    If several set the points, the last one counts, and added points do not.
     """
     final = next((c for c in reversed(corrections) if c.points is not None), None)
     if final is not None and final.points is not None:
@@ -152,7 +156,7 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
     else:
         points += sum(c.add or 0.0 for c in corrections)
         standing = [c for c in corrections if c.kind in (Kind.ADD, Kind.COMMENT)]
-    # A comment alone changes nothing, and needs no reason.
+    # A comment changes no points, and needs no reason.
     with_reason = [c for c in standing if c.kind is Kind.POINTS or c.add or c.reason]
     reasons = tuple(_sentence(_words(c), c.reason) for c in with_reason)
     comments = [c.comment for c in corrections if c.comment and (c.test or c in standing)]
@@ -162,7 +166,7 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
 
 
 def on_one_line(comment: str) -> str:
-    """The lines of a comment as sentences on one line: the end of each can be seen."""
+    """Join the lines of a comment into one, each ended like a sentence."""
     lines = [line.strip() for line in comment.splitlines() if line.strip()]
     ended = [line if line.endswith(_END) else f"{line}." for line in lines[:-1]]
     return " ".join([*ended, *lines[-1:]])
@@ -171,7 +175,7 @@ def on_one_line(comment: str) -> str:
 def outdated(
     corrections: Iterable[Correction], entries: Iterable[Entry]
 ) -> list[tuple[Correction, float]]:
-    """The corrections of single students whose exercise is judged otherwise by now, with how."""
+    """Return the corrections of single students whose judged points have changed since, with these points."""
     judged = {
         (entry.student.id, exercise.name): judged_points(exercise)
         for entry in entries
@@ -181,7 +185,7 @@ def outdated(
     changed = []
     for correction in corrections:
         now = judged.get((correction.student, correction.exercise))
-        # A mark that changes no points is as right as before.
+        # A mark that changes no points is still right.
         changes_nothing = correction.marked and not correction.add
         if correction.judged is None or now is None or changes_nothing:
             continue
@@ -191,7 +195,7 @@ def outdated(
 
 
 def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> list[Correction]:
-    """The corrections whose test the exercise no longer has, so that they change nothing.
+    """Return the corrections without effect, since the exercise no longer has their test.
 
     `blank` is the result of a student who handed in nothing, with every test of the course.
     """
@@ -207,7 +211,7 @@ def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> li
 def unknown_names(
     corrections: Sequence[Correction], students: Collection[str], exercises: Collection[str]
 ) -> Iterator[str]:
-    """A sentence about each correction of a student or an exercise that the gradebook lacks."""
+    """Yield a sentence about each correction with a student or exercise that the gradebook does not have."""
     for place, correction in enumerate(corrections, 1):
         where = f"[[correction]] {place} names"
         if correction.student and correction.student not in students:
@@ -221,18 +225,18 @@ def unknown_names(
 def refuse_pointless(
     correction: Correction, exercise: ExerciseResult, made: Sequence[Correction]
 ) -> None:
-    """Raise SubmissionError for a correction that cannot be, or would change nothing beside those made before.
+    """Raise SubmissionError for a correction that is impossible, or has no effect beside those `made` before.
 
-    The exercise is that of a blank result, with all of its tests.
+    `exercise` is from a blank result, with all of its tests.
     """
     worth = number(exercise.max_score)
     if correction.points is not None and not 0 <= correction.points <= exercise.max_score:
         raise SubmissionError(
-            f"{exercise.name} is worth {worth} points: --points is from 0 to {worth}."
+            f"{exercise.name} is worth {worth} points: --points must be from 0 to {worth}."
         )
     if abs(correction.add or 0.0) > exercise.max_score:
         raise SubmissionError(
-            f"{exercise.name} is worth {worth} points: --add is at most that, up or down."
+            f"{exercise.name} is worth {worth} points: --add must be from -{worth} to {worth}."
         )
     holds = {place: c for place, c in enumerate(made, 1) if c.exercise == exercise.name}
     for place, other in holds.items():
@@ -240,8 +244,7 @@ def refuse_pointless(
         if correction.add and is_of_student and other.points is not None:
             raise SubmissionError(
                 f"{other.student} has {number(other.points)} points for {other.exercise}, by number "
-                f"{place}, which is final: give other --points, or take it back with --undo --number "
-                f"{place}."
+                f"{place}, which is final: set other --points, or undo it with --undo --number {place}."
             )
     if (test := correction.test) == "":
         return
@@ -251,18 +254,18 @@ def refuse_pointless(
     for place, other in holds.items():
         if other.test == test:
             raise SubmissionError(
-                f"{test} is {'dropped' if other.drop else 'given'} already, by number {place}: take that "
-                f"back first, with --undo --number {place}."
+                f"{test} is already {'dropped' if other.drop else 'given'} by number {place}: undo that first, "
+                f"with --undo --number {place}."
             )
     if correction.drop and {*tests} <= {test, *(other.drop for other in holds.values())}:
         raise SubmissionError(
-            f"{test} is the last test of {exercise.name} that counts: take the exercise out of course.toml "
-            "instead, or give it with --give."
+            f"{test} is the last test of {exercise.name} that counts: remove the exercise from course.toml "
+            "instead, or use --give."
         )
 
 
 def correction_words(correction: Correction) -> str:
-    """What a correction does, in a few words: set to 8 points; test_zero given."""
+    """Return the effect of a correction in a few words: set to 8 points; test_zero given."""
     match correction.kind:
         case Kind.DROP:
             return f"{correction.drop} dropped"
@@ -277,7 +280,7 @@ def correction_words(correction: Correction) -> str:
 
 
 def _words(correction: Correction) -> str:
-    """What a correction does, as the beginning of a sentence for the student."""
+    """Return the effect of a correction as the beginning of a sentence for the student."""
     points = correction.add if correction.points is None else correction.points
     amount = number(abs(points or 0.0))
     amount += " point" if amount == "1" else " points"

@@ -1,7 +1,7 @@
 """The file of corrections, `corrections.toml` in the folder of a gradebook, which a person can read and edit.
 
-`grade adjust` appends a table to it or removes one; the rest of the text, comments too, stays as it is. A
-file is written whole, and synced, or not at all.
+`grade adjust` appends a table or removes one, and leaves the rest of the text, including comments, as it is.
+The file is written whole and synced, or not at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EXAMPLES = {
 
 
 class CorrectionsError(GraderError):
-    """The file of corrections is not in order: who edited it has to correct it."""
+    """The file of corrections has a mistake, which a person has to correct."""
 
     exit_code = 2
 
@@ -53,7 +53,7 @@ class _Corrections(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def corrections_text(folder: Path) -> str:
-    """The text of the file of corrections in a folder; empty where there is none."""
+    """Return the text of the file of corrections in a folder, empty if there is none."""
     path = folder / CORRECTIONS_FILE
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -65,7 +65,7 @@ def corrections_text(folder: Path) -> str:
 
 
 def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
-    """The corrections of a text, in their order; raises CorrectionsError with the line and what to write."""
+    """Return the corrections in a text; raises CorrectionsError with the line and a remedy."""
     try:
         made = read_toml(text, _Corrections).correction
     except TomlMistake as error:
@@ -79,24 +79,24 @@ def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
 
 
 def _complaints(correction: Correction) -> Iterator[str]:
-    """What no decoder sees."""
+    """Yield complaints about mistakes that the decoder does not see."""
     kinds = correction.kinds
     if not kinds:
         keys = ", ".join(f"`{kind.value}`" for kind in Kind)
-        yield f"changes nothing. Write one of {keys}; {_EXAMPLES['points']} sets the points."
+        yield f"has no effect. Write one of {keys}; {_EXAMPLES['points']} sets the points."
         return
     if len(kinds) > 1:
         yield f"has {' and '.join(f'`{kind.value}`' for kind in kinds)}: keep one of them."
     if correction.student == "" and kinds[0] in (Kind.POINTS, Kind.RELEASE):
-        yield f"is for one student, as `{kinds[0].value}` is. Write {_EXAMPLES['student']}."
+        yield f"needs `student`, since `{kinds[0].value}` is for one student. Write {_EXAMPLES['student']}."
     if correction.student and correction.test:
-        yield "drops or gives a test, which is for the whole class: leave `student` out."
+        yield "drops or gives a test, which is for the whole class: omit `student`."
     if kinds[0] is not Kind.COMMENT and not correction.reason.strip():
-        yield f"needs `reason`, which stands beside the points. Write {_EXAMPLES['reason']}."
+        yield f"needs `reason`, which is shown beside the points. Write {_EXAMPLES['reason']}."
 
 
 def _on_one_line(correction: Correction) -> Correction:
-    """Texts as every output can show them: each on one line, of a comment each line for itself."""
+    """Return the correction with harmless texts, each on one line; a comment keeps its lines."""
 
     def line(text: str) -> str:
         return clean(" ".join(text.split()), _LONGEST)
@@ -110,7 +110,7 @@ def _on_one_line(correction: Correction) -> Correction:
 
 
 def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
-    """Write the file in a folder with these corrections, where there is none or it has just these.
+    """Write the file in a folder with these corrections, unless it already has exactly these.
 
     Raises CorrectionsError if it has others.
     """
@@ -120,8 +120,8 @@ def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
         return
     if there:
         raise CorrectionsError(
-            f"{path} is there, and has other corrections than the gradebook beside it, which is of an earlier "
-            "grader. Move that file away and run this again; then append its tables to the new file."
+            f"{path} already exists, and has other corrections than the gradebook beside it, which is from an "
+            "earlier grader. Move the file away and run this again; then append its tables to the new file."
         )
     change_corrections(folder, made)
 
@@ -129,9 +129,11 @@ def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
 def change_corrections(
     folder: Path, added: Sequence[Correction], removed: Collection[int] = ()
 ) -> None:
-    """Append corrections to the file in a folder, and remove those at these places, from 0, at once.
+    """Append corrections to the file in a folder, and remove those at these places (from 0), in one write.
 
-    Comments above the table after a removed one stay. Raises CorrectionsError or GraderError.
+    Comments above the table after a removed one stay.
+
+    Raises CorrectionsError or GraderError.
     """
     path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
     before = read_corrections(text, path)
@@ -145,7 +147,7 @@ def change_corrections(
 
 
 def _without(text: str, place: int) -> str:
-    """The text without the table at this place; comments above the next one stay."""
+    """Return the text without the table at this place; comments above the next one stay."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
     start, end = [*starts, len(lines), len(lines)][place : place + 2]
@@ -157,7 +159,7 @@ def _without(text: str, place: int) -> str:
 
 
 def _table(correction: Correction) -> str:
-    """A correction as a table of TOML; keys without a value are left out."""
+    """Return a correction as a table of TOML, without empty keys."""
     lines = ["[[correction]]"]
     for key, value in msgspec.structs.asdict(correction).items():
         match value:
@@ -174,15 +176,15 @@ def _table(correction: Correction) -> str:
 
 
 def _write(path: Path, text: str, expected: tuple[Correction, ...]) -> None:
-    """Write a file with these corrections, whole and synced."""
+    """Write a text with these corrections, whole and synced."""
     try:
         written = read_corrections(text, path)
     except CorrectionsError:
         written = ()
     if written != expected:
         raise CorrectionsError(
-            f"{path} cannot be changed as it is written: write each correction as a table [[correction]] "
-            "of its own, or change the file by hand."
+            f"{path} cannot be changed automatically: write each correction as a separate table "
+            "[[correction]], or change the file by hand."
         )
     with writing(path):
         write_whole(path, text.encode())
@@ -190,11 +192,11 @@ def _write(path: Path, text: str, expected: tuple[Correction, ...]) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise GraderError, with what to do, where a file cannot be written within."""
+    """Within the block, turn an OSError of writing a file into a GraderError with a remedy."""
     try:
         yield
     except OSError as error:
         raise GraderError(
-            f"{path} cannot be written: {error.strerror}. What was judged so far is kept; when there "
-            "is room, and you may write there, run this again."
+            f"{path} cannot be written: {error.strerror}. Verdicts so far are kept. Check the free space and "
+            "your permissions, then run this again."
         ) from error

@@ -1,7 +1,7 @@
 """A term: the gradebooks of its assignments, added up for each student by the rules of `assignments.toml`.
 
-Nothing is judged and nothing is guessed: where a student is missing, a result is open or an id stands for two
-people, the total stays empty and a note says why.
+Nothing is judged or guessed: if a student is missing, a result is open, or an id may be two people's, the total
+stays empty and a note says why.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from grader.judge.scoring import hundredths
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number, rounded
 
-# The most people that one note names.
+# The most people named in one note.
 _MOST_NAMES = 10
 
 
 class Score(msgspec.Struct, frozen=True):
-    """What a student has of an assignment: `points` of those `worth`, None while something is not judged.
+    """A student's points for an assignment that is `worth` points; None while an exercise is not judged.
 
-    `why` says what is in the way of them.
+    `why` is the reason why the points are open.
     """
 
     points: float | None
@@ -38,23 +38,23 @@ class Score(msgspec.Struct, frozen=True):
 
     @property
     def percent(self) -> float:
-        """The exact per cent of the points: it is rounded where it is shown, and nothing is computed with that.
+        """The exact percentage of the points; only outputs round it.
 
-        Points are hundredths, so that the same per cent is the same to the last bit.
+        It is computed from hundredths, so equal percentages are equal to the last bit.
         """
         worth = hundredths(self.worth)
         return 100 * hundredths(self.points or 0.0) / worth if worth else 0.0
 
     @property
     def words(self) -> str:
-        """The points and the per cent: `18 / 30 = 60 %`."""
+        """The points and the percentage: `18 / 30 = 60 %`."""
         if self.points is None:
             return f"open / {number(self.worth)}"
         return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %"
 
 
 class GradedAssignment(msgspec.Struct, frozen=True):
-    """An assignment with the scores of its gradebook, and all who are in that, by id."""
+    """An assignment with the students and scores of its gradebook, by student id."""
 
     assignment: CourseAssignment
     folder: Path
@@ -64,9 +64,9 @@ class GradedAssignment(msgspec.Struct, frozen=True):
 
 
 class TermPart(msgspec.Struct, frozen=True):
-    """One assignment in a student's total: the exact `percent` that count of it, its `weight`, and why.
+    """One assignment in a student's total: the exact `percent` that counts, its `weight`, and why.
 
-    `share` are the per cent of the total that come from it; those of all parts add up to it.
+    `share` is its contribution to the total, in per cent; the shares of all parts add up to the total.
     """
 
     assignment: str
@@ -78,7 +78,7 @@ class TermPart(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The part as a student reads it: `week1 18 / 30 = 60 %, weight 1: 20`."""
+        """The part in words for students: `week1 18 / 30 = 60 %, weight 1: 20`."""
         earned = f"{self.assignment} {self.score.words}" if self.score else self.assignment
         counts = f"weight {number(self.weight)}: {number(self.share)}"
         is_counted = self.weight and self.percent is not None
@@ -86,7 +86,7 @@ class TermPart(msgspec.Struct, frozen=True):
 
 
 class TermRow(msgspec.Struct, frozen=True):
-    """A student's term: the total in per cent, or None where it is open, its letter, and what it is made of."""
+    """A student's term: the total in per cent (None if it is open), its letter, and its parts."""
 
     student: StudentInfo
     parts: tuple[TermPart, ...]
@@ -96,7 +96,7 @@ class TermRow(msgspec.Struct, frozen=True):
 
     @property
     def is_provisional(self) -> bool:
-        """Whether points of it are held until a person has looked at a file."""
+        """Whether points in it are provisional until a person has looked at a file."""
         return any(part.score is not None and part.score.provisional for part in self.parts)
 
     @property
@@ -108,7 +108,7 @@ class TermRow(msgspec.Struct, frozen=True):
 
 
 class Term(msgspec.Struct, frozen=True):
-    """The assignments in the order of the course, a row for each student, and what a person should know."""
+    """The assignments in the order of the course, a row for each student, and notes for a person."""
 
     assignments: tuple[CourseAssignment, ...]
     rows: tuple[TermRow, ...]
@@ -116,24 +116,27 @@ class Term(msgspec.Struct, frozen=True):
 
 
 def read_graded(folder: Path, course: Course) -> GradedAssignment:
-    """The scores of one gradebook; raises SubmissionError where it is that of no assignment of the course."""
+    """Read the scores of one gradebook.
+
+    Raises SubmissionError if it belongs to no assignment of the course.
+    """
     with Gradebook.open(folder) as book:
         refuse_other_course(book, course)
         name = book.facts.assignment
         assignment = next((a for a in course.assignments if a.id == name), None)
         if assignment is None:
-            which = (
-                f"of the assignment {name}, which assignments.toml has no more"
+            owner = (
+                f"of the assignment {name}, which is no longer in assignments.toml"
                 if name
-                else ("of no assignment; `grade regrade` with --assignment says of which one it is")
+                else "of no assignment; `grade regrade` with --assignment sets its assignment"
             )
-            raise SubmissionError(f"{folder} is the gradebook {which}.")
+            raise SubmissionError(f"{folder} is the gradebook {owner}.")
         notes = [book.unfinished] if book.unfinished else []
         entries = {entry.student.id: entry for entry in book.entries()}
         graded = set(book.exercises)
     if graded != set(assignment.exercises):
         notes.append(
-            f"{folder} was graded with other exercises than {name} has now: run `grade regrade {folder}`."
+            f"{folder} was graded with other exercises than {name} now has: run `grade regrade {folder}`."
         )
     return GradedAssignment(
         assignment,
@@ -145,7 +148,7 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
 
 
 def _score(entry: Entry, assignment: CourseAssignment) -> Score:
-    """The points of an assignment, and what it is worth without its extra credit."""
+    """Return a student's points for an assignment, and its worth without extra credit."""
     exercises = entry.result.exercises
     open_ones = [exercise for exercise in exercises if exercise.status is Status.UNJUDGED]
     faults, waiting = (
@@ -163,7 +166,7 @@ def _score(entry: Entry, assignment: CourseAssignment) -> Score:
 
 
 def add_up(graded: Sequence[GradedAssignment], course: Course) -> Term:
-    """Add up gradebooks; raises SubmissionError where two are of the same assignment."""
+    """Add up gradebooks; raises SubmissionError if two belong to the same assignment."""
     of_ids: dict[str, GradedAssignment] = {}
     for gradebook in graded:
         id_ = gradebook.assignment.id
@@ -177,23 +180,23 @@ def add_up(graded: Sequence[GradedAssignment], course: Course) -> Term:
     rows = tuple(_row(person, ordered, people, course.term) for person in people.ids)
     notes = [note for gradebook in ordered for note in gradebook.notes]
     if lacking := [a.id for a in course.assignments if a.id not in of_ids]:
-        notes.append(f"No gradebook of {listed(lacking)} was named: the total is of the others.")
+        notes.append(f"No gradebook of {listed(lacking)} was named: the total does not include it.")
     notes += people.notes()
     notes += [
-        f"[[term.excused]] names {excused.student!r}, who is in none of these gradebooks."
+        f"[[term.excused]] names {excused.student!r}, who is not in any of these gradebooks."
         for excused in course.term.excused
         if people.person(excused.student) not in people.ids
     ]
     if held := [row.student.id for row in rows if row.is_provisional]:
         notes.append(
-            f"Points of {listed(held, _MOST_NAMES)} are provisional, for odd code in a file: `grade show` says "
-            "what is odd, `grade adjust --release` lets them count."
+            f"Points of {listed(held, _MOST_NAMES)} are provisional because of odd code in a file. "
+            "`grade show` shows the code; `grade adjust --release` lets the points count."
         )
     return Term(tuple(gradebook.assignment for gradebook in ordered), rows, tuple(notes))
 
 
 class _People:
-    """Who is in which gradebook, under which ids."""
+    """The students of all gradebooks, with the ids that belong to one person."""
 
     def __init__(self, graded: Sequence[GradedAssignment], rules: TermRules) -> None:
         self._graded, self._rules = graded, rules
@@ -202,23 +205,23 @@ class _People:
         self.ids = sorted(ids)
 
     def person(self, student: str) -> str:
-        """The id under which a student stands here."""
+        """Return the id under which a student is listed here."""
         return self._first.get(student, student)
 
     def ids_in(self, person: str, graded: GradedAssignment) -> list[str]:
-        """The ids that a gradebook has for a person."""
+        """Return the ids that a gradebook has for a person."""
         group = next((group for group in self._rules.same if group[0] == person), (person,))
         return [student for student in group if student in graded.students]
 
     def info(self, person: str) -> StudentInfo:
-        """What the newest gradebook that has the person knows."""
+        """Return a person's facts from the newest gradebook that has the person."""
         for gradebook in reversed(self._graded):
             for student in self.ids_in(person, gradebook):
                 return msgspec.structs.replace(gradebook.students[student], id=person)
         raise KeyError(person)
 
     def notes(self) -> Iterator[str]:
-        """Sentences on students who are missing somewhere, and on ids that may be one person."""
+        """Yield notes on students who are missing in a gradebook, and on ids that may be one person."""
         for gradebook in self._graded:
             missing = [p for p in self.ids if not self.ids_in(p, gradebook)]
             if missing:
@@ -231,7 +234,7 @@ class _People:
         yield from self._doubles()
 
     def _doubles(self) -> Iterator[str]:
-        """Ids that share an address or another system's id, or a name and no gradebook."""
+        """Yield notes on ids with the same address or other id, or the same name but no common gradebook."""
         holders: dict[tuple[str, str], dict[str, None]] = {}
         where: dict[str, set[str]] = {}
         for gradebook in self._graded:
@@ -260,7 +263,7 @@ class _People:
 def _row(
     person: str, graded: Sequence[GradedAssignment], people: _People, rules: TermRules
 ) -> TermRow:
-    """A student's term: parts are replaced, then dropped, then weighed; it is open where a part is."""
+    """Return a student's term: parts are replaced, then dropped, then weighed; an open part keeps it open."""
     excused = {e.assignment: e.reason for e in rules.excused if people.person(e.student) == person}
     parts = [_part(person, gradebook, people, rules, excused) for gradebook in graded]
     open_ones = [p for p in parts if p.percent is None and p.weight]
@@ -274,7 +277,7 @@ def _row(
     parts, total = _weighed(parts)
     why = ""
     if total > rules.at_most:
-        total, why = rules.at_most, f", at most, of {number(total)} %"
+        total, why = rules.at_most, f", the most that counts of {number(total)} %"
     reached = [(least, letter) for letter, least in rules.cuts.items() if total >= least]
     return TermRow(info, tuple(parts), total, max(reached)[1] if reached else "", why)
 
@@ -286,7 +289,7 @@ def _part(
     rules: TermRules,
     excused: Mapping[str, str],
 ) -> TermPart:
-    """What an assignment is for a student, before others replace it or it is dropped."""
+    """Return an assignment's part in a student's total, before it is replaced or dropped."""
     assignment = graded.assignment
     name, weight = assignment.id, assignment.weight
     ids = people.ids_in(person, graded)
@@ -308,7 +311,7 @@ def _part(
 
 
 def _replaced(parts: list[TermPart], graded: Sequence[GradedAssignment]) -> list[TermPart]:
-    """The parts, each with the per cent of the best assignment that replaces it, if that is higher."""
+    """Return the parts, each with the percentage of its best replacement, if that is higher."""
     by_id = {part.assignment: part for part in parts}
     done = []
     for part in parts:
@@ -325,7 +328,10 @@ def _replaced(parts: list[TermPart], graded: Sequence[GradedAssignment]) -> list
 def _dropped(
     parts: list[TermPart], graded: Sequence[GradedAssignment], count: int
 ) -> list[TermPart]:
-    """The parts without the weight of the lowest; of equal ones the heavier goes, and one always stays."""
+    """Return the parts, with the lowest ones at weight 0.
+
+    Among equal parts, the heavier one is dropped first. At least one part keeps its weight.
+    """
     can_drop = {gradebook.assignment.id for gradebook in graded if gradebook.assignment.can_drop}
     counting = [part for part in parts if part.weight]
     lowest = sorted(
@@ -343,13 +349,14 @@ def _dropped(
 
 
 def _weighed(parts: list[TermPart]) -> tuple[list[TermPart], float]:
-    """The parts with their shares, in hundredths that add up to the total, and the total.
+    """Return the parts with their shares, and the total.
 
-    Each is rounded down, and the hundredths that are left go to those with the largest rests.
+    Shares are hundredths that add up to the total: each is rounded down, and the remaining hundredths go to the
+    parts with the largest remainders.
     """
     weights = math.fsum(part.weight for part in parts)
     exact = [100 * (part.percent or 0.0) * part.weight / weights for part in parts]
-    # 33.335 is a little less in binary.
+    # For example, 33.335 is a little less in binary.
     cents = [math.floor(value + 1e-6) for value in exact]
     total = round(math.fsum(exact) + 1e-6)
     rests = sorted(range(len(parts)), key=lambda at: exact[at] - cents[at], reverse=True)
@@ -363,7 +370,7 @@ def _weighed(parts: list[TermPart]) -> tuple[list[TermPart], float]:
 
 
 def summary(term: Term) -> str:
-    """How many students there are, the mean of the totals, and how many of these are open."""
+    """Return the number of students, the mean of the totals, and the number of open totals, in words."""
     totals = [row.total for row in term.rows if row.total is not None]
     words = counted(len(term.rows), "student")
     if totals:

@@ -13,9 +13,9 @@ from grader.results import ExerciseResult, TestResult, Visibility
 class Forgery(enum.Enum):
     """A source of replies that replaces a sandbox and computes nothing.
 
-    A replay has the answers of the source's own sandboxes to the same tests, or only to the public ones, under
-    another seed. The others have one answer for everything: an error that names every argument, the first
-    tensor that they got, or a constant.
+    A replay has the source's own replies to the same tests, or only to the public ones, under another seed. The
+    others have one reply to everything: an error that names every argument, the first tensor of the request,
+    or a constant.
     """
 
     REPLAY = "replay"
@@ -31,9 +31,9 @@ class Forgery(enum.Enum):
 
 
 class GradingOptions(msgspec.Struct, frozen=True):
-    """The seed of the tests' inputs, the suites to run, and the walls without which no code is run.
+    """The seed of the tests' inputs, the suites to run, and the walls that running code requires.
 
-    To `recognize` known mistakes, the judge runs wrong answers of the course in tests that a submission fails.
+    With `recognize`, the judge looks for known mistakes: it runs wrong answers of the course in failed tests.
     """
 
     seed: int = 0
@@ -43,10 +43,9 @@ class GradingOptions(msgspec.Struct, frozen=True):
 
 
 class AuthorOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Options for sources that nobody handed in: mutants, and answers that are forged.
+    """Options for sources that nobody handed in: mutants, and forged answers.
 
-    `seconds` replaces the exercise's own. A `forgery` answers instead of the source's sandbox, which is not
-    asked at all (`grader.judge.forgery`).
+    `seconds` replaces the exercise's own. A `forgery` replaces the source's sandbox (`grader.judge.forgery`).
     """
 
     seconds: float | None = None
@@ -60,8 +59,8 @@ AS_HANDED_IN = AuthorOptions()
 class Assignment(msgspec.Struct, frozen=True, tag="assignment", omit_defaults=True):
     """Judge the source of one exercise file; `course` is the path of the manifest.
 
-    With `report_tests`, the judge reports every test as it ends, for a student who waits. With `learn`, which
-    pays off for many sources, it first runs the course's solution to find out what is imported late.
+    With `report_tests`, the judge reports every test as it ends, for a student who waits. With `learn`, it
+    first runs the course's solution to list late imports, which pays off for many sources.
     """
 
     course: str
@@ -86,9 +85,9 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
 
 
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
-    """The exercise is judged; `walls` are those that were active around the code.
+    """The result of an exercise, and the walls that were active around the code.
 
-    `provoked` are tests in which the source led to a fault of the suite, each with the fault.
+    `provoked` has the tests in which the source caused a fault of the suite, each with the fault.
     """
 
     result: ExerciseResult

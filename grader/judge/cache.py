@@ -1,7 +1,7 @@
-"""Things that judges learned, kept for this user between runs. The cache saves time and decides nothing.
+"""The cache of what judges learn, kept for this user between runs. It saves time and decides nothing.
 
-A file is named by a digest of everything that its contents depend on, so it never becomes stale. If the folder
-cannot be written, everything is learned again.
+A file is named by a digest of everything its contents depend on, so it never becomes stale. If the folder
+cannot be written, judges learn everything again.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def judging_code() -> str:
 
 @functools.cache
 def _installed_torch() -> str:
-    """Return a text that changes with torch's installation. Not its metadata, which take 20 ms to search."""
+    """Return a text that changes with torch's installation, without its metadata, which take 20 ms to find."""
     spec = importlib.util.find_spec("torch")
     return "" if spec is None or spec.origin is None else str(Path(spec.origin).stat().st_mtime_ns)

@@ -1,12 +1,12 @@
-"""Forged replies in the place of a sandbox's, for `grade verify --words` and `grade audit --forge`.
+"""Forged replies of a sandbox, for `grade verify --words` and `grade audit --forge`.
 
-Code in a sandbox can answer in the place of a probe, or of the protocol itself, and say all that the course's
-solution ever said. What it cannot say is what only this run's inputs give. So the solution is judged under
-one seed, what its sandboxes answer is kept on a `Tape`, and under another seed the tape answers. A test that
-passes then believes words: identities, modes, counts, and results that no seed changes. The other forgeries
-know less: the answers to public tests, one constant for all, an error for all.
+Code in a sandbox can replace a probe, or even the protocol, and repeat any reply of the course's solution. It
+cannot know results that depend on this run's inputs. So a replay judges the solution under one seed, keeps the
+replies of its sandboxes on a `Tape`, and judges the tape under another seed. A test that passes relies on the
+sandbox's word: on identities, modes, counts, or results that are the same under every seed. The other forgeries
+know less: the answers to public tests, a constant, or an error.
 
-`grade verify --words` and `grade audit --forge` ask for them, as a `Forgery` of the `GradingOptions`.
+Both commands request them as the `forgery` of `AuthorOptions`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CONSTANTS: dict[Forgery, Any] = {
 
 
 class Tape:
-    """What sandboxes answered, test by test, in the order in which they were asked."""
+    """The replies of sandboxes, test by test, in order."""
 
     def __init__(self) -> None:
         self._test = 0
@@ -65,25 +65,25 @@ class Tape:
         self._last: dict[str, _Answer] = {}
 
     def rewind(self) -> None:
-        """Begin with the first test again."""
+        """Go back to the first test."""
         self._test = 0
 
     def next_test(self) -> None:
-        """A test is over."""
+        """Go on to the next test."""
         self._test += 1
 
     def keep(self, request: Request, answer: _Answer) -> None:
-        """Keep an answer of the test that runs."""
+        """Keep an answer in the running test."""
         name = _name(request)
-        # A suite may write into what it gets.
+        # A suite may modify the answer.
         unchanged = copy.deepcopy(answer)
         self._of_test[self._test, name].append(unchanged)
         self._last[name] = unchanged
 
     def answer(self, request: Request, _: Packing) -> _Answer:
-        """The next answer of this test to such a request, or else the last one of any test.
+        """Return this test's next answer to a request of this name, else the last one of any test.
 
-        Raises ChannelClosed where there is none.
+        Raises ChannelClosed if there is none.
         """
         name = _name(request)
         answers = self._of_test[self._test, name]
@@ -93,7 +93,7 @@ class Tape:
 
 
 def _name(request: Request) -> str:
-    """The name of the function that a request calls: a hidden probe's may be a public one's."""
+    """Return the name of the function that a request calls; hidden and public probes may share names."""
     match request:
         case Call(function=function):
             return function
@@ -107,7 +107,7 @@ def _name(request: Request) -> str:
 
 
 class _OtherSandboxes:
-    """Sandboxes of a source, with something else around each: `around` gets what starts one."""
+    """Sandboxes of a source, each wrapped: `around` gets a function that starts one."""
 
     def __init__(
         self, source: SandboxSource, around: Callable[[Callable[[], Sandbox]], Any]
@@ -115,7 +115,7 @@ class _OtherSandboxes:
         self._source, self._around = source, around
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Begin nothing yet: a sandbox is started where one is needed."""
+        """Return a function that makes a sandbox; the process starts when it is needed."""
 
         def start() -> Sandbox:
             return self._source.begin(modules, limits)()
@@ -123,7 +123,7 @@ class _OtherSandboxes:
         return lambda: cast(Sandbox, self._around(start))
 
     def show_stack(self, number: int) -> bool:
-        """Ask for the stack of a sandbox."""
+        """Have a sandbox print its stack."""
         return self._source.show_stack(number)
 
     def stop(self, number: int) -> int:
@@ -131,22 +131,22 @@ class _OtherSandboxes:
         return self._source.stop(number)
 
     def kill(self, number: int) -> None:
-        """Stop a sandbox, without waiting for its end."""
+        """Stop a sandbox without waiting for its end."""
         self._source.kill(number)
 
 
 def taped(source: SandboxSource, tape: Tape) -> SandboxSource:
-    """Sandboxes whose answers are kept on a tape."""
+    """Return a source of sandboxes whose answers are kept on a tape."""
     return _OtherSandboxes(source, lambda start: _Taped(start(), tape))
 
 
 def forged(source: SandboxSource, forge: _Forge) -> SandboxSource:
-    """Sandboxes that a forgery replaces, except those without the student's code."""
+    """Return a source of forged sandboxes; those without the student's code are genuine."""
     return _OtherSandboxes(source, lambda start: _Forged(start, forge))
 
 
 class _Taped:
-    """A sandbox whose replies are recorded, except one without the student's code."""
+    """A sandbox whose replies are recorded if it has the student's code."""
 
     def __init__(self, sandbox: Sandbox, tape: Tape) -> None:
         self._sandbox, self._tape = sandbox, tape
@@ -167,7 +167,7 @@ class _Taped:
 
 
 class _Forged:
-    """A sandbox that a forgery replaces."""
+    """A forgery in place of a sandbox; the genuine one starts only to run without the student's code."""
 
     def __init__(self, start: Callable[[], Sandbox], forge: _Forge) -> None:
         self._start, self._forge = start, forge
@@ -188,15 +188,15 @@ class _Forged:
         return self._forge(request, packing)
 
     def delayed(self) -> float:
-        """What does not run waits for nothing."""
+        """Return the waits of the genuine sandbox, if it runs."""
         return self._apart.delayed() if self._apart is not None else 0.0
 
     def take_reports(self) -> list[Report]:
-        """What does not run tells nothing."""
+        """Return the reports of the genuine sandbox, if it runs."""
         return self._apart.take_reports() if self._apart is not None else []
 
     def show_stack(self) -> None:
-        """There is nothing to show of what does not run."""
+        """Do nothing: a forgery has no stack."""
 
     def stop(self) -> int:
         return self._apart.stop() if self._apart is not None else 0
@@ -207,9 +207,9 @@ class _Forged:
 
 
 def forge_of(forgery: Forgery, source: bytes, tape: Tape) -> _Forge:
-    """The replies of a forgery: those of the tape, or one reply to all calls.
+    """Return the function that answers for a forgery: from the tape, or with one reply to all calls.
 
-    The names of all arguments are those of the `source`.
+    An error names all arguments in the `source`.
     """
     if forgery in (Forgery.REPLAY, Forgery.PUBLIC):
         return tape.answer
@@ -225,13 +225,13 @@ def forge_of(forgery: Forgery, source: bytes, tape: Tape) -> _Forge:
 
 
 def _refusing(names: str) -> _Forge:
-    """An error that names every argument there is."""
+    """Return a forge that replies with an error that contains `names`."""
     reply = Raised("ValueError", ("ValueError", "Exception", "BaseException", "object"), names, ())
-    return lambda request, packing: (reply, [])  # a forgery takes both
+    return lambda request, packing: (reply, [])
 
 
 def _echoing(request: Request, packing: Packing) -> _Answer:
-    """The first tensor of the request, or None."""
+    """Reply with the first tensor of the request, or None."""
     if (built := _built(request)) is not None:
         return built, []
     tensors = [tensor.detach().clone() for tensor in packing.tensors[:1]]
@@ -239,5 +239,5 @@ def _echoing(request: Request, packing: Packing) -> _Answer:
 
 
 def _built(request: Request) -> Built | None:
-    """A module without parameters, where one is to be built."""
+    """Return a module without parameters if the request is to build one."""
     return Built(0, {}, {}, (), (), training=True) if isinstance(request, Build) else None

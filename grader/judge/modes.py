@@ -1,9 +1,9 @@
 """Global modes that a student's file leaves on, as the cause of tests that fail because of them.
 
-Theory of operation. A sandbox reports the modes that importing the file changed. If tests fail, they are run
-once more in a sandbox that restores these modes. A test that passes there fails because of the mode, and says
-so, in the same words and at the same line for every test. The points stay as they are. Of the sandbox's report,
-only names in the table here are used, and the line is found in the syntax tree.
+Theory of operation. A sandbox reports the modes that importing the file changed. Failed tests run once more in
+a sandbox that restores these modes. If a test passes there, it failed because of the mode; its message then
+says so, in the same words and with the same line for every test. The points stay as they are. Only modes in the
+table here are used from the sandbox's report, and the line is found in the syntax tree.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _MODES = {
         ("use_deterministic_algorithms", "set_deterministic_debug_mode"),
     ),
     "anomaly": (
-        "the backward pass is looked at for NaN",
+        "the backward pass is checked for NaN",
         ("set_detect_anomaly", "detect_anomaly", "set_anomaly_enabled"),
     ),
-    "dispatch": ("a mode of the file's own sees each operator", ("__enter__", "enter_context")),
+    "dispatch": ("a mode of your own intercepts each operator", ("__enter__", "enter_context")),
     "warnings": (
-        "warnings are treated in another way",
+        "warnings are filtered differently",
         ("simplefilter", "filterwarnings", "resetwarnings", "filters"),
     ),
 }
@@ -49,9 +49,9 @@ def told_by_modes(
     results: Sequence[TestResult],
     passes: Callable[[Sequence[TestResult]], set[tuple[Visibility, str]]],
 ) -> list[TestResult]:
-    """Return the results, with the modes as the cause of tests that pass without them.
+    """Return the results, with the modes as the cause of failed tests that pass without them.
 
-    `passes` runs tests with the modes restored, and returns those that pass.
+    `passes` runs tests with the modes restored, and returns the keys of tests that pass.
     """
     known = [mode for mode in _MODES if mode in modes]
     tried = [result for result in results if result.outcome in _TRIED and not result.refused]
@@ -77,13 +77,15 @@ def told_by_modes(
 
 def _sentence(modes: Sequence[str], tree: ast.Module) -> tuple[int | None, str]:
     """Return the line that sets the first of these modes, and the sentence about all of them."""
-    found = [(_setter(tree, _MODES[mode][1]), _MODES[mode][0]) for mode in modes]
-    parts = [f"{what} ({name}, line {line})" if line else what for (line, name), what in found]
+    set_by = [(_setter(tree, _MODES[mode][1]), _MODES[mode][0]) for mode in modes]
+    parts = [
+        f"{effect} ({name}, line {line})" if line else effect for (line, name), effect in set_by
+    ]
     text = (
-        "Your file changes a global mode as it is imported, for all code that runs afterwards: "
-        f"{'; '.join(parts)}. With the mode as it was before this test passes."
+        "Importing your file changes a global mode for all code that runs afterwards: "
+        f"{'; '.join(parts)}. Without this change, the test passes."
     )
-    return min((line for (line, _), _ in found if line), default=None), text
+    return min((line for (line, _), _ in set_by if line), default=None), text
 
 
 def _setter(tree: ast.Module, names: Sequence[str]) -> tuple[int | None, str]:

@@ -1,11 +1,11 @@
-"""What a submission can do to end a test: every one of these is about the submission and may cost it points.
+"""The ways in which a submission can end a test. Each of them may cost it points.
 
-A fault of the grader is a `grader.errors.GraderError` and never stands here.
+A fault of the grader is a `grader.errors.GraderError` instead.
 
     SubmissionFailure (Exception)
     ├── CheckFailed        a check of the suite did not hold
     ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
-    ├── Forbidden          the student's code used what the exercise does not allow
+    ├── Forbidden          the student's code used an operator or a name that the exercise forbids
     ├── TimedOut           no answer before the deadline
     │   └── NoTime         earlier tests left it no time
     └── SandboxDied        the process ended in the middle of a call
@@ -28,7 +28,7 @@ from grader.sandbox.surroundings import without_paths
 from grader.sandbox.wire.messages import Raised
 from grader.text import clean, clean_lines
 
-# An enemy's traceback is as long as a frame can be; the last line is what is shown.
+# A hostile sandbox can report a traceback as long as a message; only its last line is shown.
 MAX_FRAMES = 20
 MAX_TEXT = 2_000
 
@@ -45,9 +45,9 @@ class SubmissionFailure(Exception):
 
 
 class CheckFailed(SubmissionFailure, AssertionError):
-    """A check of the suite did not hold: the finding says what it saw, in these lines.
+    """A check of the suite did not hold: the finding consists of these lines.
 
-    Where the mistake lies in another function than the test is about, `place` names that one.
+    If the mistake is in another function than the test's subject, `place` names it.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Forbidden(SubmissionFailure):
 
 
 class TimedOut(SubmissionFailure):
-    """The submission did not answer before its deadline; at `frame` it still ran."""
+    """The submission did not answer before its deadline; it was still running at `frame`."""
 
     def __init__(self, text: str, frame: Frame | None = None) -> None:
         super().__init__(text)
@@ -75,7 +75,7 @@ class TimedOut(SubmissionFailure):
 
 
 class NoTime(TimedOut):
-    """The earlier tests of its share left a test no time."""
+    """Earlier tests of its share left a test no time."""
 
 
 class SandboxDied(SubmissionFailure):
@@ -89,11 +89,11 @@ class SandboxDied(SubmissionFailure):
 class StudentError(SubmissionFailure):
     """An exception that the student's code raised: its type, message and the student's own lines.
 
-    `type_name` and `text` are what the sandbox said, bounded and cleaned; `frames` lists the
-    lines of the student's file from the outermost call inward. A NotImplementedError is `unwritten`
-    unless it was PyTorch's, of an operator that a device lacks, say: no `raise` of the student's own.
-    `misuse` says what failed where a probe raised, and not a line of the student's. `probe` is the module and
-    the line of a probe that come after the student's last line.
+    type_name, text: as the sandbox reports them, bounded and cleaned.
+    frames: the lines of the student's file, from the outermost call inward.
+    unwritten: whether a NotImplementedError is the student's own, and not PyTorch's for a missing operator.
+    misuse: a description of the failure if a probe raised, and no line of the student's.
+    probe: the module and line of the probe that ran after the student's last line.
     """
 
     type_name: str = "Exception"
@@ -104,18 +104,18 @@ class StudentError(SubmissionFailure):
     probe: tuple[str, int] | None = None
 
     def __str__(self) -> str:
-        # KeyError, which may stand beside us in the bases, would show the repr.
+        # KeyError, which may be another base, would show the repr.
         text = f"{self.misuse} ({self.text})" if self.misuse else self.text
         return f"{self.type_name}: {text}" if text else self.type_name
 
 
-# Only these builtin types are taken at their name: an enemy can say any name it likes.
+# Only these builtin types are adopted: a hostile sandbox can report any name.
 _ADOPTED = frozenset(
     name
     for name, kind in vars(builtins).items()
     if isinstance(kind, type)
     and issubclass(kind, Exception)
-    # Unicode errors want five arguments; a StopIteration would end a generator of the grader in silence.
+    # Unicode errors need five arguments; a StopIteration would silently end a generator of the grader.
     and not issubclass(kind, (Warning, UnicodeError, BaseExceptionGroup, StopIteration))
 )
 
@@ -129,10 +129,10 @@ def _error_type(name: str) -> type[StudentError]:
 def student_error(
     type_name: str, ancestry: tuple[str, ...], text: str, frames: tuple[Frame, ...]
 ) -> StudentError:
-    """The exception to raise in the judge for one raised in the sandbox.
+    """Return the exception to raise in the judge for one raised in the sandbox.
 
-    `ancestry` names the classes of the exception, nearest first; the first one that is a builtin
-    exception becomes a base class, so that `pytest.raises(ValueError)` works as written.
+    `ancestry` names the classes of the exception, nearest first. The first builtin exception among them becomes
+    a base class, so `pytest.raises(ValueError)` works as written.
     """
     known = next((name for name in ancestry if name in _ADOPTED), "Exception")
     kind = StudentError if known == "Exception" else _error_type(known)
@@ -142,22 +142,22 @@ def student_error(
 
 
 def adopted(error: StudentError) -> str:
-    """The name of the builtin exception that an exception of the sandbox is based on."""
+    """Return the name of the builtin exception that is the base of an exception from the sandbox."""
     return next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
 
 
-# --- what a sandbox says, in words ----------------------------------------------------------------
+# --- replies of a sandbox as messages -------------------------------------------------------------
 
 _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")
 
 
-# As the worker says it, too.
+# The worker uses the same words.
 KEEP_NAMES = "keep the names of the stub"
 KEEP_PARAMETERS = "keep the parameters of the stub"
 
 
 def missing_name(reply: Raised, module: str) -> str:
-    """The name that a probe looked for in the student's module, and did not find."""
+    """Return the name that a probe did not find in the student's module, empty for any other exception."""
     prefix = f"module {module!r} has no attribute "
     if reply.type_name != "AttributeError" or not reply.text.startswith(prefix):
         return ""
@@ -172,9 +172,9 @@ _SIGNATURE = re.compile(
 
 
 def misfitting_call(reply: Raised) -> tuple[str, str]:
-    """The function whose parameters do not fit a call, by its qualified name, and a text that says so.
+    """Return the qualified name of a function whose parameters do not fit a call, and a message about it.
 
-    Both are empty for any other exception. Python raises this one before a line of the function runs.
+    Both are empty for any other exception. Python raises this one before the function's first line runs.
     """
     match = _SIGNATURE.match(reply.text) if reply.type_name == "TypeError" else None
     if match is None:
@@ -182,20 +182,22 @@ def misfitting_call(reply: Raised) -> tuple[str, str]:
     if match["keyword"]:
         wrong = f"{match['name']} has no parameter {match['keyword']!r}, which the exercise passes by name"
     else:
-        wrong = f"{match['name']} does not take what the exercise passes ({clean(reply.text, 200)})"
+        wrong = (
+            f"{match['name']} does not accept the exercise's arguments ({clean(reply.text, 200)})"
+        )
     return match["name"], f"{wrong}; {KEEP_PARAMETERS}"
 
 
 def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
-    """The exception for a reply; one raised in a probe is about what the code returned, and says so."""
+    """Return the exception for a reply; if a probe raised it, the message blames the code's return value."""
     text, misuse = clean_lines(without_paths(reply.text), MAX_TEXT), ""
     if reply.in_probe:
         text = text.partition("\n")[0].rstrip(".")
-        # autograd goes back through the student's code without running a line of it.
+        # A backward pass through the student's code runs no line of it.
         failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(text)
         misuse = "your code returned something that could not be used"
         if failed:
-            misuse = "the backward pass through what your code returned failed"
+            misuse = "the backward pass through the result of your code failed"
         elif "NoneType" in text:
             misuse = "your code returned None (is a return missing?)"
     error = student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
@@ -206,22 +208,22 @@ def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
 
 
 def cause_of_death(status: int, frame: Frame | None) -> str:
-    """The sentence about a process that ended by itself, from its exit status (negative: by that signal)."""
+    """Return the sentence about a process that ended, by its exit status (negative: the number of a signal)."""
     where = f" at line {frame.line}, in {frame.function}" if frame else ""
     if status >= 0:
         return (
             f"Your code ended the whole process (exit code {status}){where}: a module must not call "
-            "os._exit, and nothing after it was run."
+            "os._exit. Nothing after it ran."
         )
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
     causes = {
-        "SIGSEGV": "a segmentation fault: a recursion too deep in C code, or memory used wrongly",
-        "SIGKILL": "it was killed, for using more processor time or memory than an exercise may",
-        "SIGXCPU": "it used up the processor time that an exercise may use",
-        "SIGXFSZ": "it wrote a file larger than is allowed",
+        "SIGSEGV": "a segmentation fault, from too deep a recursion in C code or wrong use of memory",
+        "SIGKILL": "it was killed for using more processor time or memory than an exercise may",
+        "SIGXCPU": "it used up the processor time of the exercise",
+        "SIGXFSZ": "it wrote a file that is larger than allowed",
         "SIGABRT": "it aborted, as libraries do when they run out of memory or are misused",
     }
     cause = causes.get(name, "a signal ended it")

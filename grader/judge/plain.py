@@ -1,8 +1,8 @@
-"""The suites under plain pytest: `pytest -p grader.judge.plain tests/hidden` judges `solutions/`.
+"""Suites under plain pytest: `pytest -p grader.judge.plain tests/hidden` judges `solutions/`.
 
-In a copy of the course without solutions it judges `exercises/`, and with `--submission DIR` DIR. The
-sandbox and its walls are the same as `grade`'s. With `--json-report` (pytest-json-report) the report has
-the points, too.
+In a copy of the course without solutions, it judges `exercises/`, and with `--submission DIR`, the folder DIR.
+The sandbox and its walls are the same as for `grade`. With `--json-report` (pytest-json-report), the report
+also has the points.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def pytest_json_modifyreport(json_report: dict[str, Any]) -> None:
 
 
 class SuitePlugin:
-    """Gives every test of a suite a `student`, its prerequisites and a seed.
+    """A plugin that gives every test of a suite a `student`, its prerequisites and a seed.
 
-    `find` says what a suite's file judges; None for a file that is no suite.
+    `find` returns the run of a suite's file, None for any other file.
     """
 
     def __init__(self, find: Callable[[Path], SuiteRun | None]) -> None:
@@ -64,15 +64,15 @@ class SuitePlugin:
 
     @pytest.fixture
     def student(self, request: pytest.FixtureRequest) -> Student:
-        """The student's module, seen from here."""
+        """The student's module, which runs in the sandbox."""
         run = self._find(request.path)
         if run is None:
-            raise CourseError(f"{request.path} is no suite of a course: it has no student.")
+            raise CourseError(f"{request.path} is not a suite of a course, so it has no student.")
         return Student(run.session, probe_of(request.path))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
-        """Call a test of a suite; once more, where it inherits the mistake of an earlier function."""
+        """Call a test of a suite; call it again if it may inherit the mistake of an earlier function."""
         suite = pyfuncitem.path
         if (run := self._find(suite)) is None:
             return None
@@ -90,7 +90,7 @@ class SuitePlugin:
             raise
         return True
 
-    # The innermost one: who asks for the metadata comes later.
+    # Innermost, so that the metadata is there before other plugins ask for it.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -119,7 +119,7 @@ class SuitePlugin:
 
 
 def _end_in_suite(error: BaseException, suite: Path) -> None:
-    """Cut what lies below the suite off a traceback: the grader's own frames say nothing to a student."""
+    """Remove the grader's own frames below the suite from a traceback; they do not help a student."""
     error.__suppress_context__ = True
     last, entry = None, error.__traceback__
     while entry is not None:
@@ -131,23 +131,23 @@ def _end_in_suite(error: BaseException, suite: Path) -> None:
 
 
 def _warn_always() -> None:
-    """Have PyTorch repeat the warnings that it otherwise gives once in a process."""
+    """Have PyTorch repeat warnings that it otherwise gives once in a process."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_warn_always(True)
 
 
 def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest | None:
-    """The test of the suite that an item is; None for one that is left out here."""
+    """Return the suite's test for an item, None if it is left out here."""
     return run.tests.get((_visibility_of(item.path), item.name))
 
 
 def _visibility_of(suite: Path) -> Visibility:
-    """Public or hidden, by the folder of a suite."""
+    """Return the visibility of a suite by its folder."""
     return Visibility(suite.parent.parent.name)
 
 
 class _Suites:
-    """Finds out what a test file judges, and keeps one session open: that of the file that runs."""
+    """Runs of suites by their files; only the session of the current file stays open."""
 
     def __init__(self, submission: str | None, seed: int) -> None:
         self._submission = Path(submission) if submission else None
@@ -158,7 +158,7 @@ class _Suites:
         self._solved = Solved()
 
     def find(self, path: Path) -> SuiteRun | None:
-        """The run of the suite at `path`; None if the file is not a suite of a course."""
+        """Return the run of the suite at `path`, None if the file is not a suite of a course."""
         if self._judged is not None and self._judged[0] == path:
             return self._judged[1]
         if path.parent.parent.name not in {visibility.value for visibility in Visibility}:

@@ -1,6 +1,6 @@
-"""Owners of judges, and pools of them: tasks go in, and come out judged in the order in which they end.
+"""Owners of judges, and pools, which take tasks and yield them judged, in the order in which they end.
 
-A task that cannot be judged comes out with the fault of the grader, and the others go on.
+If a task cannot be judged, the pool yields it with the fault of the grader, and goes on with the others.
 """
 
 from __future__ import annotations
@@ -30,17 +30,48 @@ from grader.results import TestResult
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-# How many tasks in a row may find no sandbox, each tried twice, before the pool gives up.
+# After this many tasks in a row without a sandbox, each tried twice, the pool gives up.
 _HOPELESS = 5
+
+
+class CallOff:
+    """Calls off one judgment from another thread, at any moment of it; one that has not begun ends at once.
+
+    As with `Judges.call_off`, a judge that is at work itself goes on.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._judge: Judge | None = None
+        self.is_asked = False
+
+    def ask(self) -> None:
+        """End the judgment with a JudgeError."""
+        with self._lock:
+            self.is_asked = True
+            if self._judge is not None:
+                self._judge.call_off()
+
+    def begin(self, judge: Judge) -> None:
+        """Called when a judge was given the task: before that it would ignore what is asked."""
+        with self._lock:
+            self._judge = judge
+            if self.is_asked:
+                judge.call_off()
+
+    def end(self) -> None:
+        """Called before the judge is free for another task."""
+        with self._lock:
+            self._judge = None
 
 
 class Judges:
     """Several judges behind one fork server, for as many threads; a context manager.
 
     The judges start with the first judgment, or by `start`. A judge that ended is replaced, and its exercise is
-    tried once more. The new judge has a fork server of its own, since the shared one may be gone. With `learn`,
-    the judges first find out what each exercise imports late (`preloading`). Call all of this from threads that
-    outlive the judges, as `threads` do: bubblewrap ends with the thread that started it.
+    tried once more. The new judge has its own fork server, since the shared one may have ended. With `learn`,
+    the judges first list each exercise's late imports (`preloading`). Call these methods from threads that
+    outlive the judges, such as `threads`: bubblewrap ends with the thread that started it.
     """
 
     def __init__(
@@ -56,7 +87,7 @@ class Judges:
         self._lock = threading.Lock()
         self._judges: list[Judge] = []
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # These hold the judges: the ones that were started together, and each replacement by its place.
+        # These own the judges that started together, and each replacement by its place.
         self._shared = contextlib.ExitStack()
         self._replacements: dict[int, contextlib.ExitStack] = {}
         self._closed = False
@@ -70,7 +101,7 @@ class Judges:
 
     @staticmethod
     def for_many(course: Course, exercises: Iterable[Exercise], count: int) -> Judges:
-        """Judges for many sources of these exercises, which find out first what each imports late."""
+        """Return judges for many sources of these exercises, which first list each exercise's late imports."""
         return Judges(count, preload=modules_of(course, exercises), learn=True)
 
     @functools.cached_property
@@ -100,13 +131,22 @@ class Judges:
         options: GradingOptions,
         done: Callable[[TestResult], None] | None = None,
         author: AuthorOptions = AS_HANDED_IN,
+        call_off: CallOff | None = None,
     ) -> Judgment:
         """Judge a source as soon as a judge is free; raises GraderError for a fault of the grader."""
+        off = call_off or CallOff()
 
         def ask(judge: Judge) -> Judgment:
-            return judge_source(
-                judge, course, exercise, source, options, done, author=author, learn=self._learn
-            )
+            begun = functools.partial(off.begin, judge)
+            try:
+                return judge_source(
+                    *(judge, course, exercise, source, options, done),
+                    author=author,
+                    learn=self._learn,
+                    begun=begun,
+                )
+            finally:
+                off.end()
 
         stops = self._stops
         self.start(modules_of(course, [exercise]) if not self._judges else ())
@@ -126,7 +166,7 @@ class Judges:
             self._free.put(place)
 
     def stop(self) -> None:
-        """End every judgment with a JudgeError; the next one finds new judges."""
+        """End every judgment with a JudgeError; the next judgment starts new judges."""
         with self._lock:
             self._stops += 1
             for judge in self._judges:
@@ -139,7 +179,7 @@ class Judges:
                 judge.call_off()
 
     def close(self) -> None:
-        """End the judges, also in the middle of a judgment, and then the threads."""
+        """End the judges, even in the middle of a judgment, and then the threads."""
         with self._lock:
             self._closed = True
             for own in self._replacements.values():
@@ -163,11 +203,15 @@ class Judges:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Judge the source of one exercise; the number is the caller's."""
+    """Judge the source of one exercise, with the options of the pool unless it has its own.
+
+    The number is the caller's.
+    """
 
     number: int
     exercise: str
     source: bytes
+    options: GradingOptions | None = None
 
 
 class Pool(Protocol):
@@ -193,7 +237,10 @@ class LocalPool(Judges):
         self._without_sandbox = 0
 
     def complete(
-        self, task: Task, done: Callable[[TestResult], None] | None = None
+        self,
+        task: Task,
+        done: Callable[[TestResult], None] | None = None,
+        call_off: CallOff | None = None,
     ) -> Judgment | JudgeFault:
         """Judge a task as soon as a judge is free; `done` is called with every test as it ends.
 
@@ -201,7 +248,10 @@ class LocalPool(Judges):
         """
         exercise = self._course.exercise(task.exercise)
         try:
-            judgment = self.judge(self._course, exercise, task.source, self._options, done)
+            options = task.options or self._options
+            judgment = self.judge(
+                self._course, exercise, task.source, options, done, call_off=call_off
+            )
         except IsolationError:
             raise
         except GraderError as error:
@@ -213,7 +263,7 @@ class LocalPool(Judges):
         return judgment
 
     def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
-        """As `Pool.judged`."""
+        """Yield tasks judged, as `Pool.judged` does."""
         from concurrent.futures import FIRST_COMPLETED, wait
 
         running: dict[Future[Judgment | JudgeFault], Task] = {}
@@ -223,10 +273,10 @@ class LocalPool(Judges):
             return running.pop(ended), ended.result()
 
         for task in tasks:
-            # Without judges there is an error, and not a fault for each task.
+            # If the judges cannot start, raise one error, not a fault for each task.
             self.start()
             running[self.threads.submit(self.complete, task)] = task
-            # More than there are judges: a judge that becomes free finds the next task.
+            # More tasks than judges: a judge that becomes free finds the next task ready.
             while len(running) > 2 * self._count:
                 yield next_one()
         while running:

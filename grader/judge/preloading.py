@@ -1,12 +1,13 @@
-"""Modules that the fork server imports before it forks: those that the author asks for, and those learned.
+"""Modules that the fork server imports before it forks: named by the author, or learned.
 
-Theory of operation. Much of torch is imported when it is first used, and what a sandbox imports it imports
-anew for every submission, in the time of the student's code. A source that names a function which begins one of
-the largest of these imports has the library itself imported beforehand; the names are in a table here. And
-where many are to be judged, a judge runs the course's own solution once and has its sandbox report what was
-imported late. Nothing else is ever learned from a submission: what is named here is imported outside of the
-walls. The names are kept in the user's cache, by the digests of all that they depend on; where that cannot be
-written, they are learned again.
+Theory of operation. Much of torch is imported on first use. A sandbox would repeat such an import for every
+submission, in the time of the student's code. There are two remedies. If a source names a function that starts
+one of the largest of these imports, the library is imported beforehand; the names are in a table here. Before
+many submissions are judged, a judge runs the course's own solution once, and its sandbox reports late imports.
+
+Nothing else is learned from a submission, since these modules are imported outside of the walls. Learned names
+are kept in the user's cache, by the digests of everything they depend on. If the cache cannot be written, they
+are learned again.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from grader.submissions.source import dotted_names
 
 _MOST = 200
 _NAME = re.compile(r"[A-Za-z_]\w{0,60}(\.\w{1,60}){0,9}", re.ASCII)
-# It starts processes when it is imported.
+# Its import starts processes.
 _UNFIT = ("torch._inductor",)
 _decode = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-# What names in a source have imported beforehand (2 s each): of a source's own word only these keys are taken.
+# Modules to import beforehand if a source has one of these names (2 s each). A source can cause no other
+# import.
 _LATE = {
     "torch.optim": "torch.optim",
     "torch.use_deterministic_algorithms": "torch._dynamo",
@@ -58,43 +60,43 @@ _LATE_WORD = re.compile(rf"\b(?:{'|'.join(key.rpartition('.')[2] for key in _LAT
 
 
 def late_modules(source: bytes, tree: ast.Module) -> tuple[str, ...]:
-    """What this source, with its syntax tree, is known to import late."""
-    # Most sources have none of the words, and need not be walked through.
+    """Return the modules of the table that this source, with its syntax tree, imports late."""
+    # Most sources have none of the words, so their trees are not walked.
     if not _LATE_WORD.search(source):
         return ()
     names = dotted_names(tree)
-    found = (module for key, module in _LATE.items() if any(is_within(n, key) for n in names))
-    return tuple(dict.fromkeys(found))
+    modules = (module for key, module in _LATE.items() if any(is_within(n, key) for n in names))
+    return tuple(dict.fromkeys(modules))
 
 
 def modules_of(course: Course, exercises: Iterable[Exercise]) -> tuple[str, ...]:
-    """The modules to import beforehand in the sandboxes of these exercises, the first one first."""
+    """Return the modules to import beforehand for these exercises, in order of import."""
     asked_for = [module for exercise in exercises for module in exercise.preload]
     modules = [module for exercise in exercises for module in learned(course, exercise) or ()]
     return tuple(dict.fromkeys([*asked_for, *modules]))
 
 
 def learned(course: Course, exercise: Exercise) -> tuple[str, ...] | None:
-    """What the solution imports late; None where it is not known."""
+    """Return the late imports of an exercise's solution, None if they are not known."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return importable(_decode(_file(course, exercise).read_bytes()))
     return None
 
 
 def keep(course: Course, exercise: Exercise, modules: tuple[str, ...]) -> None:
-    """Keep what was learned, for this user; where that is not possible, it is learned again."""
+    """Keep learned modules in the user's cache, if it can be written."""
     cache.keep(_file(course, exercise), msgspec.json.encode(modules))
 
 
 def importable(modules: Iterable[str]) -> tuple[str, ...]:
-    """Those that are of an installed package, and may be imported before a fork."""
+    """Return the modules that belong to an installed package and may be imported before a fork."""
     fit = [name for name in modules if _NAME.fullmatch(name) and not name.startswith(_UNFIT)]
     return tuple(name for name in fit[:_MOST] if _is_installed(name.partition(".")[0]))
 
 
 @functools.cache
 def _is_installed(package: str) -> bool:
-    """Whether it lies in the Python environment, which sandboxes read: in no folder of a course."""
+    """Whether a package is in the Python environment, which sandboxes can read, not in a course."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
@@ -107,6 +109,6 @@ def _is_installed(package: str) -> bool:
 
 
 def _file(course: Course, exercise: Exercise) -> Path:
-    """Where the list of an exercise stands: by what judges it, its solution and what is installed."""
+    """Return the cache file of an exercise, by its suites, its solution and the installed packages."""
     of_solution = hashlib.sha256(course.solution_source(exercise) or b"").hexdigest()
     return cache.file_of("preloading", exercise_digest(course, exercise), of_solution)

@@ -1,7 +1,7 @@
-"""A probe module as the judge knows it from its source: no word of the sandbox is needed for any of this.
+"""Checks of a probe module that need only its source, and neither the sandbox nor a solution.
 
-A function that a suite asks for and that is not there, or a name that the probe uses and nobody defines, is the
-course's fault, whatever a submission's sandbox says. It is found here without a solution, too.
+If the probe lacks a function that a suite calls, or uses an undefined name, the course is at fault, whatever a
+submission's sandbox reports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DYNAMIC = frozenset(("globals", "exec", "__getattr__"))
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """The file of a probe, compiled; `named` are the names that its module uses or makes at the top."""
+    """A probe's file, compiled; `named` are the names that its module uses or defines at the top level."""
 
     path: Path
     source: bytes
@@ -50,7 +50,7 @@ class Probe(msgspec.Struct, frozen=True):
             )
 
     def refuse_undefined(self, text: str) -> None:
-        """Raise JudgeError if a NameError of this text is about a name that the probe does not define."""
+        """Raise JudgeError if a NameError with this text is about a name that the probe does not define."""
         names = _names_of(self.source)
         for name, line in names.undefined.items() if names is not None else ():
             if text.startswith(f"name {name!r} is not defined"):
@@ -60,7 +60,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 def read_probe(path: Path, use: str) -> Probe:
-    """Read the probe that a suite runs the function `use` of.
+    """Read the probe of which a suite calls the function `use`.
 
     Raises JudgeError if the file is missing or not Python.
     """
@@ -75,19 +75,19 @@ def read_probe(path: Path, use: str) -> Probe:
 
 # A judge sends the same probes to every submission's sandbox.
 @functools.lru_cache(maxsize=64)
-def _read(path: Path, changed: int, size: int) -> Probe:  # noqa: ARG001 (which version it is)
+def _read(path: Path, changed: int, size: int) -> Probe:  # noqa: ARG001 (the version, as a key of the cache)
     source = path.read_bytes()
     try:
         code = compile(source, PROBE_FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
-        what = getattr(error, "msg", None) or str(error)
-        raise JudgeError(f"{path.name}, line {line}, is not valid Python: {what}.") from None
+        message = getattr(error, "msg", None) or str(error)
+        raise JudgeError(f"{path.name}, line {line}, is not valid Python: {message}.") from None
     return Probe(path, source, marshal.dumps(code), frozenset(code.co_names))
 
 
 class _Names(msgspec.Struct, frozen=True):
-    """The names that a module defines, and those that it uses and does not define, with their lines."""
+    """The names that a module defines, and the lines of names that it uses without defining them."""
 
     defined: frozenset[str]
     undefined: dict[str, int]
@@ -95,7 +95,7 @@ class _Names(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(maxsize=64)
 def _names_of(source: bytes) -> _Names | None:
-    """The names of a module; None where its source does not show all of them."""
+    """Return the names of a module, None if its source does not show all of them."""
     tree = syntax_tree(source)
     top = symtable.symtable(ast.unparse(tree), PROBE_FILE, "exec")
     defined = {name for table in _tables(top) for name in _bound(table, at_top=table is top)}
@@ -122,7 +122,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _bound(table: symtable.SymbolTable, *, at_top: bool) -> Iterator[str]:
-    """The names that a scope makes in the module: its own, or those that it declares global."""
+    """Yield the names that a scope defines in the module: its own at the top, else global declarations."""
     for symbol in table.get_symbols():
         makes = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
         if makes and (at_top or symbol.is_declared_global()):

@@ -1,13 +1,15 @@
-"""The judge as a process of its own, which reads and writes one JSON line a message.
+"""The judge as a process of its own. Each message is a line of JSON.
 
 Theory of operation. The process that grades (a command, a batch, a notebook in which a student's code has
 already run) is not the judge. It starts one or more judges and one fork server for all of them. Each judge is
 a fresh interpreter that holds the suites and, once they import it, torch. It reads `Assignment`s from its
-standard input. It writes `TestDone`s, then a `Judgment` or a `JudgeFault`, to its first standard output;
-nothing else can be written there, since descriptor 1 leads to stderr from then on. A judge ends when its
-input ends. The system ends a judge that takes more processor time or memory than any honest judgment, even in
-the middle of a C function, and the exit status says so: the submission loses the exercise. The time on the
-clock, which also passes on a busy machine, has a far looser bound, and passing it is a fault of the grader.
+standard input. It writes `TestDone`s, then a `Judgment` or a `JudgeFault`, to its original standard output.
+Nothing else can be written there, since descriptor 1 leads to stderr from then on. A judge ends when its
+input ends.
+
+If a judge takes more processor time or memory than any honest judgment, the system ends it, even in the middle
+of a C function. The exit status says why, and the submission loses the exercise. The limit on wall-clock time
+is far looser, since a busy machine uses it up as well. Exceeding it is a fault of the grader.
 """
 
 from __future__ import annotations
@@ -51,11 +53,11 @@ if TYPE_CHECKING:
     from grader.judge.recognition import KnownMistakes
     from grader.judge.run import Suites
 
-# A judge's own work on one exercise, beside the time of the student's code: seconds of its processor time
-# (an honest judgment takes one or two), and on the clock, where it waits for whatever else the machine does.
+# Limits of a judge's own work on one exercise, without the time of the student's code. An honest judgment takes
+# one or two seconds of processor time; on the clock, a judge also waits for other programs.
 _PROCESSOR_SECONDS = 60.0
 _CLOCK_SECONDS = 900.0
-# Of private memory; torch and the suites take less than half a GiB.
+# Private memory; torch and the suites take less than half a GiB.
 _MEMORY_BYTES = 2 * 2**30
 _OUT_OF_MEMORY = 77
 
@@ -69,7 +71,7 @@ _CALL_OFF = _encode(CallOff()) + b"\n"
 
 
 class JudgeOverrun(Exception):
-    """A judge took more time or memory over a submission than any honest one costs; the text says which."""
+    """A judge took more time or memory than any honest submission needs; the text says which."""
 
     def __init__(self, outcome: Outcome, text: str) -> None:
         super().__init__(text)
@@ -77,7 +79,11 @@ class JudgeOverrun(Exception):
 
 
 class Judge:
-    """A judge process, seen from the process that grades; `program` is the module that it runs."""
+    """A judge process, seen from the process that grades.
+
+    `control` is a judge's connection to the fork server, None if sandboxes are not forked. `program` is the
+    module that the process runs.
+    """
 
     def __init__(
         self, control: socket.socket | None, *, walls: bool, program: str = "grader.judge.process"
@@ -98,14 +104,21 @@ class Judge:
         )
 
     def judge(
-        self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
+        self,
+        assignment: Assignment,
+        done: Callable[[TestResult], None] | None = None,
+        begun: Callable[[], None] = lambda: None,
     ) -> Judgment:
-        """Judge an exercise.
+        """Judge an exercise; `done` is called with every test as it ends.
 
-        Raises JudgeOverrun if the judge takes too much, JudgeError for a fault or a judge that is gone.
+        `begun` is called once the judge can be told to call the judgment off.
+
+        Raises JudgeOverrun if the judge takes too much time or memory, JudgeError for a fault or if the process
+        has ended.
         """
         report_tests = done is not None
-        for line in self.ask(msgspec.structs.replace(assignment, report_tests=report_tests)):
+        request = msgspec.structs.replace(assignment, report_tests=report_tests)
+        for line in self.ask(request, begun):
             match _decode_answer(line):
                 case TestDone(result):
                     if done is not None:
@@ -116,20 +129,23 @@ class Judge:
                     raise _FAULTS[kind](message)
         raise JudgeError(
             f"The judge ended without a verdict on {assignment.exercise!r} "
-            f"(exit code {self._process.wait()}); what it printed last stands above."
+            f"(exit code {self._process.wait()}); its last output is above."
         )
 
-    def ask(self, request: msgspec.Struct) -> Iterator[bytes]:
-        """Send a request, and yield the lines of the answer until the process ends.
+    def ask(
+        self, request: msgspec.Struct, sent: Callable[[], None] = lambda: None
+    ) -> Iterator[bytes]:
+        """Send a request, call `sent`, and yield the lines of the answer until the process ends.
 
-        Raises JudgeOverrun or JudgeError if a limit ended it.
+        Raises JudgeOverrun or JudgeError if a limit ended the process.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
-        # The answers say more about a judge that is gone than a broken pipe does; the pipes of one that
-        # another thread hung up on are closed files.
+        # If the judge ended, its output says more than a broken pipe. If another thread closed it, the pipes
+        # are closed files.
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(_encode(request) + b"\n")
             self._process.stdin.flush()
+        sent()
         while line := self._line():
             yield line
         _raise_overrun(self._process.wait())
@@ -142,9 +158,10 @@ class Judge:
             return b""
 
     def call_off(self) -> None:
-        """End the judgment with a JudgeError, if the judge waits for the student's code; it is ready then.
+        """End the judgment with a JudgeError if the judge is waiting for the student's code.
 
-        A judge that is at work itself goes on, and so does one whose sandboxes are not forked.
+        The judge is then ready for the next assignment. A judge that is computing continues, and so does one
+        whose sandboxes are not forked.
         """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError):
@@ -161,7 +178,7 @@ class Judge:
         self._process.terminate()
 
     def close(self) -> None:
-        """Hang up; a judge in the middle of something is not waited for."""
+        """End the process without waiting for its judgment, and close its pipes."""
         assert self._process.stdin is not None and self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -171,34 +188,34 @@ class Judge:
 
 
 def _raise_overrun(status: int) -> None:
-    """Raise what the exit status of a judge that ended in the middle of a judgment says."""
+    """Raise JudgeOverrun or JudgeError if the exit status shows that a limit ended the judge."""
     if status == _OUT_OF_MEMORY:
         raise JudgeOverrun(
             Outcome.ERROR,
-            "What your code gave back took more memory to judge than a judge may use "
+            "Judging the results of your code took more memory than a judge may use "
             f"({_MEMORY_BYTES >> 30} GiB). Does it return something huge?",
         )
     if status < 0 and -status == getattr(signal, "SIGPROF", 0):
         raise JudgeOverrun(
             Outcome.TIMEOUT,
-            "What your code gave back took more than a minute of processor time to judge. "
+            "Judging the results of your code took more than a minute of processor time. "
             "Does it return something huge?",
         )
     if status < 0 and -status == getattr(signal, "SIGALRM", 0):
         raise JudgeError(
-            f"The judge had no verdict within {_CLOCK_SECONDS / 60:g} minutes: the machine is too busy, or "
-            "something in it hangs. Try again."
+            f"The judge did not finish within {_CLOCK_SECONDS / 60:g} minutes. The machine is too busy, or the "
+            "judge hangs. Try again."
         )
 
 
-# Python reads these; all others of its own change how it runs code, what it prints, or make it wait for
-# input: a suite stands on its asserts, and a caller's breakpoint is not the judge's.
+# Python's other variables change how it runs code or prints, or make it wait for input. PYTHONOPTIMIZE, for
+# example, would remove the asserts of a suite.
 _SAFE_VARIABLES = ("PYTHONHOME", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "PYTHONUTF8")
 _UNSAFE_PREFIXES = ("PYTHON", "PYTEST_")
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the caller's environment without what would make a judge judge otherwise."""
+    """Return the caller's environment without variables that would change a judgment."""
     variables = {
         name: value
         for name, value in os.environ.items()
@@ -218,15 +235,15 @@ def judges(
 ) -> Iterator[list[Judge]]:
     """Start judges and, where processes can be forked, the fork server that they share.
 
-    `preload` names the modules that the sandboxes are going to need, the first one first. Without
-    `walls` student code is not confined at all.
+    `preload` names modules to import in the fork server, in this order. Without `walls`, student code is not
+    confined.
     """
     open_standard_streams()
     server = ForkServerProcess(count, walls=walls, preload=preload) if fork else None
     controls = server.controls if server is not None else [None] * count
     started = [Judge(control, walls=walls, program=program) for control in controls]
     try:
-        # Each judge holds its end now; the fork server goes when the last judge does.
+        # Each judge now holds its end; the fork server ends with the last judge.
         for control in controls:
             if control is not None:
                 control.close()
@@ -248,15 +265,19 @@ def judge_source(
     *,
     author: AuthorOptions = AS_HANDED_IN,
     learn: bool = False,
+    begun: Callable[[], None] = lambda: None,
 ) -> Judgment:
-    """Judge a source that `settle` left open; for many sources, `learn` what their exercise imports late.
+    """Judge a source that `settle` left open.
 
-    If the judge takes too much time or memory, the submission loses the exercise.
+    If the judge takes too much time or memory, the submission loses the exercise. With `learn`, the judge first
+    runs the course's solution to list late imports, which pays off for many sources.
+
+    Raises GraderError for a fault of the grader.
     """
     manifest = str(course.folder / "course.toml")
     assignment = Assignment(manifest, exercise.id, source, options, author, learn=learn)
     try:
-        return judge.judge(assignment, done)
+        return judge.judge(assignment, done, begun)
     except JudgeOverrun as overrun:
         tests = tests_of(course, exercise, options.suites)
         result = score_alike(exercise, tests, overrun.outcome, str(overrun))
@@ -266,15 +287,15 @@ def judge_source(
 # --- inside the judge -----------------------------------------------------------------------------
 
 Reply = Callable[[msgspec.Struct], None]
-# For a run of the course's solution, which imports what takes long.
+# For a run of the course's solution, including its slow imports.
 _LEARNING_SECONDS = 120
-# What was learned of the exercises of courses, by their manifests' paths and ids.
+# The late imports of exercises, by the manifest's path and the exercise's id.
 _Learned = dict[tuple[str, str], tuple[str, ...]]
 
 
 def main(arguments: list[str]) -> None:
     """Serve assignments until the input ends."""
-    # Here and not above: the process that grades imports this module, and neither pytest nor the suites.
+    # Not at the top: the process that grades imports this module, but neither pytest nor torch.
     from grader.judge.recognition import KnownMistakes
     from grader.judge.run import Suites
 
@@ -289,9 +310,9 @@ def serve(
     arguments: list[str],
     answer: Callable[[bytes, SandboxSource, Reply], msgspec.Struct],
 ) -> None:
-    """Answer every line of standard input, within the limits of a judge, until it ends.
+    """Answer every line of standard input, within the limits of a judge, until the input ends.
 
-    `answer` gets the line, where sandboxes come from, and what sends a message of its own before the answer.
+    `answer` gets the line, the source of sandboxes, and a function that sends a message before the answer.
     """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -307,7 +328,7 @@ def serve(
             answers.write(_encode(message) + b"\n")
             answers.flush()
         except BrokenPipeError:
-            # The process that asked was killed: no one waits for a verdict, or for a traceback.
+            # The process that asked was killed, so nobody reads a verdict or a traceback.
             os._exit(1)
 
     _limit_memory()
@@ -334,8 +355,8 @@ def _limit_memory() -> None:
 
 
 def limit_time(exercise: Exercise | None) -> None:
-    """Have the system end this process if judging an exercise takes it too long; None: it is judged."""
-    # Not a handler in Python, which waits until a function in C returns.
+    """Have the system end this process if judging `exercise` takes too long; None ends the limit."""
+    # No handler in Python: it would run only after a C function returns.
     if hasattr(signal, "setitimer"):
         processor = _PROCESSOR_SECONDS + 2 * exercise.most_seconds if exercise is not None else 0
         clock = _CLOCK_SECONDS + 2 * exercise.most_seconds if exercise is not None else 0
@@ -351,7 +372,7 @@ def _judge(
     learned: _Learned,
     reply: Reply,
 ) -> Judgment | JudgeFault:
-    """Answer one assignment: read the course, learn late imports if asked to, and judge within the limits."""
+    """Read the course of an assignment, learn late imports if asked to, and judge within the limits."""
     from grader.judge.run import judge_exercise
 
     assignment = _decode_assignment(line)
@@ -364,7 +385,7 @@ def _judge(
         preload = dict.fromkeys([*exercise.preload, *learned[key]])
         exercise = msgspec.structs.replace(exercise, preload=tuple(preload))
         if "torch" in exercise.preload:
-            # Not in the time of the first answer with a tensor.
+            # Otherwise the first reply with a tensor would pay for the import.
             importlib.import_module("torch")
         limit_time(exercise)
         return judge_exercise(
@@ -400,14 +421,14 @@ def _late_imports(
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> tuple[str, ...]:
-    """What an exercise imports late: known from before, or learned now if many are to come."""
+    """Return the late imports of an exercise from the cache, or learn them if the assignment asks for it."""
     from grader.judge.run import late_imports
 
-    # Without a fork server each sandbox imports everything anew.
+    # Without a fork server, each sandbox imports everything again.
     forked = isinstance(sandboxes, ForkServerSandboxes)
     modules = preloading.learned(course, exercise)
     if forked and modules is None and assignment.learn and course.solution_source(exercise):
-        # What is imported here is what takes long, and no submission pays for it.
+        # The slow imports happen here, outside of any submission's time.
         patient = msgspec.structs.replace(
             exercise, seconds=max(exercise.seconds, _LEARNING_SECONDS)
         )
@@ -428,7 +449,7 @@ def _course(manifest: str) -> Course:
         return load_course(manifest)
 
 
-# Reading a manifest takes as long as judging ten tests, and a batch is of one course.
+# Reading a manifest takes as long as judging ten tests.
 @functools.lru_cache(maxsize=8)
 def _read_course(manifest: str, source: bytes) -> Course:  # noqa: ARG001 (the key of the cache)
     return load_course(manifest)

@@ -1,7 +1,7 @@
-"""Reports in the format of pytest-json-report, with the points: by plain pytest, and of a result.
+"""Reports in the format of pytest-json-report, with points: of a run of plain pytest, or of a result.
 
-Each test has in its `metadata` what it is worth and what it says to the student, and the report has the
-scores of the `exercises`; the rest is as the plugin writes it.
+The `metadata` of each test has its points and its message, and the report has the scores of `exercises`. The
+rest is as the plugin writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grader.results import ExerciseResult, Outcome, Place, Result, TestResult, V
 
 
 def metadata_of(exercise: str, test: TestResult) -> dict[str, Any]:
-    """The metadata of a test: what it is worth and what it says."""
+    """Return the metadata of a test: its points, message, hint and place."""
     return {
         "exercise": exercise,
         "visibility": test.visibility.value,
@@ -34,14 +34,14 @@ def metadata_of(exercise: str, test: TestResult) -> dict[str, Any]:
 
 
 def report_of(result: Result, course: Course) -> dict[str, Any]:
-    """The report of a result, as if plain pytest had run the same suites on the same submission."""
+    """Return the report of a result, as if plain pytest had run the same suites on the same submission."""
     from pytest import TestReport  # noqa: PT013 (no fixture)
     from pytest_jsonreport import serialize  # type: ignore[import-untyped]
 
     items = {}
     for exercise in result.exercises:
         lines = _lines(course, exercise)
-        # Tests that students may not read of are folded into one, which stands in no suite.
+        # Hidden tests may be folded into one test, which is in no suite.
         nowhere = (course.exercise(exercise.name).file, 1)
         for test in exercise.tests:
             file, line = lines.get((test.visibility, test.name), nowhere)
@@ -83,7 +83,7 @@ def _outcome(test: TestResult) -> Literal["passed", "failed", "skipped"]:
 
 
 def scores_of(exercises: Iterable[ExerciseResult]) -> dict[str, Any]:
-    """The scores of exercises, and of all together."""
+    """Return the scores of exercises, and their total."""
     results = list(exercises)
     score, max_score = sum_of(results)
     keys = ("name", "chapter", "title", "status", "score", "max_score")
@@ -97,9 +97,9 @@ def scores_of(exercises: Iterable[ExerciseResult]) -> dict[str, Any]:
 
 
 def add_scores(report: dict[str, Any], root: Path) -> None:
-    """Weigh the tests of a report that plain pytest made, by their metadata, and add the scores.
+    """Weigh the tests of plain pytest's report by their metadata, and add the scores.
 
-    An exercise counts whole where one of its suites ran: tests of it that were left out earned nothing.
+    If any test of a suite ran, the whole suite counts: deselected tests earn nothing.
     """
     suites: dict[Path, list[dict[str, Any]]] = {}
     for item in report.get("tests", []):
@@ -120,7 +120,7 @@ def add_scores(report: dict[str, Any], root: Path) -> None:
 
 
 def _scored(course: Course, name: str, items: list[dict[str, Any]]) -> ExerciseResult:
-    """The result of an exercise, whose items get their points."""
+    """Return the result of an exercise, and write points into its items."""
     exercise = course.exercise(name)
     ran = {
         (Visibility(item["metadata"]["visibility"]), item["nodeid"].rpartition("::")[2]): item[
@@ -146,7 +146,7 @@ def _weighed(test: SuiteTest, metadata: dict[str, Any]) -> TestResult:
 
 
 def _lines(course: Course, result: ExerciseResult) -> dict[tuple[Visibility, str], tuple[str, int]]:
-    """For each test its suite and line, counted from 0 as pytest does."""
+    """Map each test to its suite and line, counted from 0 as pytest does."""
     exercise = course.exercise(result.name)
     suites = course.suites(exercise)
     return {

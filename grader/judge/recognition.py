@@ -1,15 +1,15 @@
-"""Which known mistake an answer makes, recognized by what it does.
+"""Recognition of known mistakes by their results.
 
-A wrong answer of the course (`grader.course.mutants`) is a change to a right one, with the sentence that a
-student reads. Where a submission fails a test, the wrong answers that this test catches are run in it with the
-same seed. If the test sees the same of one, it is the same mistake, and the student reads its sentence. What a
-test saw is its observation: the check's own finding, with the values in it.
+A wrong answer of the course (`grader.course.mutants`) is a change to a right answer, with a sentence for
+students. If a submission fails a test, the wrong answers that this test catches are run in it with the same
+seed. If the test has the same observation of one, the submission makes the same mistake, and the student reads
+its sentence. An observation is the check's own finding, with its values.
 
-Nothing here changes a point, and a right answer pays nothing for it.
+Recognition never changes points, and costs a right answer no time.
 
-What a judge sees of a wrong answer it keeps in the user's cache, by the digests of all that it depends on: a
-class pays for it once. The wrong answer is the course's own and has a sandbox to itself, in which no student's
-code ever ran. What is kept has hidden values in it, and goes into no result.
+A judge keeps its observations of wrong answers in the user's cache, by the digests of everything they depend
+on, so a class pays for them once. Each wrong answer belongs to the course and runs in a sandbox of its own,
+where no student's code ever ran. Observations contain hidden values and never enter a result.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from grader.findings import details_of, escaped, first_line, message_of, without
 from grader.judge import cache
 from grader.results import Cause, ExerciseResult, Finding, Outcome, TestResult, Visibility
 
-# The whole of a submission's wrong answers may take so long, or as long as it was judged itself: a busy machine
-# is slow for both. What was run is known for the next one.
+# All wrong answers of a submission may together take this long, or as long as the submission itself took: a
+# busy machine is slow for both. Those that ran are known for the next submission.
 MOST_SECONDS = 1.0
-# Other orders of the same sums differ by less, and other mistakes by more.
+# Reordered sums differ by less, other mistakes by more.
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 
 Key = tuple[Visibility, str]
-# What the tests saw of a wrong answer; None where a test passed, or saw nothing to compare.
+# Returns the tests' observations of a wrong answer; None if a test passed, or has nothing to compare.
 Observe = Callable[[WrongAnswer, Sequence[Key]], Mapping[Key, Finding | None]]
-# Whether that is known, so that nothing need be run.
+# Returns whether these observations are known, so that nothing has to run.
 IsKnown = Callable[[WrongAnswer, Sequence[Key]], bool]
 
-# The files that wrong answers are read from, with the times of their last change.
+# The files of wrong answers, with the times of their last change.
 _Stamp = tuple[tuple[Path, int], ...]
 
-# Where an exception was raised is the answer's own.
+# The place of an exception differs between answers with the same mistake.
 _OF_PLACE = frozenset(("at_line", "in_function"))
-# A message that says only that something differs, or ended: the mistake behind it is not in it.
+# Causes whose messages only say that something differs, or ended, and do not name the mistake.
 _UNNAMED = frozenset(
     (Cause.VALUES, Cause.SHAPE, Cause.TYPE, Cause.NOTHING, Cause.GRADIENT, Cause.RAISE, Cause.OTHER)
 )
 
 
 class Recognition(msgspec.Struct, frozen=True):
-    """The wrong answer that does the same in these tests, of those that the submission fails."""
+    """A wrong answer, and the failed tests of the submission in which it has the same observation."""
 
     answer: WrongAnswer
     tests: tuple[Key, ...]
@@ -63,7 +63,7 @@ class Recognition(msgspec.Struct, frozen=True):
 def observation(
     outcome: Outcome, finding: Finding | None, *, refused: bool = False
 ) -> Finding | None:
-    """What a test saw of an answer that it caught; None where that says nothing of a mistake."""
+    """Return a test's observation of an answer; None if the test passed or its end names no mistake."""
     if refused or outcome not in (Outcome.FAILED, Outcome.ERROR):
         return None
     if finding is None or not (finding.sentence or finding.details):
@@ -72,7 +72,7 @@ def observation(
 
 
 def alike(left: Finding | None, right: Finding | None) -> bool:
-    """Whether two tests saw the same: the same words, and values that are equal up to the last digits."""
+    """Whether two observations have the same words, and values that are equal up to the last digits."""
     if left is None or right is None:
         return False
     if (left.sentence, left.details) != (right.sentence, right.details):
@@ -82,7 +82,7 @@ def alike(left: Finding | None, right: Finding | None) -> bool:
 
 
 def _near(left: str, right: str) -> bool:
-    """Whether two values are equal but for numbers in them, which are nearly so."""
+    """Whether two values are equal, up to small differences of the numbers in them."""
     if left == right:
         return True
     if _NUMBER.sub("", left) != _NUMBER.sub("", right):
@@ -102,31 +102,32 @@ def recognize(
     seconds: float = MOST_SECONDS,
     is_known: IsKnown = lambda answer, keys: False,
 ) -> list[Recognition]:
-    """The known mistakes of a submission with these results, each with the tests that it explains.
+    """Return the known mistakes of a submission with these results, each with the tests that it explains.
 
-    A failure that has a name needs none. Only a wrong answer comes into question whose own tests the submission
-    fails, too. Those that are known come first, then the likeliest, and none is run after so many `seconds`.
+    If every failure already names its mistake, there is nothing to do. A wrong answer is possible only if the
+    submission fails all of its tests. Known ones are compared first, then the likeliest; none is started after
+    `seconds`.
     """
     failed = [test for test in results if test.outcome is not Outcome.PASSED]
     names = {test.name for test in failed}
     seen = {
-        (test.visibility, test.name): what
+        (test.visibility, test.name): finding
         for test in failed
-        if (what := observation(test.outcome, test.finding, refused=test.refused))
+        if (finding := observation(test.outcome, test.finding, refused=test.refused))
     }
     possible = [
         answer for answer in answers if answer.caught_by and names.issuperset(answer.caught_by)
     ]
-    # Those whose tests are the most of what failed.
+    # First the wrong answers that explain most of the failed tests.
     possible.sort(key=lambda answer: (-len(answer.caught_by), answer.id))
     end = time.monotonic() + seconds
     recognitions: list[Recognition] = []
     waiting = {test.name for test in failed if test.outcome in (Outcome.SKIPPED, Outcome.TIMEOUT)}
-    # A test that names its mistake is compared, too: it may be the one that must catch it.
+    # A test that names its mistake is compared as well: it may be the one that must catch a wrong answer.
     left = list(seen) if any(map(is_unnamed, failed)) else []
     while left:
         key = left[0]
-        # Among those that have to be run the likeliest stay first.
+        # Known ones first; the others stay in order.
         in_turn = sorted(possible, key=lambda answer: not is_known(answer, [key]))
         best = _best(left, seen, in_turn, waiting, observe, is_known, end)
         if best is None:
@@ -146,9 +147,10 @@ def _best(
     is_known: IsKnown,
     end: float,
 ) -> Recognition | None:
-    """The wrong answer that does the same in the first of these tests and in the most of the others.
+    """Return the wrong answer with the submission's observation in the first of these tests.
 
-    It does nothing else in any test that the submission fails.
+    Among several, return the one that explains most tests. Its observation must not differ in any test that
+    the submission fails.
     """
     first, best = left[0], None
     for answer in possible:
@@ -158,16 +160,16 @@ def _best(
             continue
         if not alike(observe(answer, [first])[first], seen[first]):
             continue
-        what = {key: one for key, one in observe(answer, list(seen)).items() if one is not None}
-        if not all(alike(one, seen[key]) for key, one in what.items()):
+        findings = {key: one for key, one in observe(answer, list(seen)).items() if one is not None}
+        if not all(alike(one, seen[key]) for key, one in findings.items()):
             continue
-        # Too little is known where half of its tests, or more, had to wait for others.
-        explained = {name for _, name in what}.intersection(answer.caught_by)
+        # Too little is known if half of its tests or more were skipped or timed out.
+        explained = {name for _, name in findings}.intersection(answer.caught_by)
         if len(explained) <= sum(name in waiting for name in answer.caught_by):
             continue
-        if best is None or len(what) > len(best.tests):
-            best = Recognition(answer, tuple(what))
-        if len(what) == len(seen):
+        if best is None or len(findings) > len(best.tests):
+            best = Recognition(answer, tuple(findings))
+        if len(findings) == len(seen):
             break
     return best
 
@@ -175,7 +177,7 @@ def _best(
 def with_sentences(
     results: Sequence[TestResult], mistakes: Iterable[Recognition]
 ) -> list[TestResult]:
-    """The results with the number of each known mistake, and its sentence above messages that name none."""
+    """Return the results with each known mistake's number, and its sentence above messages that name none."""
     by_key = {(test.visibility, test.name): test for test in results}
     sentences: dict[Key, str] = {}
     for number, mistake in enumerate(mistakes, start=1):
@@ -190,9 +192,9 @@ def with_sentences(
 
 
 def _sentence(answer: WrongAnswer, tests: Iterable[TestResult]) -> str:
-    """The sentence of a known mistake: its own, or that of a suite which names it in one of these tests.
+    """Return the sentence of a known mistake: its own, else the message of a test that names the mistake.
 
-    Empty where there is none: what the author calls a mistake is not for students.
+    Empty if there is none: the author's title of a wrong answer is not for students.
     """
     if not answer.says:
         for test in tests:
@@ -208,7 +210,7 @@ def is_unnamed(test: TestResult) -> bool:
 
 
 def with_sentence(test: TestResult, sentence: str) -> TestResult:
-    """The test with the sentence of a known mistake above its message."""
+    """Return the test with the sentence of a known mistake above its message."""
     own = test.finding or Finding("")
     plain = without_values(own)
     found = Finding(
@@ -222,7 +224,7 @@ def with_sentence(test: TestResult, sentence: str) -> TestResult:
 
 
 class ObservedMistake(msgspec.Struct, frozen=True):
-    """A wrong answer without its source: what tests saw of it, by visibility and name ("hidden/test_x")."""
+    """A wrong answer without its source; `seen` has its observations by test ("hidden/test_x")."""
 
     id: str
     sentence: str
@@ -231,7 +233,7 @@ class ObservedMistake(msgspec.Struct, frozen=True):
 
 
 class ObservedMistakes(msgspec.Struct, frozen=True):
-    """The wrong answers of an exercise as its tests see them with one seed, by the exercise's `digest`."""
+    """Observations of an exercise's wrong answers, valid for one seed and the exercise's `digest`."""
 
     digest: str
     seed: int
@@ -239,11 +241,11 @@ class ObservedMistakes(msgspec.Struct, frozen=True):
 
 
 def observed(answer: WrongAnswer, result: ExerciseResult) -> ObservedMistake:
-    """What is kept of a wrong answer that was judged; of its `caught_by` the tests that were run."""
+    """Return the observations of a wrong answer that was judged, with the tests of `caught_by` that ran."""
     seen = {
-        _text((test.visibility, test.name)): what
+        _text((test.visibility, test.name)): finding
         for test in result.tests
-        if (what := observation(test.outcome, test.finding, refused=test.refused))
+        if (finding := observation(test.outcome, test.finding, refused=test.refused))
     }
     run = {test.name for test in result.tests}
     caught_by = tuple(name for name in answer.caught_by if name in run)
@@ -256,9 +258,9 @@ _Kept = dict[str, dict[str, Finding | None]]
 
 
 class _Seen:
-    """What tests saw of an exercise's wrong answers with one seed, by the answer's digest, and its file.
+    """Observations of an exercise's wrong answers with one seed, by the answer's digest, kept in a file.
 
-    Several judges share the file: where two write at once, one of them sees a wrong answer again.
+    Several judges share the file. If two write at once, an observation may be lost and made again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -267,29 +269,29 @@ class _Seen:
         self._is_new = False
 
     def of(self, answer: str) -> dict[str, Finding | None]:
-        """What was seen of a wrong answer, by test ("hidden/test_x"); None where it says nothing."""
+        """Return the observations of a wrong answer by test ("hidden/test_x"), None where there is none."""
         return self._seen.setdefault(answer, {})
 
     def add(self, answer: str, seen: Mapping[str, Finding | None]) -> None:
-        """Remember what was seen now."""
+        """Add observations of a wrong answer."""
         self.of(answer).update(seen)
         self._is_new = self._is_new or bool(seen)
 
     def read(self) -> None:
-        """Take over what other judges wrote since it was last read."""
+        """Add the observations that other judges wrote since the last read."""
         try:
             stamp = self._path.stat().st_mtime_ns
             if stamp == self._stamp:
                 return
             kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
         except (OSError, msgspec.DecodeError):
-            return  # it is seen again
+            return  # the observations are made again
         self._stamp = stamp
         for answer, seen in kept.items():
             self.of(answer).update(seen)
 
     def write(self) -> None:
-        """Keep what is new for other judges."""
+        """Write new observations for other judges."""
         if self._is_new:
             self.read()
             cache.keep(self._path, msgspec.json.encode(self._seen))
@@ -297,10 +299,10 @@ class _Seen:
 
 
 class KnownMistakes:
-    """The known mistakes of exercises, and what a judge saw of them so far.
+    """The known mistakes of exercises, with this judge's observations so far.
 
-    They are the wrong answers of the course, run as they are needed, or, where these are not at hand, what was
-    observed of them with the same seed.
+    With the course's wrong answers at hand, they run when needed. A package of the course has their
+    observations instead, which hold for one seed.
     """
 
     def __init__(self) -> None:
@@ -317,9 +319,10 @@ class KnownMistakes:
         *,
         seconds: float = 0.0,
     ) -> list[TestResult]:
-        """The results with the sentences of the known mistakes that the submission makes.
+        """Return the results with the sentences of the submission's known mistakes.
 
-        It was judged in so many `seconds`. What `observe` leaves out is taken for nothing, and not kept.
+        `seconds` is the time that judging took. A test that `observe` omits counts as no observation, and is
+        not cached.
         """
         if all(test.outcome is Outcome.PASSED for test in results):
             return results
@@ -347,7 +350,7 @@ class KnownMistakes:
             known = kept.of(digests[answer.id])
             missing = [key for key in keys if _text(key) not in known]
             if missing:
-                made = {_text(key): what for key, what in observe(answer, missing).items()}
+                made = {_text(key): finding for key, finding in observe(answer, missing).items()}
                 kept.add(digests[answer.id], made)
                 known |= {**dict.fromkeys(map(_text, missing)), **made}
             return {key: known[_text(key)] for key in keys}
@@ -359,7 +362,7 @@ class KnownMistakes:
         return with_sentences(results, mistakes)
 
     def _answers_of(self, course: Course, exercise: Exercise) -> tuple[WrongAnswer, ...]:
-        """The wrong answers of an exercise, read anew where a file of theirs changed."""
+        """Return the wrong answers of an exercise; read them again if one of their files changed."""
         files = _files(course, exercise)
         stamp = tuple((path, path.stat().st_mtime_ns) for path in files)
         key = course.root, exercise.id
@@ -369,13 +372,13 @@ class KnownMistakes:
 
 
 def _text(key: Key) -> str:
-    """A test as it is written down: its visibility and its name."""
+    """Return the key of a test in files, such as "hidden/test_x"."""
     visibility, name = key
     return f"{visibility.value}/{name}"
 
 
 def _files(course: Course, exercise: Exercise) -> list[Path]:
-    """The files of an exercise's wrong answers, and those that they are made of."""
+    """Return the files of an exercise's wrong answers and of the right answers that they change."""
     wrong = [course.mutants(exercise), *course.variants(exercise, "wrong")]
     if not any(map(Path.is_file, wrong)):
         return []
@@ -387,11 +390,11 @@ def _read(path: Path) -> ObservedMistakes | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=ObservedMistakes)
     except (OSError, msgspec.DecodeError):
-        return None  # without it nothing is named
+        return None  # no mistake is named then
 
 
 def _kept(observed_mistakes: ObservedMistakes) -> tuple[list[WrongAnswer], Observe]:
-    """A package's wrong answers, and what looks up their observations instead of running them."""
+    """Return a package's wrong answers, and a function that looks up their observations."""
     answers = [
         WrongAnswer(mistake.id, mistake.id, b"", caught_by=mistake.caught_by, says=mistake.sentence)
         for mistake in observed_mistakes.mistakes

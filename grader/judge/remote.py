@@ -1,9 +1,9 @@
-"""Ordinary PyTorch in the judge for code that runs elsewhere: autograd nodes and a module proxy.
+"""Ordinary PyTorch in the judge for code that runs in the sandbox: autograd nodes and a module proxy.
 
-A call of the student's code returns plain tensors and, where they need gradients, the number of the
-graph that the sandbox keeps. `_Attach` ties such tensors to the judge's own inputs: its backward asks
-the sandbox for the vector-Jacobian product, and that product is attached in the same way, so that
-gradients of gradients work too.
+A call of the student's code returns plain tensors. If they need gradients, it also returns the number of the
+graph that the sandbox keeps. `_Attach` connects such tensors to the judge's own inputs: its backward asks the
+sandbox for the vector-Jacobian product. That product is attached in the same way, so gradients of gradients
+work, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grader.sandbox.wire.packing import Packing
 
 
 def attach(session: Session, reply: Returned, tensors: list[Tensor], inputs: list[Tensor]) -> Any:
-    """The returned value, its differentiable tensors attached to `inputs` (the graph's order)."""
+    """Return a reply's value, with its differentiable tensors attached to `inputs` (in the graph's order)."""
     if reply.graph is None or not inputs:
         return reply.value
     named = set(reply.differentiable)
@@ -34,8 +34,7 @@ def attach(session: Session, reply: Returned, tensors: list[Tensor], inputs: lis
     remote = [tensor for tensor in remote if tensor.is_floating_point() or tensor.is_complex()]
     if len(remote) != len(reply.differentiable):
         raise SandboxDied("Your code gave an answer that cannot be read: a gradient of integers.")
-    # A function's fresh outputs become nodes themselves: the value already holds them, in whatever
-    # lists, dicts or records they stand.
+    # The tensors become the node's outputs in place, so the value holds them already, even in lists or dicts.
     node: Any = _Attach
     with session.clock():
         node.apply(session, reply.graph, remote, *inputs)
@@ -63,7 +62,7 @@ class _Attach(torch.autograd.Function):
 def _products(
     session: Session, graph: int, inputs: list[Tensor], gradients: list[Tensor | None]
 ) -> list[Tensor | None]:
-    """Vector-Jacobian products from the sandbox, one for each input, in the input's shape and dtype."""
+    """Return the sandbox's vector-Jacobian products, one for each input, in the input's shape and dtype."""
     differentiable = torch.is_grad_enabled()
     packing = Packing()
     request = Backward(graph, packing.pack(gradients), differentiable)
@@ -71,7 +70,7 @@ def _products(
     assert isinstance(reply, Returned)
     given = [gradient for gradient in gradients if gradient is not None]
     if differentiable and len(given) != len(gradients):
-        # The sandbox differentiates by all gradients; an absent one stands there as zeros.
+        # The sandbox differentiates by all gradients, and uses zeros for an absent one.
         gradients = [g if g is not None else torch.zeros(()) for g in gradients]
     leaves = [*inputs, *(gradient for gradient in gradients if gradient is not None)]
     products = attach(session, reply, tensors, leaves if differentiable else [])
@@ -79,12 +78,15 @@ def _products(
 
 
 def _fitting(products: Any, inputs: list[Tensor]) -> list[Tensor | None]:
-    """The gradients, one for each input, as autograd would have them; else the reply is odd."""
+    """Return the gradients, one for each input, as autograd would return them.
+
+    Raises SandboxDied if there are too many or too few, or if one has another shape or dtype.
+    """
     if not isinstance(products, list) or len(products) != len(inputs):
         raise SandboxDied(
             "Your code gave an answer that cannot be read: wrong number of gradients."
         )
-    # The gradient of what needs none is never asked for (the zeros of an absent gradient, say).
+    # Drop gradients of inputs that need none, such as the zeros of an absent gradient.
     fitting: list[Tensor | None] = [
         product if tensor.requires_grad else None
         for product, tensor in zip(products, inputs, strict=True)
@@ -101,7 +103,7 @@ def _fitting(products: Any, inputs: list[Tensor]) -> list[Tensor | None]:
 
 
 def wanted(packing: Packing) -> tuple[list[Tensor], tuple[int, ...]]:
-    """The packed tensors that need gradients, and their positions."""
+    """Return the packed tensors that need gradients, and their positions."""
     if not torch.is_grad_enabled():
         return [], ()
     positions = tuple(i for i, tensor in enumerate(packing.tensors) if tensor.requires_grad)
@@ -109,7 +111,7 @@ def wanted(packing: Packing) -> tuple[list[Tensor], tuple[int, ...]]:
 
 
 class RemoteModule(nn.Module):
-    """A module of the student's class: its state is here, its `forward` runs in the sandbox."""
+    """A module of the student's class, with its state here and its `forward` in the sandbox."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class RemoteModule(nn.Module):
         reply, _ = session.ask(request, packing)
         if not isinstance(reply, Built):
             raise SandboxDied("Your code gave an answer that cannot be read: no module.")
-        # An enemy's names are as many as fit into a frame.
+        # Charged to the test: a hostile sandbox can send as many names as fit into a message.
         with session.clock():
             self._take_state(reply)
         # Not as attributes of the module: nn.Module would look into them.
@@ -135,17 +137,17 @@ class RemoteModule(nn.Module):
         object.__setattr__(self, "_class_name", class_name)
 
     def __getattr__(self, name: str) -> Any:
-        """Say what there is, where a suite asks for anything else."""
+        """Explain to a suite's author which attributes there are."""
         try:
             return super().__getattr__(name)
         except AttributeError:
             raise AttributeError(
                 f"the module that student.module built has no parameter, buffer or module {name!r}; "
-                "other attributes and methods are where the student's code runs: ask for them in a probe"
+                "other attributes and methods exist only in the sandbox: read them in a probe"
             ) from None
 
     def _take_state(self, reply: Built) -> None:
-        """Register the parameters and buffers of a reply under their names, if a module can have these."""
+        """Register the parameters and buffers of a reply; raises SandboxDied for impossible names."""
         _check_names(reply.parameters, reply.buffers)
         trainables, saved = set(reply.trainable), set(reply.saved)
         try:
@@ -160,7 +162,7 @@ class RemoteModule(nn.Module):
         self.training = reply.training
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """Send this state and the arguments; the result hangs together with parameters and arguments."""
+        """Call `forward` in the sandbox; the result is connected to parameters and arguments."""
         session, _, on_mutation = self.__dict__["_remote"]
         packing = Packing(strided=True)
         request = self._request(packing, arguments, keywords)
@@ -173,7 +175,7 @@ class RemoteModule(nn.Module):
         return attach(session, reply, tensors, [*own, *inputs])
 
     def observed(self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int) -> Returned:
-        """Call forward with seeded random states; the reply reports how it left everything."""
+        """Call `forward` with seeded random states; the reply reports its side effects."""
         packing = Packing(strided=True)
         request = self._request(packing, arguments, keywords)
         own = {name: tensor.grad for name, tensor in self.named_parameters()}
@@ -185,10 +187,10 @@ class RemoteModule(nn.Module):
     def _request(
         self, packing: Packing, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Forward:
-        """The request for a call of forward: all state, then the arguments, whose tensors alone are counted."""
+        """Return the request for a call of `forward`, with all state and the arguments."""
         parameters = packing.pack(dict(self.named_parameters()))
         buffers = packing.pack(dict(self.named_buffers()))
-        # The positions of wanted gradients count the arguments alone.
+        # Positions of wanted gradients count only the tensors of the arguments.
         packing.tensors.clear()
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         trainable = tuple(name for name, tensor in self.named_parameters() if tensor.requires_grad)
@@ -202,8 +204,8 @@ _ODD_PARAMETERS = (
 )
 
 
-# More than any exercise builds, and as much as is built here in 0.1 s: each part of a dotted name is
-# a module of its own. Deeper ones are more than what nn.Module's recursion can bear.
+# More than any exercise builds, and buildable within 0.1 s: each part of a dotted name is a module of its own.
+# Deeper names would exceed the recursion limit in nn.Module.
 _MOST_PARAMETERS, _MOST_MODULES, _DEEPEST_NAME, _LONGEST_NAME = 2_000, 4_000, 30, 1_000
 
 
@@ -217,8 +219,8 @@ def _check_names(*states: Any) -> None:
         tensors += len(state)
         if tensors > _MOST_PARAMETERS:
             raise SandboxDied(
-                f"Your module has more than {_MOST_PARAMETERS} parameters and buffers, which is more "
-                "than can be judged: hold many numbers in one tensor."
+                f"Your module has more than {_MOST_PARAMETERS} parameters and buffers, too many to be "
+                "judged: store many numbers in one tensor."
             )
         for name, tensor in state.items():
             if not isinstance(tensor, Tensor) or not isinstance(name, str):
@@ -229,13 +231,12 @@ def _check_names(*states: Any) -> None:
             modules.update(".".join(parts[:end]) for end in range(1, len(parts)))
             if len(modules) > _MOST_MODULES:
                 raise SandboxDied(
-                    f"Your module holds more than {_MOST_MODULES} modules, which is more than can be "
-                    "judged."
+                    f"Your module contains more than {_MOST_MODULES} modules, too many to be judged."
                 )
 
 
 def _register(module: nn.Module, dotted: str, tensor: Tensor | nn.Parameter, saved: bool) -> None:
-    """Register under a dotted name, with plain modules on the way, so that names stay as they are."""
+    """Register a tensor under a dotted name, with plain modules for the parts before the last."""
     *path, name = dotted.split(".")
     for part in path:
         if part not in module._modules:

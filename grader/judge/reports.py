@@ -1,4 +1,4 @@
-"""What a sandbox told besides its replies, as a person reads it: why the points are held."""
+"""The events that a sandbox reported, as reasons why the points are held."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from grader.course.names import is_within
 from grader.sandbox.wire.messages import Report
 from grader.text import clean
 
-# What an event says of the code that led to it; the first that fits.
+# The meaning of events by their names; the first match counts.
 _MEANINGS = (
     (
         r"(ag|cr|gi|tb)_frame|f_\w+|sys\._getframe|sys\._current_\w+",
         "reads a running function's frame",
     ),
-    (r"__(builtins|closure|globals)__", "reads what a function holds of another module"),
-    (r"__subclasses__|gc\.\w+", "looks through what this process holds"),
+    (r"__(builtins|closure|globals)__", "reads variables of another module's function"),
+    (r"__subclasses__|gc\.\w+", "searches all objects in the process"),
     (
         r"__code__|code\.__new__|function\.__new__|marshal\.loads|torch\.set_eval_frame|__(kw)?defaults__",
-        "makes a function's code",
+        "makes or changes a function's code",
     ),
-    (r"__class__", "makes an object one of another class"),
-    (r"exec", "runs a text"),
-    (r"import", "imports what Python tests itself with"),
-    (r"open", "reads the source of what is not allowed"),
+    (r"__class__", "changes an object's class"),
+    (r"exec", "runs code from a string"),
+    (r"import", "imports a module of Python's own tests"),
+    (r"open", "reads the source of a forbidden function"),
     (r"ctypes\.\w+(/buffer)?", "reaches into the process's memory"),
-    (r"sys\.(addaudithook|monitoring\.\w+|setprofile|settrace)", "watches what runs"),
+    (r"sys\.(addaudithook|monitoring\.\w+|setprofile|settrace)", "watches running code"),
 )
 _LIBRARY = re.compile(r"([\w./-]+)\.py:([\w<>]+)")
 
@@ -34,16 +34,16 @@ _LIBRARY = re.compile(r"([\w./-]+)\.py:([\w<>]+)")
 def reasons(
     reports: Iterable[Report], lines: int, ordinary: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Why the points of a file of so many lines are held, a sentence for each line and kind of event.
+    """Return the reasons why the points of a file are held, one for each line and kind of event.
 
-    What a course calls `ordinary` is no reason, by the name of the event or by a library's.
+    `lines` is the length of the file. Events and libraries that the course calls `ordinary` are no reason.
     """
     found: dict[tuple[int, str], str] = {}
     for report in reports:
-        what = next((text for names, text in _MEANINGS if re.fullmatch(names, report.event)), "")
-        if not what:
-            # None is made that means nothing.
-            found.setdefault((0, ""), "the sandbox was kept from telling what its code does")
+        action = next((text for names, text in _MEANINGS if re.fullmatch(names, report.event)), "")
+        if not action:
+            # The sandbox itself reports no other events.
+            found.setdefault((0, ""), "the code kept the sandbox from reporting its actions")
             continue
         if report.event in ordinary:
             continue
@@ -54,5 +54,6 @@ def reasons(
         line = report.line if 0 < report.line <= lines else 0
         where = f"line {line} " if line else ""
         by = f" by {name}.{library[2]}" if library else ""
-        found.setdefault((line, what), clean(f"{where}{what} as it runs ({report.event}{by})", 200))
+        reason = clean(f"{where}{action} as it runs ({report.event}{by})", 200)
+        found.setdefault((line, action), reason)
     return tuple(found.values())

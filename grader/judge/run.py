@@ -1,10 +1,10 @@
-"""Judge one exercise of one submission: call the tests of its suites and turn what happened into a result.
+"""Judge one exercise of one submission: call the tests of its suites, and make a result of their ends.
 
-Theory of operation. A suite is a module of functions that take `student` and raise where something does not
-hold; which there are is known beforehand, from its syntax tree (`grader.course.suite`). A judge imports a suite
-once and calls its functions for every submission: pytest's session around them would cost more than most
-exercises' tests. A declared test that is not there, or is another function by now, and an end of a test that
-has no explanation are faults of the grader (`JudgeError`), never a pass and never the student's loss.
+Theory of operation. A suite is a module of functions that take `student` and raise if something does not hold.
+Its tests are known beforehand, from its syntax tree (`grader.course.suite`). A judge imports a suite once and
+calls its functions for every submission, since a session of pytest would cost more than most exercises' tests.
+If a declared test is missing or has become another function, or its end has no explanation, the grader is at
+fault (`JudgeError`): such a test never passes, and costs the student nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from grader.submissions.source import used_names
 from grader.text import clean_lines, nearest
 
 MAX_OUTPUT = 8_000
-# In one test; all of them together are bounded by what the sandbox keeps.
+# In one test; the total is bounded by the sandbox's output.
 MAX_PRINTED = 2_000
 
 
@@ -64,8 +64,8 @@ def judge_exercise(
 ) -> Judgment:
     """Judge the source of one exercise file; `done` is called with every test as it ends.
 
-    `suites` are those that the judge has imported, and `mistakes` what it saw of wrong answers, both kept from
-    one call to the next.
+    Pass the same `suites` and `mistakes` to every call: they keep imported suites, and observations of wrong
+    answers.
 
     Raises GraderError for a fault of the grader.
     """
@@ -82,12 +82,12 @@ def judge_exercise(
     try:
         session = session_of(course, exercise, source, options, own_sandboxes, solution)
     except SyntaxError as error:
-        # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
+        # `settle` refuses such a file earlier, unless parsing it takes about as long as is allowed.
         why = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, why), options.required_walls)
     session.stub = course.stub(exercise).source
     try:
-        # In this process the suites are imported meanwhile.
+        # The sandbox starts while this process imports the suites.
         session.begin()
         functions = _functions(course, exercise, options.suites, suites)
         own_tests = weighed(exercise, tests)
@@ -126,7 +126,7 @@ def judge_exercise(
             _observed, course, exercise, options=options, sandboxes=sandboxes, suites=suites
         )
         results = mistakes.named(course, exercise, options.seed, results, observe, seconds=seconds)
-    # Last: what is recognized is what the tests saw.
+    # Again at the end, since recognition replaces results.
     results = without_unfounded(own_tests, results)
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
@@ -145,7 +145,7 @@ def late_imports(
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> tuple[str, ...] | None:
-    """What the course's own solution imports late, in all of its tests; None where that is not found out.
+    """Return the late imports of the course's own solution in all of its tests, None if this is not known.
 
     Raises GraderError for a fault of the grader.
     """
@@ -153,17 +153,17 @@ def late_imports(
     if source is None:
         return None
     tests = tests_of(course, exercise, visibilities)
-    # Compared with itself, which is as good for what it imports.
+    # The solution is compared with itself; only its imports matter here.
     solution = solution_of(course, exercise, options, sandboxes, suites.solved)
     session = session_of(course, exercise, source, options, sandboxes, solution, watch_imports=True)
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)
         for _ in _ends(SuiteRun(session, tests, options.seed), functions):
-            pass  # only what they import is asked for
+            pass  # only the imports matter
         return session.imports()
     except (StudentError, TimedOut, SandboxDied):
-        return None  # a solution that fails is a complaint of `grade verify`
+        return None  # `grade verify` complains about a solution that fails
     finally:
         session.close()
 
@@ -177,7 +177,7 @@ def _recorded(
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> Tape:
-    """What the sandboxes of this source answer under the next seed, in the tests that the forgery knows."""
+    """Return a tape of the source's replies under the next seed, in the tests that the forgery knows."""
     suites_of = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
     visibilities = suites_of.get(forgery, ())
     tape = Tape()
@@ -197,8 +197,8 @@ def _recorded(
     return tape
 
 
-# In a test: a mutant that never ends is not what a student waits for. Processes that start and find each other
-# take half a second.
+# For one test: a student must not wait for an endless mutant. Half a second is needed for processes to start
+# and connect.
 _MUTANT_SECONDS = 2.0
 _LONGEST_CAUSE = 300
 
@@ -213,9 +213,9 @@ def _observed(
     sandboxes: SandboxSource,
     suites: Suites,
 ) -> dict[Key, Finding | None]:
-    """What these tests see of a wrong answer, which is run as any submission.
+    """Return these tests' observations of a wrong answer, which runs like a submission.
 
-    Left out are tests in which time ran out, or a sandbox did not hold: on a quiet machine they may see more.
+    Tests are omitted if they timed out or there was a fault of the sandbox: later they may observe more.
     """
     seconds = min(exercise.seconds, _MUTANT_SECONDS / TEST_PART)
     exercise = msgspec.structs.replace(exercise, seconds=seconds)
@@ -234,10 +234,10 @@ def _observed(
             if run.fault is not None:
                 break
             if end.outcome is not Outcome.TIMEOUT:
-                found = observation(end.outcome, end.finding, refused=end.refused)
-                seen[test.visibility, test.name] = None if end.fault else found
+                own = observation(end.outcome, end.finding, refused=end.refused)
+                seen[test.visibility, test.name] = None if end.fault else own
     except (SubmissionFailure, SyntaxError):
-        pass  # of what cannot be imported each test sees the same, which names nothing
+        pass  # a file that cannot be imported fails all tests alike, which names no mistake
     finally:
         session.close()
     return seen
@@ -261,7 +261,7 @@ _Functions = Mapping[Key, tuple[Path, _Test]]
 def _functions(
     course: Course, exercise: Exercise, visibilities: tuple[Visibility, ...], suites: Suites
 ) -> _Functions:
-    """All tests that these suites declare."""
+    """Return all tests that these suites declare."""
     functions: dict[Key, tuple[Path, _Test]] = {}
     tests = declared_tests(course, exercise, visibilities)
     for visibility, path in course.suites(exercise).items():
@@ -281,7 +281,7 @@ def _ends(run: SuiteRun, functions: _Functions) -> Iterator[tuple[SuiteTest, Tes
 
 
 def _end_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> TestEnd:
-    """Call a test: what its end means."""
+    """Call a test, and return the meaning of its end."""
     end = run.judged(test, suite, function)
     if end.finding is None:
         return end
@@ -297,11 +297,12 @@ def _run(
     *,
     stop_at_first_failure: bool,
 ) -> tuple[str, list[TestResult], list[tuple[str, str]]]:
-    """The message and the results of the tests; one message for all where the module fails.
+    """Run the tests; return a message if the module cannot be imported, the results, and provoked faults.
 
-    Where a suite is at fault, or something raised, the `solution` shows whether it passes the test.
-    If it does not, the fault is ours. If it does, the answer provoked a fault of the suite: such tests come
-    third, each with the fault.
+    If a test has a fault or raised, it also runs with the `solution`. If the solution does not pass, the test
+    is at fault. If it passes, the answer provoked the fault; the third value has each such test with its fault.
+
+    Raises JudgeError if a test is at fault.
     """
     tests = list(run.tests.values())
     try:
@@ -328,13 +329,13 @@ def _run(
             break
     if run.fault is not None:
         raise run.fault
-    # One sandbox at a time: that of the solution comes after that of the submission.
+    # One sandbox at a time: the submission's ends before the solution's starts.
     run.session.close()
     provoked, faults = [], []
     for at, end in doubtful.items():
         test, path_and_function = tests[at], functions[tests[at].visibility, tests[at].name]
         if end.certain or (end.fault and solution is None):
-            # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
+            # Without a solution, the answer may have provoked the fault: its text could be the answer's.
             fault = end.fault if end.certain else end.fault.partition(": ")[0]
             faults.append(f"{test.name}: {fault}")
         elif solution is not None:
@@ -349,7 +350,7 @@ def _run(
     if faults:
         raise JudgeError(
             f"The suite of {exercise.id!r} is at fault in {_sentence(faults[0])} "
-            "This is not about the submission, and costs it nothing; tell the course's author."
+            "This is not about the submission and costs it no points; tell the course's author."
         )
     return "", results, provoked
 
@@ -361,9 +362,9 @@ def _sentence(text: str) -> str:
 def _with_uses(
     session: Session, tests: Sequence[SuiteTest], results: Sequence[TestResult]
 ) -> list[TestResult]:
-    """Return the results, those that did not pass with their subject and the failing functions that it uses.
+    """Return the results; failed ones get their subject and the wrong functions that it uses.
 
-    A function that the solution's stood in for was not used.
+    A function that the solution replaced does not count as used.
     """
     failed = {
         test.subject
@@ -384,8 +385,8 @@ def _with_uses(
 
 
 PROVOKED = (
-    "Your code gave an answer that cannot be read: the test could do nothing with it. Compare its type and "
-    "form with what the exercise promises."
+    "Your code gave an answer that cannot be read: the test cannot use it. Compare its type and form with the "
+    "exercise's text."
 )
 # Ends of a test in which an exception may be the test's own.
 _DOUBTFUL = (Outcome.FAILED, Outcome.ERROR)
@@ -394,7 +395,7 @@ _DOUBTFUL = (Outcome.FAILED, Outcome.ERROR)
 def _provoked(
     exercise: Exercise, test: SuiteTest, result: TestResult, function: _Test
 ) -> TestResult:
-    """The result of a test that the answer made raise, and that the solution passes."""
+    """Return the result of a test that raised because of the answer; the solution passes it."""
     end = TestEnd(Outcome.ERROR, finding([PROVOKED], Cause.TYPE, PROVOKED))
     told = _judged(exercise, test, end, function, result.duration_seconds)
     return msgspec.structs.replace(told, printed=result.printed)
@@ -406,7 +407,7 @@ def _passing(
     anew: Callable[[], Session],
     results: Sequence[TestResult],
 ) -> set[Key]:
-    """Those of the tests that pass in a session `anew`, with the seed of the run."""
+    """Return the tests that pass in a session `anew`, with the seed of the run."""
     run.session.close()
     session = anew()
     keys = [(result.visibility, result.name) for result in results]
@@ -427,28 +428,27 @@ def _passing(
 def _not_loaded(
     exercise: Exercise, tests: list[SuiteTest], error: StudentError | TimedOut | SandboxDied
 ) -> tuple[str, list[TestResult]]:
-    """The module itself does not run: one message for the exercise, and every test shares its end."""
+    """Return the message about a module that cannot be imported, and the results, which all have this end."""
     end = meaning_of(error)
     frames = error.frames if isinstance(error, StudentError) else ()
     runs = ""
     if len(frames) > 1 and frames[0].function == "<module>":
         runs = text(
-            " Line {line} runs it as the file is imported: a trial of your own belongs below "
+            " Line {line} runs it when the file is imported: put your own trials below "
             '`if __name__ == "__main__":`.',
             frames[0].line,
         )
     message = text("{file} cannot be imported. {error}{runs}", exercise.file, end.message, runs)
-    # Unfinished work at the top of a file is an error there, not a part still to be written.
+    # At the top level of a file, NotImplementedError is an error, not a part still to be written.
     outcome = Outcome.ERROR if end.outcome is Outcome.NOT_IMPLEMENTED else end.outcome
-    found = finding([message], end.cause)
-    end = msgspec.structs.replace(end, finding=found, outcome=outcome)
+    end = msgspec.structs.replace(end, finding=finding([message], end.cause), outcome=outcome)
     return str(message), [_result(exercise, fitting_hint(test, end), end, 0.0) for test in tests]
 
 
 def _judged(
     exercise: Exercise, test: SuiteTest, end: TestEnd, function: _Test, seconds: float
 ) -> TestResult:
-    """The result of a test that ran, with the hint that fits."""
+    """Return the result of a test that ran, with its hint if it fits."""
     return _result(exercise, fitting_hint(test, end, body_of(function)), end, seconds)
 
 
@@ -463,26 +463,26 @@ def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -
 # --- suites ---------------------------------------------------------------------------------------
 
 
-# Names of several exercises may be among them.
+# Names of tests, maybe of several exercises.
 _KEPT = 200
 
 
 class Suites:
-    """The suites that a judge has imported, by their files; an edited one is imported anew."""
+    """The suites that a judge has imported, by their files; an edited suite is imported again."""
 
     def __init__(self) -> None:
         self._modules: dict[Path, tuple[bytes, types.ModuleType]] = {}
-        # What the course's own solution gave in tests.
+        # The results of the course's own solution.
         self.solved = Solved()
-        # The tests that mutants failed, the last one first.
+        # The tests that mutants failed, latest first.
         self._failed: list[str] = []
         self._frozen = 0
         self._imported = 0
 
     def functions(self, suite: Path, names: Sequence[str]) -> list[_Test]:
-        """The tests of a suite, by the names that its source declares.
+        """Return the tests of a suite, by the names that its source declares.
 
-        Raises JudgeError where the suite cannot be imported, or holds other tests than it declares.
+        Raises JudgeError if the suite cannot be imported, or has other tests than it declares.
         """
         source = suite.read_bytes()
         if suite not in self._modules or self._modules[suite][0] != source:
@@ -495,31 +495,33 @@ class Suites:
                     raise JudgeError(f"{suite}: {name} is no longer the function that it declares.")
             elif name.startswith("test") and callable(member):
                 raise JudgeError(
-                    f"{suite}: {name} is a test that stands in no `def` of the module."
+                    f"{suite}: {name} is a test, but no `def` at the top level declares it."
                 )
         if missing := [name for name in names if name not in members]:
-            raise JudgeError(f"{suite}: {', '.join(missing)} is declared, and not there.")
+            raise JudgeError(
+                f"{suite}: {', '.join(missing)} is declared, but missing after the import."
+            )
         return [members[name] for name in names]
 
     def likeliest_first(self, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
-        """The tests, none waiting for another, in the order in which a mutant is likely to fail them.
+        """Return the tests without prerequisites, in the order in which a mutant is likely to fail them.
 
-        Mutants come line by line: what noticed the one before likely notices the next.
+        Mutants come line by line: the test that failed the last one is likely to fail the next.
         """
         alone = [msgspec.structs.replace(test, requires=()) for test in tests]
         places = {name: place for place, name in enumerate(self._failed)}
         return sorted(alone, key=lambda test: places.get(test.name, len(places)))
 
     def remember_failure(self, results: Iterable[TestResult]) -> None:
-        """Take note of the test that a mutant failed."""
+        """Remember the test that a mutant failed."""
         for result in results:
             if result.outcome in (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT):
                 self._failed = [result.name, *(n for n in self._failed if n != result.name)][:_KEPT]
 
     def freeze(self) -> None:
-        """Keep the collector away from what was imported: torch's half a million objects.
+        """Exclude imported objects from garbage collection.
 
-        Looking through them again and again is a sixth of a warm judgment.
+        Torch alone has half a million. Scanning them repeatedly is a sixth of a warm judgment.
         """
         if self._frozen != self._imported:
             self._frozen = self._imported
@@ -528,7 +530,7 @@ class Suites:
 
 
 def _is_test(member: object, name: str, suite: Path) -> bool:
-    """Whether it is the function of this name in the suite's own file, which runs when it is called."""
+    """Whether `member` is the function of this name in the suite's own file, and not a generator."""
     if not isinstance(member, types.FunctionType) or inspect.isgeneratorfunction(member):
         return False
     member = body_of(member)
@@ -536,7 +538,7 @@ def _is_test(member: object, name: str, suite: Path) -> bool:
 
 
 def _imported(suite: Path, source: bytes) -> types.ModuleType:
-    """Import a suite from these bytes; raises JudgeError where it cannot be run."""
+    """Import a suite from these bytes; raises JudgeError if it cannot be imported."""
     name = ".".join((*suite.parent.parts[-3:], suite.stem))
     module = types.ModuleType(name)
     module.__file__ = str(suite)
@@ -544,7 +546,7 @@ def _imported(suite: Path, source: bytes) -> types.ModuleType:
     sys.modules[name] = module
     try:
         with quiet():
-            # These bytes: what Python keeps of an earlier compilation may be that of another source.
+            # Compile these bytes: Python's cached bytecode may be of another version.
             code = compile(telling(source), suite, "exec", dont_inherit=True)
             exec(code, vars(module))  # noqa: S102 (a suite is the course author's, and trusted)
     except KeyboardInterrupt:
@@ -558,13 +560,13 @@ _MISSING_NAME = re.compile(r"cannot import name '(\w+)' from")
 
 
 def _public(module: str | None) -> list[str]:
-    """The names of a module that others may import."""
+    """Return the public names of a module."""
     names = vars(sys.modules[module]) if module in sys.modules else ()
     return sorted(name for name in names if not name.startswith("_"))
 
 
 def _not_importable(suite: Path, error: BaseException) -> str:
-    """Why a suite cannot be imported: the suite's own line, the exception, and what it may import."""
+    """Return the reason why a suite cannot be imported: its line, the exception, and advice on imports."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame.lineno for frame in frames if frame.filename == str(suite)]
     (*_, last) = traceback.TracebackException.from_exception(error).format_exception_only()
@@ -573,9 +575,9 @@ def _not_importable(suite: Path, error: BaseException) -> str:
         last = f"{error.name} has no {name[1]!r}. {nearest(name[1], _public(error.name))}"
     elif isinstance(error, ImportError):
         advice = (
-            " A suite may import torch, pytest, grader.judge.checks, grader.judge.student and other packages "
-            "that are installed where it judges, and no file of the course: write a helper into the suite "
-            f"itself, and what runs beside the student's code into {probe_of(suite).name}."
+            " A suite may import torch, pytest, grader.judge.checks, grader.judge.student and other installed "
+            "packages, but no file of the course. Write a helper into the suite itself, and functions that run "
+            f"beside the student's code into {probe_of(suite).name}."
         )
     return (
         f"The suite {'/'.join(suite.parts[-4:])} cannot be imported: "

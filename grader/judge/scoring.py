@@ -57,12 +57,12 @@ _FOUNDED = 1 / 3
 def without_unfounded(
     tests: Sequence[SuiteTest], results: Sequence[TestResult]
 ) -> list[TestResult]:
-    """Return the results, with words about a function counting only if enough of its values are right.
+    """Return the results, without points for mere words about a function whose values are mostly wrong.
 
-    Any code in the sandbox can claim that it raised, or left a mode unchanged; and public examples can be
-    answered from a table. So the points of such tests are moved to a failed test of values if less than a third
-    of the points of the function's hidden tests of values were earned. If it has no such tests, its words count
-    by themselves.
+    Any code in the sandbox can claim that it raised, or left a mode unchanged, and public examples can be
+    answered from a table. So the points of such tests move to a failed test of values if less than a third of
+    the points of the function's hidden tests of values were earned. If the function has no such tests, its
+    words count.
     """
     values: dict[str, list[TestResult]] = {}
     for test, result in zip(tests, results, strict=True):
@@ -92,7 +92,7 @@ def _open_one(values: Sequence[TestResult]) -> TestResult:
 
 
 def _with_points_of(result: TestResult, unfounded: Sequence[TestResult]) -> TestResult:
-    """Return the failed test, also worth the points of those that passed without counting."""
+    """Return the failed test with the points of passed tests that do not count added to its worth."""
     worth = result.max_score + sum(test.max_score for test in unfounded)
     return msgspec.structs.replace(result, max_score=worth, carries=len(unfounded))
 
@@ -277,10 +277,10 @@ def change(exercise: ExerciseResult) -> int:
 
 
 def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
-    """Return shares of which none is negative: those of the tests, and that of the change of their points.
+    """Return the tests' shares and the share of the change in points, without negative shares.
 
-    Together they add up to the points that count. Points taken off are a share that earned nothing of its
-    worth, and each passed test is worth that much less. Points added are a share that earned all.
+    Together they add up to the points that count. Deducted points are a share that earned nothing of its worth,
+    and each passed test is worth that much less. Added points are a share that earned everything.
     """
     score, worth, added = (
         hundredths(exercise.score),

@@ -1,4 +1,4 @@
-"""One exercise of one submission while it is judged: its time, its sandbox, and what its replies mean."""
+"""One exercise of one submission while it is judged: its time, its sandbox, and the meaning of replies."""
 
 from __future__ import annotations
 
@@ -77,23 +77,23 @@ if TYPE_CHECKING:
 
     from grader.judge.solution import Solution
 
-# One test may use this part of the time, so that an endless loop costs a few of them.
+# A test may use at most this part of the exercise's time, so an endless loop does not take all of it.
 TEST_PART = 0.25
-# Each timeout of a share halves the time of its further tests, and after so many there is none: a loop that few
-# tests meet costs those, and one that all meet less than half of the time.
+# Each timeout of a share halves the time of its further tests; after this many, they get none. A loop that few
+# tests meet costs only those tests, and one that all tests meet takes less than half of the time.
 _TIMEOUTS = 3
-# What is not the time of the code itself is excused, in all up to this part of the seconds of the exercise.
+# Waits and imports are excused, in total up to this part of the exercise's seconds.
 _EXCUSED_PART = 1.0
-# Less is not worth another wait; and what a call that is shorter waited for is not looked at.
+# A shorter extension is not worth another wait. Waits within a shorter call are not measured.
 _LEAST_SECONDS = 0.05
 _SHORT_SECONDS = 0.2
 
 
 class Budget:
-    """The seconds that each share has left, while one of them runs; "" is the share of all other tests.
+    """The seconds that each share has left; "" is the share of tests that are in no other.
 
-    Once a share has run out, tests of the others get half: a loop in what all functions call does not cost
-    the same again in each.
+    Once a share has run out, tests of the others get half: a loop in a shared helper is not charged in full to
+    every share.
     """
 
     def __init__(self, exercise: Exercise) -> None:
@@ -132,7 +132,7 @@ class Budget:
         self._left[self.share] -= seconds
 
     def excuse(self, seconds: float) -> float:
-        """How many of these seconds are not charged: for all tests together there is a limit."""
+        """Return the part of these seconds that is not charged; all tests together have a limit."""
         granted = max(0.0, min(seconds, self._excusable))
         self._excusable -= granted
         return granted
@@ -143,7 +143,7 @@ class Budget:
 
 
 class BegunTest(msgspec.Struct, frozen=True):
-    """A test as it began: the seed of the sandbox, that of the inputs, its share, and what it is about."""
+    """The seed of a test's sandbox, the seed of its inputs, its share, and its subject."""
 
     seed: int = 0
     draw_seed: int = 0
@@ -152,11 +152,10 @@ class BegunTest(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """The student's module behind the wall, in a sandbox that is replaced when it is lost.
+    """The student's module in a sandbox, which is replaced if it is lost.
 
-    Time counts while the sandbox owes an answer, and not while a sandbox is started or the judge
-    thinks: what is slow about the machine's start is not the student's. Nor is, within limits, what a call
-    waits for a processor on a busy machine, or imports of a library.
+    Time counts while the sandbox owes an answer. It does not count while a sandbox starts or the judge
+    computes. Within limits, waits for a processor on a busy machine and imports of libraries are excused.
     """
 
     def __init__(
@@ -175,13 +174,13 @@ class Session:
         self.tree: ast.Module = parse(source)
         self.walls: tuple[str, ...] = ()
         self.output = Output()
-        # What the sandbox said that was raised in this test.
+        # The exceptions that the sandbox reported in this test.
         self.raised: list[StudentError] = []
-        # What its sandboxes told besides their replies, in the order in which it happened.
+        # The events that its sandboxes reported, in order.
         self.reports: dict[Report, None] = {}
-        # The stub, for which functions are given: an error is placed in what the student wrote.
+        # The stub shows which functions are given: an error's place is in the student's own code.
         self.stub = b""
-        # What `Student.once` found out, and how.
+        # The results of `Student.once`, or the exceptions instead, by name.
         self.kept: dict[str, tuple[Any, Exception | None]] = {}
         self._sandboxes = sandboxes
         self._required_walls = required_walls
@@ -189,10 +188,10 @@ class Session:
         self._given = given
         self._watch_imports = watch_imports
         self._default_modes = default_modes
-        # Functions for which the solution's stand in, and sessions in which some do.
+        # Functions that the solution replaces in this session, and sessions in which it replaces others.
         self._stand_ins = stand_ins
         self._followers: dict[tuple[str, ...], Session] = {}
-        # The global modes that the module says its import changed.
+        # The global modes that the import changed, as the sandbox reports them.
         self.modes: tuple[str, ...] = ()
         self._imported_apart: tuple[str, ...] = ()
         self._sandbox: Sandbox | None = None
@@ -201,14 +200,14 @@ class Session:
         self._budget = Budget(exercise)
         self.run_seed = 0
         self.test = BegunTest()
-        # What the course's solution gives in the same tests, for those that compare with it.
+        # The course's solution, for tests that compare with it.
         self.solution: Solution | None = None
         self._seed: int | None = None
         self._test_seed = 0
-        # Of the running call: the seconds that are excused, and the stack that it showed when it was asked.
+        # The excused seconds of the running call, and the stack that it printed on request.
         self._excused = 0.0
         self._shown: bytes | None = None
-        # The seconds that its sandbox waited for a processor, as far as they were looked at.
+        # The seconds that the sandbox had waited for a processor when they were last read.
         self._delayed = 0.0
         self._subject = ""
         self._traced = bool(exercise.operators and beyond_guards(self.tree))
@@ -217,7 +216,7 @@ class Session:
     # --- tests ----------------------------------------------------------------------------------
 
     def begin_test(self, test: BegunTest) -> None:
-        """Begin a test: its time, and a seed for the next call."""
+        """Begin a test: start its time, and seed the next call."""
         self.test = test
         self._budget.begin(test.share)
         self.raised.clear()
@@ -226,9 +225,10 @@ class Session:
 
     @contextlib.contextmanager
     def shared_draws(self, name: str) -> Iterator[None]:
-        """Draw by this name within, and by the test and the name afterwards, here and in the sandbox.
+        """Seed draws by this name within the block, and by the test and the name afterwards.
 
-        Whichever test asks first, it asks the same; and what it draws next is what another one draws.
+        This holds here and in the sandbox. The draws within are then the same in whichever test comes first,
+        and the draws afterwards do not depend on whether this test was the first.
         """
         outer = self._test_seed
         self._draw_from(derive_seed(self.run_seed, "once", name))
@@ -241,7 +241,7 @@ class Session:
     def _draw_from(self, seed: int) -> None:
         seed_all(seed)
         self._test_seed = seed
-        # Not the judge's, as for a test: see `SuiteRun.begin`.
+        # Not the judge's own seed: see `SuiteRun.begin`.
         self._seed = derive_seed(seed, "sandbox")
 
     def is_out_of_time(self, share: str) -> bool:
@@ -249,9 +249,10 @@ class Session:
         return self._budget.is_out(share)
 
     def apart(self, *, own: bool = False, stand_ins: tuple[str, ...] = ()) -> Session:
-        """A session on the same clock, with a sandbox that never runs the student's code.
+        """Return a session on the same clock, with a new sandbox without the student's code.
 
-        With `own` the student's module is there, loaded anew: of this session's sandbox it knows nothing.
+        With `own`, the student's module is loaded there anew, without any state of this session's sandbox.
+        `stand_ins` names the functions that the solution replaces.
         """
         source = self._source if own else b""
         session = Session(
@@ -266,7 +267,7 @@ class Session:
         )
         session.output, session._budget, session.raised = self.output, self._budget, self.raised
         if own:
-            # Without the student's code nothing that happens there says anything of it.
+            # Without the student's code, events in the sandbox say nothing about the submission.
             session.reports = self.reports
             session._subject = self._subject
             session.solution = self.solution if session._stand_ins else None
@@ -274,11 +275,11 @@ class Session:
         return session
 
     def with_stand_ins(self, names: tuple[str, ...]) -> Session:
-        """A session in which the solution answers for the functions of these names.
+        """Return a session in which the solution replaces the functions of these names.
 
-        The student's module is loaded anew; its calls of these functions run in a sandbox of the solution. The
-        session has a clock and an output of its own, so that it takes nothing from the tests of this one. It is
-        kept, and closed with this one.
+        The student's module is loaded anew, and its calls of these functions run in a sandbox of the solution.
+        The session has its own clock and output, so it takes no time from the tests of this session. It is
+        reused for the same names, and closed with this session.
         """
         assert self.solution is not None
         if names not in self._followers:
@@ -290,13 +291,13 @@ class Session:
         return self._followers[names]
 
     def count_imports(self, apart: Session) -> None:
-        """Count what was imported late in another sandbox to what was in this one."""
+        """Add another session's late imports to ours."""
         if self._watch_imports:
             self._imported_apart += apart.imports()
 
     def close(self) -> None:
-        """Let go of the sandbox, also of one that is still starting, and of that of the solution."""
-        # A follower has that of the session that it follows.
+        """End the sandbox, even if it is still starting, and the solution's sandboxes."""
+        # A follower shares the solution of the session that it follows.
         if self.solution is not None and not self._stand_ins:
             self.solution.close()
         for follower in self._followers.values():
@@ -312,7 +313,10 @@ class Session:
     # --- asking ---------------------------------------------------------------------------------
 
     def ask(self, request: Request, packing: Packing) -> tuple[Reply, list[torch.Tensor]]:
-        """Ask the sandbox; raises what the submission did instead of answering."""
+        """Ask the sandbox, and return its reply with the tensors in it.
+
+        Raises SubmissionFailure if the submission did not answer.
+        """
         sandbox = self._running()
         if isinstance(request, Call) and request.probe is not None:
             request = msgspec.structs.replace(request, subject=self._subject.partition(".")[0])
@@ -323,7 +327,7 @@ class Session:
 
     @contextlib.contextmanager
     def clock(self) -> Iterator[None]:
-        """Charge to the test what the judge itself does with an answer."""
+        """Charge the judge's own work on an answer to the running test."""
         begin = time.monotonic()
         try:
             yield
@@ -331,9 +335,9 @@ class Session:
             self._spend(begin)
 
     def refuse_forbidden(self, entry_point: str = "") -> None:
-        """Raise Forbidden if the source of this entry point names what is not allowed.
+        """Raise Forbidden if the source of this entry point names something forbidden.
 
-        Without one it is that of the function that the test is about: a probe calls it out of sight.
+        The default is the subject of the test, for a probe that calls the function itself.
         """
         name = entry_point or self._subject.partition(".")[0]
         for finding in self._findings:
@@ -351,7 +355,7 @@ class Session:
                 self._exchange(self._sandbox, LoadProbe(probe.name, probe.code), Packing())
 
     def begin(self) -> None:
-        """Begin to start the sandbox, so that it gets ready while the judge does something else."""
+        """Begin to start the sandbox, which gets ready while the judge does something else."""
         exercise = self.exercise
         limits = Limits(
             cpu_seconds=int(exercise.most_seconds * 2) + 1,
@@ -365,11 +369,11 @@ class Session:
         self._starting = self._sandboxes.begin(tuple(modules), limits)
 
     def load(self) -> None:
-        """Import the student's module in a sandbox; raises the outcome if that fails."""
+        """Import the student's module in a sandbox; raises SubmissionFailure if that fails."""
         self._running()
 
     def imports(self) -> tuple[str, ...]:
-        """What was imported late; only of a session with the course's own solution."""
+        """Return late imports, of a session that watches them; only for the course's own solution."""
         reply, _ = self.ask(ListImports(), Packing())
         own = reply.modules if isinstance(reply, Imports) else ()
         return tuple(dict.fromkeys((*own, *self._imported_apart)))
@@ -381,26 +385,26 @@ class Session:
         return self._sandbox
 
     def _started(self) -> Sandbox:
-        """A sandbox that is ready, with the walls that were asked for; raises IsolationError without them."""
+        """Return a sandbox that is ready; raises IsolationError if a required wall is missing."""
         if self._starting is None:
             self.begin()
         starting, self._starting = self._starting, None
         assert starting is not None
         sandbox = starting()
-        # One output for the exercise, however many sandboxes it takes.
+        # All sandboxes of the exercise share one output.
         sandbox.output = self.output
         self._delayed = 0.0
         self.walls = sandbox.walls
         if missing := [wall for wall in self._required_walls if wall not in sandbox.walls]:
             sandbox.stop()
             raise IsolationError(
-                f"The isolation that was asked for does not stand here; missing: {', '.join(missing)}. "
-                "Nothing of the submission was run. `grade doctor` says what to do."
+                f"The required isolation is not available here; missing: {', '.join(missing)}. "
+                "No code of the submission was run. `grade doctor` explains what to do."
             )
         return sandbox
 
     def _load(self, sandbox: Sandbox) -> None:
-        """Have a new sandbox import the student's module, and then the probes of the sandbox before it."""
+        """Have a new sandbox import the student's module and the probes of its predecessor."""
         guards = tuple(
             Guard(rule.entry_points, rule.operators, rule.names) for rule in self.exercise.forbidden
         )
@@ -428,7 +432,7 @@ class Session:
     def _exchange(
         self, sandbox: Sandbox, request: Request, packing: Packing
     ) -> tuple[Reply, list[torch.Tensor]]:
-        """Send a request and wait for its reply, within the seconds that the test has left."""
+        """Send a request and wait for its reply within the time that the test has left."""
         seconds = self._budget.left
         if seconds <= 0:
             raise TimedOut(self._time_is_up())
@@ -436,18 +440,18 @@ class Session:
         try:
             reply, tensors = self._asked(sandbox, request, packing, seconds)
         except TimeoutError:
-            # All that it was given is used, however much of the wait was excused.
+            # All of its time is used, even if part of the wait was excused.
             self._spend(begin, at_least=seconds)
             self._stop()
             self._budget.time_out()
-            # What was printed since may have pushed it out.
+            # Later output may have pushed the stack out.
             stack = self.output.take_stack() or self._shown or b""
             frame = self._last_frame(stack)
             library = imported_library(stack, self.exercise.file)
             raise TimedOut(self._time_is_up(frame, library), frame) from None
         except ChannelClosed:
             status = self._stop()
-            # What it took before it died counts, or dying late in every test would be free.
+            # The time before the death counts; otherwise, dying late in every test would be free.
             self._spend(begin)
             stack = self.output.take_stack()
             frame = self._last_frame(stack)
@@ -471,7 +475,7 @@ class Session:
     def _asked(
         self, sandbox: Sandbox, request: Request, packing: Packing, seconds: float
     ) -> tuple[Reply, list[torch.Tensor]]:
-        """Ask the sandbox; until it replies, answer its calls of functions that the solution stands in for.
+        """Ask the sandbox; until it replies, answer its calls of functions that the solution replaces.
 
         Raises what `Sandbox.ask` raises.
         """
@@ -480,7 +484,7 @@ class Session:
         while isinstance(reply, StandInCall | StandInBackward):
             named = reply.function in self._stand_ins if isinstance(reply, StandInCall) else True
             if not self._stand_ins or not named or self.solution is None:
-                raise ProtocolError("it asks for what nothing stands in for")
+                raise ProtocolError("it asks for a function that the solution does not replace")
             answer, packing = self.solution.stand_in(self.test, reply)
             left = begin + seconds + self._excused - time.monotonic()
             if left <= 0:
@@ -493,7 +497,7 @@ class Session:
         self._excused = 0.0
 
     def _more_time(self, sandbox: Sandbox) -> float:
-        """The seconds that a call gets on top, whose time is up; the stack of one that gets none is left."""
+        """Return extra seconds for a call whose time is up; if there are none, its stack stays printed."""
         granted = self._excuse_delay(sandbox, self._budget.limit)
         if granted > _LEAST_SECONDS:
             return granted
@@ -509,13 +513,13 @@ class Session:
         return granted
 
     def _forget_stack(self) -> None:
-        """Take the stack of a call that went on out of the output."""
+        """Remove the stack of a call that continued from the output."""
         if self._shown is not None:
             self.output.take_stack()
             self._shown = None
 
     def _excuse_delay(self, sandbox: Sandbox, most: float) -> float:
-        """Excuse what the running call waited for a processor, at `most` this long; returns the seconds."""
+        """Excuse the running call's waits for a processor, at `most` this long; returns the seconds."""
         delayed = sandbox.delayed()
         granted = self._budget.excuse(min(most, delayed - self._delayed))
         self._delayed = delayed
@@ -523,14 +527,14 @@ class Session:
         return granted
 
     def _last_frame(self, stack: bytes) -> Frame | None:
-        """The line of the student's file that ran last, as far as the sandbox printed its stack."""
+        """Return the line of the student's file that ran last, if the sandbox printed its stack."""
         frames = self._frames(own_frames(stack, self.exercise.file))
         return frames[0] if frames else None
 
     def _frames(self, frames: Iterable[tuple[int, str]]) -> tuple[Frame, ...]:
-        """The frames that a sandbox reports on lines of the file, with the functions that stand there.
+        """Return the reported frames on lines of the file, with the functions that the file has there.
 
-        The names that it reports are not believed: code that the student compiled can have any.
+        The reported names are not used: code that the student compiled can have any name.
         """
         last = len(self._source.splitlines())
         return tuple(
@@ -540,18 +544,18 @@ class Session:
         )
 
     def _time_is_up(self, frame: Frame | None = None, library: str = "") -> str:
-        """The sentence about a time-out: of the whole exercise or share, or of a call, maybe in an import."""
+        """Return the sentence about a timeout: of the exercise, a share, or a call, maybe in an import."""
         if self._budget.is_used_up:
-            what = self._budget.share or "this exercise"
+            share = self._budget.share or "this exercise"
             return (
-                f"The time for {what} ({self.exercise.seconds:g} s) is used up. "
-                "Correct what takes so long first."
+                f"The time for {share} ({self.exercise.seconds:g} s) is used up. "
+                "First make your code faster."
             )
         if library:
             at = f" at line {frame.line}, in {frame.function}" if frame else ""
             return (
                 f"Your code gave no answer within {self._budget.limit:g} s. It was still importing {library}"
-                f"{at}, which takes long the first time: use less of it, or try again."
+                f"{at}, which is slow the first time: import less, or try again."
             )
         return (
             f"Your code gave no answer within {self._budget.limit:g} s.{_running(frame)} "
@@ -570,9 +574,9 @@ class Session:
         self.reports.update(dict.fromkeys(sandbox.take_reports()))
 
     def error_of(self, reply: Raised) -> StudentError:
-        """The exception to raise in the judge for one that the sandbox reports.
+        """Return the exception to raise in the judge for one that the sandbox reports.
 
-        Raises JudgeError where a probe uses a name that it does not define: its source shows that.
+        Raises JudgeError if a probe uses a name that its source does not define.
         """
         if reply.type_name == "NameError" and reply.probe is not None:
             for probe in self._probes.values():
@@ -581,7 +585,7 @@ class Session:
             text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
             reply = msgspec.structs.replace(reply, text=text, in_probe=False)
         name, misfit = misfitting_call(reply)
-        # Its own code calls it as it likes: then there is a line of the file.
+        # If the student's own code made the call, the frames have a line of the file, and the text stays.
         if (reply.in_probe or not reply.frames) and name in definitions(self.tree):
             reply = msgspec.structs.replace(reply, text=misfit, in_probe=False)
         frames = self._frames(reply.frames[-MAX_FRAMES:])
@@ -597,7 +601,7 @@ class Session:
 
     @functools.cached_property
     def _given_lines(self) -> set[int]:
-        """The lines of functions that stand in the file as in the stub, without a part to be written."""
+        """The lines of functions that are unchanged from the stub, which has nothing to write in them."""
         if not self.stub:
             return set()
         given, lines = definitions(parse(self.stub)), set[int]()
@@ -615,7 +619,7 @@ class Session:
         return [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in statements]
 
     def _meaning(self, reply: Reply) -> Reply:
-        """The reply if it is an answer; raises what the code did instead of answering."""
+        """Return the reply if it is an answer; raises StudentError or Forbidden otherwise."""
         match reply:
             case Raised():
                 self.raised.append(error := self.error_of(reply))
@@ -633,7 +637,7 @@ class Session:
 
 
 def derive_seed(seed: int, *names: str) -> int:
-    """The seed of what these names draw: from the seed of a run or a test, the same everywhere."""
+    """Return a seed for draws under these names, from a run's or test's seed; the same on every machine."""
     text = "/".join([str(seed), *names])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 

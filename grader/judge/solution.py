@@ -1,8 +1,8 @@
-"""The course's own solution in the tests of an exercise: what an answer is compared with, and who is at fault.
+"""The course's own solution in the tests of an exercise: the expected results, and the test of a fault.
 
-It runs in a sandbox of its own, which no student's code ever sees: whatever it patches, forks or leaves behind
-stays there, and both sides lose the same on the wire. What it gives depends on the suite, the solution and the
-seed, and is kept: a class pays for it once.
+The solution runs in a sandbox of its own, without any student's code. Its side effects stay there, and its
+results lose the same on the wire as a student's. They depend only on the suite, the solution and the seed, and
+are kept, so a class pays for them once.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ from grader.text import clean
 if TYPE_CHECKING:
     from grader.judge.checks.promise import Body, Outcomes
 
-# What is kept of all exercises together, in the bytes of tensors; one test has a few kilobytes.
+# The bound of kept tensors, for all exercises together; one test has a few kilobytes.
 _MOST_BYTES = 256 * 2**20
-# On a busy machine the solution is as slow as an answer, and no test may fail for that.
+# A factor of the exercise's seconds: no test may fail because the solution is slow on a busy machine.
 _MORE_SECONDS = 4.0
 
 
 class Solved:
-    """What solutions gave in tests, for the next answer: the latest of them, up to a bound."""
+    """The latest results of solutions in tests, kept for the next submission, up to a bound."""
 
     def __init__(self) -> None:
-        # By the digest of suites and solution, the seed of the inputs, and the name of the test.
+        # Keys: the digest of suites and solution, the seed of the inputs, the name of the test.
         self._outcomes: OrderedDict[tuple[str, int, str], Outcomes] = OrderedDict()
         self._bytes = 0
         self.ends: dict[tuple[str, int, Visibility, str], TestEnd] = {}
 
     def get(self, key: tuple[str, int, str]) -> Outcomes | None:
-        """What is kept under this key, if anything."""
+        """Return the outcomes under this key, None if there are none."""
         return self._outcomes.get(key)
 
     def keep(self, key: tuple[str, int, str], outcomes: Outcomes) -> None:
-        """Keep what a solution gave; the oldest go."""
+        """Keep outcomes of a solution; drop the oldest beyond the bound."""
         self._outcomes[key] = outcomes
         self._bytes += _size(outcomes)
         while self._bytes > _MOST_BYTES and len(self._outcomes) > 1:
@@ -86,9 +86,9 @@ def session_of(
     watch_imports: bool = False,
     default_modes: bool = False,
 ) -> Session:
-    """A session with an answer, whose tests may compare with the solution.
+    """Return a session for a source, whose tests may compare with the `solution`.
 
-    Raises SyntaxError for a source that is not Python.
+    Raises SyntaxError if the source is not Python.
     """
     session = Session(
         sandboxes,
@@ -110,7 +110,7 @@ def solution_of(
     sandboxes: SandboxSource,
     solved: Solved,
 ) -> Solution | None:
-    """The solution of an exercise; None where the course has none."""
+    """Return the solution of an exercise, None if the course has none."""
     source = course.solution_source(exercise)
     if source is None:
         return None
@@ -135,15 +135,15 @@ class Solution:
         self._given, self._options, self._sandboxes = exercise, options, sandboxes
         self._solved = solved
         self._session: Session | None = None
-        # The one in which its functions stand in for a student's, and the test that calls them.
+        # The session in which its functions replace a student's.
         self._standing_in: Session | None = None
-        # Since `begin_to_stand_in`: whether calls could be answered.
+        # Whether calls since `begin_to_stand_in` could be answered.
         self.answered: set[bool] = set()
 
     def outcomes(self, test: BegunTest, probe: Path, body: Body) -> Outcomes:
-        """What the solution gives in a test that compares with it, whose function is `body`.
+        """Return the solution's results in a test that compares with it, whose function is `body`.
 
-        Raises JudgeError where the solution does not keep the promise itself.
+        Raises JudgeError if the solution itself does not pass.
         """
         key = self._digest, test.draw_seed, body.__name__
         outcomes = self._solved.get(key)
@@ -160,7 +160,7 @@ class Solution:
             session = self._session = self._new_session()
         session.begin_test(test)
         try:
-            # The test draws for the answer before and after.
+            # The test draws for the student's answer before and after.
             with _random_states_kept():
                 seed_all(test.draw_seed)
                 return outcomes_of(body, Student(session, probe), test.draw_seed)
@@ -172,10 +172,10 @@ class Solution:
             raise JudgeError(f"{body.__name__}: {fault}") from error
 
     def end(self, test: SuiteTest, suite: Path, function: Callable[[Student], None]) -> TestEnd:
-        """The end of a test with the solution; where it does not pass, `fault` says why.
+        """Return the end of a test with the solution; if it does not pass, `fault` says why.
 
-        A sandbox can say whatever it likes, so that its word alone makes no test unjudged: the solution has to
-        meet an exception there, too.
+        Use it before you blame the suite for an exception: a sandbox can report any exception, but only a
+        faulty test raises one with the solution, too.
         """
         key = self._digest, self._options.seed, test.visibility, test.name
         if key not in self._solved.ends:
@@ -183,24 +183,24 @@ class Solution:
         return self._solved.ends[key]
 
     def begin_to_stand_in(self) -> None:
-        """Begin a test that may call `stand_in`; the solution is loaded while no student's clock runs."""
+        """Begin a test that may call `stand_in`; load the solution outside of the student's time."""
         self.answered.clear()
         self._load_to_stand_in()
 
     def _load_to_stand_in(self) -> Session:
         if self._standing_in is None:
-            # With the time that the student has: a call that takes longer is one that never ends.
+            # With the student's time: a call that takes longer counts as endless.
             self._standing_in = self._new_session(self._given)
             self._standing_in.load()
         return self._standing_in
 
     def stand_in(self, test: BegunTest, asked: StandInRequest) -> tuple[StandInAnswer, Packing]:
-        """Call a function of the solution for the student's code, or go back through an earlier call.
+        """Call a function of the solution for the student's code, or differentiate an earlier call.
 
-        What the function raises is in the answer. So is a TypeError for what cannot travel, as a model or a
-        file, and for a function that changes what it is given.
+        The answer has the function's exception, if it raised one. It has a TypeError if arguments or result
+        cannot travel, such as a model or a file, or if the function changed its arguments.
 
-        Raises ProtocolError where the call took too long or ended the sandbox.
+        Raises ProtocolError if the call took too long or ended the sandbox.
         """
         session = self._load_to_stand_in()
         if session.test != test:
@@ -221,7 +221,7 @@ class Solution:
             self.answered.add(True)
             return StandInAnswer(raised=(adopted(error), error.text)), answer
         except SubmissionFailure as error:
-            raise ProtocolError(f"the solution cannot stand in there: {error}") from error
+            raise ProtocolError(f"the solution gave no answer: {error}") from error
         could = isinstance(reply, Returned) and not reply.mutated and _travels(reply.value)
         self.answered.add(could)
         if not isinstance(reply, Returned) or not could:
@@ -230,7 +230,7 @@ class Solution:
         return StandInAnswer(value, reply.graph, reply.differentiable), answer
 
     def close(self) -> None:
-        """Let go of the sandboxes."""
+        """End the sandboxes."""
         sessions = self._session, self._standing_in
         self._session = self._standing_in = None
         for session in sessions:
@@ -239,7 +239,7 @@ class Solution:
 
     @functools.cached_property
     def _digest(self) -> str:
-        """What an end depends on: the suites, their probes, and the solution."""
+        """A digest of the suites, their probes, and the solution."""
         of_solution = hashlib.sha256(self._source).hexdigest()
         return f"{exercise_digest(self._course, self._given)} {of_solution}"
 
@@ -268,12 +268,12 @@ class Solution:
 
 
 _CANNOT_TRAVEL = StandInAnswer(
-    raised=("TypeError", "only plain data travels to a function that stands in, and back")
+    raised=("TypeError", "only plain data can be passed to the solution's function and returned")
 )
 
 
 def _travels(value: Any) -> bool:
-    """Whether it is the same at the other end of the wire."""
+    """Whether a value is the same at the other end of the wire."""
     if isinstance(value, (list, tuple)):
         return all(map(_travels, value))
     if isinstance(value, dict):
@@ -282,16 +282,16 @@ def _travels(value: Any) -> bool:
 
 
 def _own_fault(session: Session, error: BaseException | None) -> str:
-    """What the solution met in a test that it does not pass, without a value that a student should not read."""
+    """Return the reason why the solution does not pass a test, without hidden values."""
     raised = error if isinstance(error, StudentError) else next(reversed(session.raised), None)
     if raised is None:
         return "the course's own solution does not pass it"
-    what = clean(f"{raised.type_name}: {raised.text}".partition("\n")[0], 300).rstrip(".")
+    exception = clean(f"{raised.type_name}: {raised.text}".partition("\n")[0], 300).rstrip(".")
     if raised.probe is not None:
         probe, line = raised.probe
-        return f"{probe}.py, line {line}: {what}, with the course's own solution, too"
+        return f"{probe}.py, line {line}: {exception}, with the course's own solution, too"
     where = f", line {raised.frames[-1].line}" if raised.frames else ""
-    return f"the course's own solution{where}: {what}"
+    return f"the course's own solution{where}: {exception}"
 
 
 @contextlib.contextmanager
@@ -312,7 +312,7 @@ def _random_states_kept() -> Iterator[None]:
 
 
 def _size(outcomes: Outcomes) -> int:
-    """About the bytes of all tensors in it."""
+    """Return the approximate bytes of all tensors in the outcomes."""
 
     def bytes_of(value: Any) -> int:
         if isinstance(value, dict):

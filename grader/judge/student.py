@@ -82,8 +82,8 @@ class Student:
     def anew(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         """Call a function of the probe module in a new sandbox, where the student's module is loaded anew.
 
-        Use it for data that must come back from a file or a state: the student's code has kept nothing else
-        there.
+        Use it for data that must come back from a file or a state: the student's code has no other memory of
+        the first sandbox.
         """
         return self._run_in(self._session.apart(own=True), probe, arguments, keywords)
 
@@ -99,14 +99,14 @@ class Student:
 
     @property
     def draw_seed(self) -> int:
-        """The seed of the running test's inputs, which the solution gets, too."""
+        """The seed of the running test's inputs; the solution gets the same."""
         return self._session.test.draw_seed
 
     def solved(self, body: Body) -> Outcomes:
         """Return the results of the course's solution in the running test, whose function is `body`."""
         if self._session.solution is None:
             raise JudgeError(
-                f"{body.__name__} compares with the course's solution, and solutions/ does not hold it"
+                f"{body.__name__} compares with the course's solution, which solutions/ does not have"
             )
         return self._session.solution.outcomes(self._session.test, self._probe, body)
 
@@ -130,9 +130,9 @@ class Student:
         """Return the result of `ask` in the first test of this submission that used this name.
 
         Use it for slow results that several tests look at. Exceptions of the student's code and failed checks
-        are kept, too, and raised again; crashes and time-outs are not, so that they cost the other tests
-        nothing. Random inputs in `ask` depend on the name, not on the first test. All tests share the result,
-        so do not change it.
+        are kept, too, and raised again; crashes and timeouts are not, so they cost the other tests nothing.
+        Random inputs in `ask` depend on the name, not on the first test. All tests share the result, so do not
+        change it.
 
             seen = student.once("figure", lambda: student.run("plot", histories))
         """
@@ -210,11 +210,11 @@ class RemoteFunction:
         return self._student._call(self, arguments, keywords)
 
     def observed(self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int) -> Returned:
-        """Call it with seeded random states; the reply reports its side effects on the arguments."""
+        """Call the function with seeded random states; the reply reports side effects on its arguments."""
         return self._student._observe(self, arguments, keywords, seed)
 
     def made(self, *arguments: Any, **keywords: Any) -> Made:
-        """Return a live argument: the result of this function, in the sandbox."""
+        """Return a live argument: the result of this function in the sandbox."""
         return Made(next(_numbers), self.probe, self.name, list(arguments), keywords)
 
 

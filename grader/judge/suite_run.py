@@ -43,12 +43,12 @@ from grader.text import clean, with_article
 
 
 class TestEnd(msgspec.Struct, frozen=True):
-    """The meaning of a test's end for the submission; with a `fault` it has none.
+    """The meaning of a test's end for the submission, or a `fault` of the grader, which costs no points.
 
-    What is not allowed is `refused`: the test did not come to the mistake that its hint is for. A fault is
-    `certain` where the course's files show it, and no answer can have provoked it. It is `raised` where the
-    sandbox said that something raised in the test. The solution's functions `stood_in` for the student's own,
-    which were found wrong.
+    refused: the code used something forbidden, so the test did not reach the mistake that its hint explains.
+    certain: the course's files show the fault, so no answer can have provoked it.
+    raised: the sandbox reported an exception in the test.
+    stood_in: the functions of the solution that replaced the student's own wrong ones.
     """
 
     outcome: Outcome
@@ -63,12 +63,12 @@ class TestEnd(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """All that there is to say, empty for a test that passed."""
+        """The finding as a message, empty for a test that passed."""
         return "" if self.finding is None else message_of(self.finding)
 
     @property
     def cause(self) -> Cause:
-        """What the finding says about the cause."""
+        """The cause of the finding."""
         return Cause.OTHER if self.finding is None else self.finding.cause
 
 
@@ -77,7 +77,7 @@ class NotYet(Exception):
 
 
 class SuiteRun:
-    """An exercise under judgment: its session, its tests by visibility and name, and who passed."""
+    """An exercise under judgment: its session, its tests by visibility and name, and those that passed."""
 
     def __init__(self, session: Session, tests: list[SuiteTest], seed: int) -> None:
         self.session = session
@@ -85,15 +85,15 @@ class SuiteRun:
         self.tests = {(test.visibility, test.name): test for test in tests}
         self.seed = seed
         self.passed: set[tuple[Visibility, str]] = set()
-        # The functions and classes of which a test did not pass.
+        # The functions and classes with a test that did not pass.
         self._wrong: set[str] = set()
         # The title of the first test of each share that took too long.
         self._late: dict[str, str] = {}
-        # One that is about the whole exercise, as a fork server that is gone.
+        # A fault that concerns the whole exercise, such as a fork server that ended.
         self.fault: GraderError | None = None
 
     def begin(self, test: SuiteTest) -> None:
-        """Seed the test, and start its time.
+        """Seed a test, and start its time.
 
         Raises NotYet if a prerequisite did not pass, NoTime if earlier tests left its share no time.
         """
@@ -106,14 +106,14 @@ class SuiteRun:
             if test.share in self._late:
                 first = text('first correct "{title}"', self._late[test.share])
             raise NoTime(text("{share} ran out of its time: {first}.", test.share, first))
-        # A program can ask torch for the seed of its generators: that of the judge tells all that is drawn.
+        # The sandbox gets another seed: a program can read torch's, and the judge's would tell it all inputs.
         names = self.seed, test.visibility.value, test.name
         seed, draw_seed = derive_seed(*names, "sandbox"), derive_seed(*names)
         self.session.begin_test(BegunTest(seed, draw_seed, test.share, test.subject))
         seed_all(draw_seed)
 
     def judged(self, test: SuiteTest, suite: Path, function: Callable[[Student], None]) -> TestEnd:
-        """Call a test: what its end means, after an error of an earlier function was carried forward."""
+        """Call a test, carry mistakes of earlier functions forward, and return the meaning of its end."""
         error = self.error_of(test, suite, function)
         return self.carried_forward(test, suite, function, self.end(test, error))
 
@@ -123,9 +123,9 @@ class SuiteRun:
         """Return the end of a test, or of a second run without mistakes of functions that it builds on.
 
         A test that did not pass runs again if the student's code uses functions that the manifest has under
-        `builds_on`, and tests found these wrong: then the solution answers for them. The second end counts if
-        the solution was asked and could answer, and the test passes or a check fails. Other ends may be the
-        limits of what can stand in.
+        `builds_on`, and tests of these did not pass. The solution then replaces them. The second end counts if
+        the solution was called and could answer, and the test passes or a check fails. Other ends may be due to
+        the replacement.
         """
         may_inherit = end.outcome in _MAY_INHERIT and not end.fault
         names = self._mistaken(test) if may_inherit else ()
@@ -141,7 +141,7 @@ class SuiteRun:
         function: Callable[[Student], None],
         names: tuple[str, ...],
     ) -> TestEnd | None:
-        """Return the end of a test in which the solution answers for these; None if it does not count."""
+        """Return the end of a test with the solution's functions of these names; None if it does not count."""
         solution = self.session.solution
         assert solution is not None
         requires = [name for name in test.requires if not self._is_about(test, name, names)]
@@ -161,7 +161,7 @@ class SuiteRun:
         return None
 
     def _mistaken(self, test: SuiteTest) -> tuple[str, ...]:
-        """The functions that a test's subject builds on and uses, and of which a test did not pass."""
+        """Return the wrong functions that a test's subject builds on and uses."""
         subject = test.subject.partition(".")[0]
         earlier = self.session.exercise.builds_on.get(subject, ())
         if self._wrong.isdisjoint(earlier) or self.session.solution is None:
@@ -176,7 +176,7 @@ class SuiteRun:
     def error_of(
         self, test: SuiteTest, suite: Path, function: Callable[[Student], None]
     ) -> BaseException | None:
-        """Begin a test and call it: what it raised, None if it returned."""
+        """Begin a test and call it; return its exception, None if it returned."""
         try:
             self.begin(test)
             with quiet():
@@ -190,7 +190,7 @@ class SuiteRun:
         return None
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
-        """What the end of the test means: that of an error, or of none."""
+        """Return the meaning of a test's end, and note whether it passed or took too long."""
         if isinstance(error, GraderError) and not isinstance(error, JudgeError):
             self.fault = error
         end = _placed(self, test, meaning_of(error))
@@ -203,7 +203,7 @@ class SuiteRun:
         return end
 
 
-# Ends that a mistake of another function may have caused. Waiting for a loop once more would cost too much.
+# Ends that a mistake in another function may have caused. A timeout is too expensive to repeat.
 _MAY_INHERIT = (Outcome.FAILED, Outcome.ERROR, Outcome.NOT_IMPLEMENTED, Outcome.SKIPPED)
 
 
@@ -225,7 +225,7 @@ def quiet() -> Iterator[None]:
 
 
 def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
-    """The end with the place to look at, if the test names one and the error did not."""
+    """Return the end with the place that the test names, if the error has none."""
     name = end.function or test.place
     if end.outcome is Outcome.PASSED or end.line is not None or not name:
         return end
@@ -234,14 +234,14 @@ def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
 
 
 def meaning_of(error: BaseException | None) -> TestEnd:
-    """The meaning of a test's end for the submission; anything unknown is a fault of the grader."""
+    """Return the meaning of a test's exception, or of its return (None); anything unknown is a fault."""
     match error:
         case None:
             return TestEnd(Outcome.PASSED)
         case NotYet():
             return _told(Outcome.SKIPPED, error)
         case Forbidden(frame=Frame(line, function)):
-            plain = "Your code uses what this exercise does not allow."
+            plain = "Your code uses something that this exercise does not allow."
             end = _told(Outcome.FAILED, error, plain=plain)
             return replace(end, line=line or None, function=function, refused=True)
         case StudentError():
@@ -265,11 +265,11 @@ def meaning_of(error: BaseException | None) -> TestEnd:
         case CheckFailed() | AssertionError():
             if isinstance(error, CheckFailed):
                 return TestEnd(Outcome.FAILED, error.finding, function=error.place)
-            # A bare assert says nothing that a student may read; the title says what is wrong.
+            # A bare assert has no message for students; the test's title must do.
             return _told(Outcome.FAILED, error, Cause.MISTAKE if str(error) else Cause.VALUES)
         case _:
             frames = traceback.extract_tb(error.__traceback__)
-            # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
+            # A check that was called wrongly raises in its own code or in contextlib: show the suite's line.
             own = [frame for frame in frames if Path(frame.filename).name.startswith("test_")]
             where = (own or frames)[-1:]
             at = f"{Path(where[0].filename).name}, line {where[0].lineno}" if where else "the suite"
@@ -281,13 +281,13 @@ def meaning_of(error: BaseException | None) -> TestEnd:
 def _told(
     outcome: Outcome, error: BaseException, cause: Cause = Cause.OTHER, plain: str = ""
 ) -> TestEnd:
-    """The end of a test that says what an exception says."""
+    """Return the end of a test with the message of an exception."""
     said = error.args[0] if error.args and isinstance(error.args[0], Text) else str(error)
     return TestEnd(outcome, finding([said], cause, plain))
 
 
 def _student_error(error: StudentError) -> TestEnd:
-    """The meaning of an exception of the student's code: still to be written, or an error at its last line."""
+    """Return the meaning of an exception in the student's code: a part to be written, or an error."""
     place = error.frames[-1] if error.frames else None
     line, function = (place.line, place.function) if place else (None, "")
     if isinstance(error, NotImplementedError) and error.unwritten:
@@ -296,7 +296,7 @@ def _student_error(error: StudentError) -> TestEnd:
         said = text("Still to do: {first}", first) if first else plain
         return TestEnd(Outcome.NOT_IMPLEMENTED, finding([said], Cause.OTHER, plain), line, function)
     if not place and error.text.endswith((KEEP_NAMES, KEEP_PARAMETERS)):
-        # What a suite asked for: nothing of the student's code ran.
+        # The suite asked for a name or called with parameters that the file lacks: no student code ran.
         plain = ""
         if not error.text.endswith(KEEP_NAMES):
             plain = "Your code has other parameters than the stub."
@@ -305,22 +305,22 @@ def _student_error(error: StudentError) -> TestEnd:
     where = text(" (line {at_line}, in {in_function})", line, function) if place else ""
     said = "Your code raised"
     if error.misuse:
-        # No line of the student's raised.
+        # The exception is not from a line of the student's.
         said = f"{error.misuse[0].upper()}{error.misuse[1:]}: the test's own code raised"
-    # The first line says what happened; the traceback of a rank or of a worker may follow.
+    # Only the first line: the traceback of a rank or a worker may follow.
     first = clean(f"{error.type_name}: {error.text}".partition("\n")[0], 400)
-    what = _INNER.sub("", first).rstrip(":. ")
+    exception = _INNER.sub("", first).rstrip(":. ")
     advice = _advice(error)
-    told = text(f"{said} {{error}}{{where}}.{advice}", what, where)
+    told = text(f"{said} {{error}}{{where}}.{advice}", exception, where)
     cause = Cause.RAISE if place and error.unwritten else Cause.OTHER
     found = finding([told], cause, f"{said} {_known_type(error)}.{advice}")
     return TestEnd(Outcome.ERROR, found, line, function)
 
 
 def _known_type(error: StudentError) -> str:
-    """The builtin type of an exception, or the nearest one that it is based on.
+    """Return the builtin type of an exception, or its nearest builtin base.
 
-    A name that a student gave could tell what the test put in.
+    A student's own class could have a name that reveals inputs of the test.
     """
     name = error.type_name
     kind = getattr(builtins, name, None)
@@ -329,26 +329,26 @@ def _known_type(error: StudentError) -> str:
     return "an exception" if name == "Exception" else with_article(name)
 
 
-# Where torch's own source found that there is no memory.
+# The place in torch's own source, in its message about too little memory.
 _INNER = re.compile(r"\[enforce fail at [^]]*\] .{0,20}?DefaultCPUAllocator: ")
 
-# What to do about an exception, by its type and text: the first that fits. Most name what a program meets where
-# it is judged, and not where it was written.
+# Advice by the type and text of an exception; the first match counts. Most of it is about differences between
+# the sandbox and the student's own machine.
 _ADVICE = tuple(
     (re.compile(pattern), f" {sentence}")
     for pattern, sentence in (
         ("allocate memory", "It asked for more memory than an exercise may use."),
         (
             "^SystemExit: 2$",
-            "A judged program is started without arguments: give each argument that it parses a default.",
+            "Judged programs start without arguments: give each argument that yours parses a default.",
         ),
         (
             "^SystemExit",
-            "A module must not end the program: remove the call of exit, or of what ends in one.",
+            "A module must not end the program: remove the call that exits.",
         ),
         (
             "^ModuleNotFoundError",
-            "Your file is judged alone: files beside it are not there, nor is what is not installed.",
+            "Your file is judged alone: files beside it are not there. Other packages may not be installed.",
         ),
         (
             "^FileNotFoundError|attempted relative import|Dataset not found|filename .* does not exist",
@@ -356,35 +356,35 @@ _ADVICE = tuple(
         ),
         (
             r"^NameError: name '(get_ipython|display)' is not defined",
-            "Such lines are for notebooks; delete this line.",
+            "Such lines work only in notebooks; delete this line.",
         ),
         (
             (
                 "URLError|gaierror|name resolution|Name or service not known|Network is unreachable|"
                 "Connection refused|Max retries exceeded|ConnectionError"
             ),
-            "There is no network where your code is judged: compute with what you are given.",
+            "There is no network where your code is judged: use only the data that you are given.",
         ),
         (
             "'headless' is currently running|no display name|connect to display",
-            "There is no display where your code is judged: do not choose a backend, and open no window.",
+            "There is no display where your code is judged: do not choose a backend or open a window.",
         ),
-        # Without a path: it is a semaphore that two processes share.
+        # Without a path, the error is about a semaphore that two processes share.
         (
             "Read-only file system$|daemonic processes",
-            "Your code is judged in one process: take num_workers=0 and no multiprocessing.",
+            "Your code is judged in one process: use num_workers=0 and no multiprocessing.",
         ),
         (
             "Read-only file system|PermissionError: .*Permission denied: '",
-            "Where your code is judged it can read and write files only in its working folder.",
+            "Judged code can read and write files only in its working folder.",
         ),
         (
             "PermissionError: .*Operation not permitted",
-            "Where your code is judged it can start no other program and reach no network.",
+            "Judged code cannot start another program or use the network.",
         ),
         (
             "not compiled with CUDA|CUDA.*not compiled|No CUDA|NVIDIA driver|support for mps",
-            "There is no GPU here: stay on the device of what you are given.",
+            "There is no GPU here: stay on the device of your inputs.",
         ),
     )
 )
@@ -392,7 +392,7 @@ _PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 
 
 def _advice(error: StudentError) -> str:
-    """A sentence on what to do about an exception; empty where there is nothing to add."""
+    """Return a sentence on how to fix an exception, empty if there is nothing to add."""
     if isinstance(error, MemoryError):
         return " It asked for more memory than an exercise may use."
     if isinstance(error, RecursionError):
@@ -401,20 +401,20 @@ def _advice(error: StudentError) -> str:
             "changes it: use a loop, or end the recursion earlier."
         )
     if (sizes := _PRODUCT.search(error.text)) and sizes[2] == sizes[4] != sizes[3]:
-        return " With the second one transposed (.T) they fit."
+        return " They fit if the second one is transposed (.T)."
     told = f"{error.type_name}: {error.text}"
     return next((sentence for pattern, sentence in _ADVICE if pattern.search(told)), "")
 
 
-# Checks that look at values, for which a test's hint is.
+# Checks of values: a test's hint is about values.
 _OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor", "must_raise"))
 
 
 def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> SuiteTest:
-    """The test with its hint where that fits what happened: it is for the values that the test looks for.
+    """Return the test, without its hint if the hint does not fit its end.
 
-    What is not allowed and another type say by themselves what to do. A public test may look at values before
-    a law that does not hold.
+    A hint is about values. A forbidden name and a wrong type explain themselves, and if a law does not hold in
+    a public test, the values may already have been right.
     """
     named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
     is_public = test.visibility is Visibility.PUBLIC

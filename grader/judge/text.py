@@ -42,7 +42,7 @@ class Text(str):
 def text(words: str, /, *values: object) -> str:
     """Make a text from its words, a format string with a name in braces for each of the values, in order.
 
-        text("{what} has shape {shape}, expected {expected}.", what, tuple(x.shape), (4, 3))
+        text("{name} has shape {shape}, expected {expected}.", name, tuple(x.shape), (4, 3))
 
     A repeated name means the same value. A value that is itself a text contributes its words.
     """
@@ -73,26 +73,26 @@ def join(separator: str, texts: Iterable[str]) -> str:
     return Text(escaped(separator).join(words), named)
 
 
-def capitalized(what: str) -> str:
+def capitalized(line: str) -> str:
     """Return the text with a capital letter."""
-    return _with_first(what, str.upper)
+    return _with_first(line, str.upper)
 
 
-def uncapitalized(what: str) -> str:
+def uncapitalized(line: str) -> str:
     """Return the text with a small letter."""
-    return _with_first(what, str.lower)
+    return _with_first(line, str.lower)
 
 
-def _with_first(what: str, change: Callable[[str], str]) -> str:
+def _with_first(line: str, change: Callable[[str], str]) -> str:
     """Change the first letter of a text; a value at its beginning gets a name of its own."""
-    if not isinstance(what, Text):
-        return change(what[:1]) + what[1:]
-    if not what.words.startswith("{"):
-        return Text(change(what.words[:1]) + what.words[1:], what.values)
-    name = what.words[1:].partition("}")[0]
-    first = f"{name}_first" if what.words.count(f"{{{name}}}") > 1 else name
-    changed = {first: _with_first(what.values[name], change)}
-    return Text(f"{{{first}}}" + what.words[len(name) + 2 :], {**what.values, **changed})
+    if not isinstance(line, Text):
+        return change(line[:1]) + line[1:]
+    if not line.words.startswith("{"):
+        return Text(change(line.words[:1]) + line.words[1:], line.values)
+    name = line.words[1:].partition("}")[0]
+    first = f"{name}_first" if line.words.count(f"{{{name}}}") > 1 else name
+    changed = {first: _with_first(line.values[name], change)}
+    return Text(f"{{{first}}}" + line.words[len(name) + 2 :], {**line.values, **changed})
 
 
 def finding(lines: Iterable[str], cause: Cause = Cause.MISTAKE, plain: str = "") -> Finding:
@@ -112,7 +112,7 @@ def _converted(value: object, conversion: str | None) -> object:
 
 
 def _only(name: str, value: object) -> Text:
-    """Return a text of only a value; empty if the value is, as the end of a sentence may be."""
+    """Return a text that is only a value, or an empty text if the value is empty."""
     shown = str(value)
     return Text(f"{{{name}}}", {name: shown}) if shown else Text("", {})
 
@@ -145,9 +145,9 @@ TEXT = "__text__"
 
 
 def telling(suite: bytes) -> ast.Module:
-    """Return the syntax tree of a suite whose f-strings are texts: their words stay apart from their values.
+    """Return the syntax tree of a suite with its f-strings as texts, which keep words apart from values.
 
-    Only those with several words are changed, since students read these, and none with a computed format.
+    Only f-strings with several words are changed, since students read these, and none with a computed format.
     """
     tree = syntax_tree(suite)
     _Telling().visit(tree)
@@ -208,13 +208,13 @@ def _name_of(value: ast.expr, taken: Mapping[str, ast.expr]) -> str:
     return free
 
 
-# --- words of the author's ----------------------------------------------------------------------------
+# --- the author's words -------------------------------------------------------------------------------
 
 
 def with_words_of(found: Finding, suite: Path) -> Finding:
-    """Return the finding; values found in the source of the suite or of the checks become words.
+    """Return the finding, with values that are constants in the suite or the checks as words.
 
-    Such a value came from no run: the suite's name for a tensor, or "twice as long as".
+    Such a value is not from a run: for example the suite's name for a tensor, or "twice as long as".
     """
     (several, _), (several_of_checks, single) = (
         _constants(suite.read_bytes()),
@@ -244,7 +244,7 @@ def _inlined(line: str, known: Mapping[str, str], single: frozenset[str]) -> str
         made += escaped(literal)
         if name is None:
             continue
-        # A value received or expected is a value even if it is a word.
+        # After "expected" or "got", even a word is a value.
         is_value = made.endswith(("expected ", "got ")) and known.get(name, "") in single
         made += known[name] if name in known and not is_value else f"{{{name}}}"
     return made
@@ -252,7 +252,7 @@ def _inlined(line: str, known: Mapping[str, str], single: frozenset[str]) -> str
 
 @functools.lru_cache(maxsize=64)
 def _constants(source: bytes) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the texts of a source: those of several words, and the single words."""
+    """Return the string constants of a source: those with several words, and single words."""
     texts = {
         node.value
         for node in ast.walk(syntax_tree(source))

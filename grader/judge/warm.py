@@ -1,7 +1,7 @@
 """A judge in a thread of its own, for `grade watch`: it judges the newest tasks.
 
 The newest tasks win. Tasks that wait are replaced. A judgment gets a moment to end and is then called off, so
-that an endless loop in the last save keeps nobody waiting. A judge that goes on all the same is ended.
+an endless loop in the last save keeps nobody waiting. If the judge continues, it is ended.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WarmJudge:
             thread.start()
 
     def ask(self, tasks: Sequence[Task]) -> None:
-        """Judge these tasks one after the other, and none of earlier ones."""
+        """Judge these tasks one after the other, and drop earlier ones."""
         with self._changed:
             self._waiting = list(tasks)
             if self._current is not None and tasks:
@@ -68,7 +68,7 @@ class WarmJudge:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the judge, also in the middle of a judgment."""
+        """End the judge, even in the middle of a judgment."""
         with self._changed:
             self._closed, self._waiting = True, []
             self._changed.notify_all()
@@ -110,12 +110,12 @@ class WarmJudge:
         return judgment
 
     def _stop_overdue_judge(self) -> None:
-        """Call off the judgment of an outdated save, and stop a judge that goes on with it."""
+        """Call off the judgment of an outdated save, and stop a judge that continues with it."""
         with self._changed:
             while not self._closed:
                 now = time.monotonic()
                 if self._outdated is not None and self._outdated <= now:
-                    # Once: a second call would be about the next judgment.
+                    # Only once: a second call could end the next judgment.
                     self._outdated = math.inf
                     self._judges.call_off()
                 elif self._overdue is not None and self._overdue <= now:

@@ -1,8 +1,7 @@
-"""The judge's side of a sandbox: ask it and wait with a deadline, keep what it prints, stop it.
+"""The judge's side of a sandbox: ask it and wait with a deadline, keep its output, stop it.
 
-Where a process can be forked (POSIX), sandboxes come from one warm fork server (`forking`). Elsewhere, and
-where the caller asks for it, each is a Python process of its own (`spawning`): slower to start, the same
-wire.
+On POSIX, sandboxes come from one warm fork server (`forking`). Elsewhere, or on request, each is a separate
+Python process (`spawning`), which is slower to start and uses the same wire.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ if TYPE_CHECKING:
     import torch
 
 MAX_OUTPUT = 16_384
-# Enough for a stack among what a loop prints meanwhile.
+# Enough for a stack amid the output of a loop.
 MAX_END = 262_144
 _CHUNK = 65_536
 _decode_report = msgspec.json.Decoder(Report).decode
-# So many events say as much as more of them.
+# More reports would add nothing.
 MAX_REPORTS = 1_000
-# What was told before a reply is there with it, but for the loopback of a busy machine.
+# Reports made before a reply arrive with it, except over the loopback of a busy machine.
 _REPORT_SECONDS = 2.0
 START_SECONDS = 120.0
-# A process that is asked for its stack prints it within a millisecond, if at all; on a busy machine later.
+# A process prints its stack within a millisecond, if at all; on a busy machine, it takes longer.
 STACK_SECONDS = 1.0
-# The rest of its lines; what a loop prints meanwhile must not push out the first of them.
+# For the rest of the stack; the output of a loop must not push out its first lines.
 _REST_SECONDS, _REST_CHUNKS = 0.02, 2
 
 
 class Output:
-    """The output of student code: its first `MAX_OUTPUT` bytes, how many more there were, and its end."""
+    """The output of student code: its first `MAX_OUTPUT` bytes, the number of further bytes, and its end."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -60,19 +59,19 @@ class Output:
         self._end = (self._end + data)[-MAX_END:]
 
     def take_stack(self) -> bytes:
-        """The lines of the stack that was printed last, which is none of the student's output."""
+        """Return the lines of the last stack, and remove them from the student's output."""
         _, stack = split_stack(self._end)
         self._end = b""
         if stack:
             output = without_stack(bytes(self._kept), stack)
-            # What found no room of the stack is none of the student's output either.
+            # Bytes of the stack that were dropped are not the student's output either.
             self._dropped = max(0, self._dropped - (len(stack) - len(self._kept) + len(output)))
             self._kept = bytearray(output)
         return stack
 
     @property
     def last_stack(self) -> bytes:
-        """The lines of the stack that was printed lately, as far as they came."""
+        """The lines of the last stack that have arrived."""
         return split_stack(self._end)[1]
 
     def begin_part(self) -> None:
@@ -80,12 +79,12 @@ class Output:
         self._part = len(self._kept), self._dropped
 
     def part(self) -> str:
-        """The text kept since the test began, as `text` gives all of it."""
+        """Return the text kept since the test began, in the form of `text`."""
         begin, dropped = self._part
         return _with_rest(self._kept[begin:], self._dropped - dropped)
 
     def text(self) -> str:
-        """The text kept, and a last line that says if there was more."""
+        """Return the text kept, with a last line if there was more."""
         return _with_rest(self._kept, self._dropped)
 
 
@@ -95,9 +94,9 @@ def _with_rest(printed: bytearray, dropped: int) -> str:
 
 
 class Reports:
-    """What a sandbox tells besides its replies, which nothing in it can take back (`inside.reports`).
+    """The events that a sandbox reports besides its replies, and cannot take back (`inside.reports`).
 
-    `has_ended` once it can tell no more, and `count` of them came.
+    `count` is the number of reports received. `has_ended` is true if no more can come.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -108,9 +107,9 @@ class Reports:
         self.has_ended = False
 
     def take(self, told: int = 0) -> list[Report]:
-        """The reports since the last time; one of `UNCLEAR` for what is none.
+        """Return the reports since the last call, with `UNCLEAR` for an unreadable line.
 
-        So many were told until now: what has not come yet is waited for.
+        `told` is the number of reports so far by the last reply; wait for those that have not arrived.
         """
         reports: list[Report] = []
         end = time.monotonic() + _REPORT_SECONDS
@@ -135,7 +134,7 @@ class Reports:
         return reports
 
     def close(self, told: int) -> list[Report]:
-        """The last reports, of which so many were told."""
+        """Return the last reports, `told` in all, and close the connection."""
         reports = self.take(told)
         self._connection.close()
         self.has_ended = True
@@ -150,14 +149,14 @@ def _report_of(line: bytes) -> Report:
 
 
 class CalledOff(KeyboardInterrupt):
-    """The caller no longer waits for the judgment; like Ctrl-C it is none of what a test may raise."""
+    """The caller no longer waits for the judgment; like Ctrl-C, this is not an exception of a test."""
 
 
 class Sandbox:
     """A process with one student's module, reached over a channel.
 
-    Where something comes from the `callers`, descriptors, while it owes an answer, that is called off.
-    `schedule` is a descriptor of what the kernel counts of its main thread, where it does.
+    If any of the `callers` (descriptors) becomes readable while the sandbox owes an answer, the request is
+    called off. `schedule` is a descriptor of the kernel's statistics about its main thread, if there are any.
     """
 
     def __init__(
@@ -181,7 +180,7 @@ class Sandbox:
         self.walls: tuple[str, ...] = ()
 
     def await_ready(self) -> None:
-        """Read the first frame, which the sandbox writes before it knows any student's code."""
+        """Read the first frame, which the sandbox writes before it gets any student's code."""
         try:
             reply, _ = self._receive(time.monotonic() + START_SECONDS)
         except (ChannelClosed, ProtocolError, TimeoutError) as error:
@@ -189,7 +188,7 @@ class Sandbox:
             lines = self.output.text().strip().splitlines() or ["it printed nothing"]
             raise SandboxError(f"A sandbox did not start: {lines[-1]}") from error
         if not isinstance(reply, Ready):
-            raise SandboxError("A sandbox did not start: its first word was not that it is ready.")
+            raise SandboxError("A sandbox did not start: its first message was another one.")
         self.walls = reply.walls
 
     def ask(
@@ -199,10 +198,12 @@ class Sandbox:
         seconds: float,
         more: Callable[[Sandbox], float] = lambda _: 0,
     ) -> tuple[Reply, list[torch.Tensor]]:
-        """Send a request and wait for its reply, `seconds` at most for both, and as long as there is `more`.
+        """Send a request and wait for its reply, for at most `seconds`.
 
-        Raises TimeoutError, ChannelClosed if the process ended, ProtocolError if what it said does
-        not fit, CalledOff; after each of them the sandbox is of no more use and is to be stopped.
+        When they are over, `more` may return further seconds.
+
+        Raises TimeoutError, ChannelClosed if the process ended, ProtocolError for an invalid reply, or
+        CalledOff. After each of these, stop the sandbox.
         """
         deadline = time.monotonic() + seconds
         self._channel.send(request, packing, timeout=seconds)
@@ -215,11 +216,11 @@ class Sandbox:
                 deadline = time.monotonic() + seconds
 
     def delayed(self) -> float:
-        """The seconds that its main thread was ready to run and no processor was free; 0 if not known."""
+        """Return the seconds that its main thread waited for a free processor, 0 if not known."""
         if self._schedule is None:
             return 0.0
         try:
-            # Of the running thread: its time, the time that it waited for a processor, and how often it ran.
+            # The fields are: time on a processor, time waiting for one, number of time slices.
             return int(os.pread(self._schedule, 100, 0).split()[1]) / 1e9
         except (OSError, IndexError):
             return 0.0
@@ -231,7 +232,7 @@ class Sandbox:
             self._drain()
 
     def _wait(self, seconds: float) -> None:
-        """Wait for the channel, and keep the output from filling up meanwhile."""
+        """Wait for the channel, and read output meanwhile, so that it does not fill up."""
         end = time.monotonic() + seconds
         channel, output = self._channel.fileno(), self._out.fileno()
         sources = [channel, output, *self.callers]
@@ -240,7 +241,7 @@ class Sandbox:
             if any(caller in ready for caller in self.callers):
                 raise CalledOff
             if output in ready and not self._drain():
-                # Closed by the student, who has nothing more to print.
+                # The student's code closed it.
                 sources.remove(output)
             seconds = end - time.monotonic()
             if channel in ready or seconds <= 0:
@@ -251,16 +252,16 @@ class Sandbox:
         return min(self._channel.told, MAX_REPORTS)
 
     def take_reports(self) -> list[Report]:
-        """What it told since it was asked last, also after its end."""
+        """Return the reports since the last call, even after the sandbox ended."""
         reports, self._left = self._left + self._reports.take(self._told), []
-        # Fewer than it told have come, or it lives, and let go of the one thing that it may not.
+        # Reports are missing, or the process is alive but has closed the connection for reports.
         ended = self._reports.has_ended and not self._channel.has_ended()
         if ended or self._reports.count < self._told:
             reports.append(UNCLEAR)
         return reports
 
     def _drain(self, chunks: int = 64) -> bool:
-        """Take what was printed, a bounded part of it at a time; False once no process can print more."""
+        """Read output in at most this many chunks; return False once no process can print more."""
         for _ in range(chunks):
             try:
                 data = self._out.recv(_CHUNK)
@@ -274,7 +275,7 @@ class Sandbox:
         return True
 
     def show_stack(self) -> None:
-        """Have the process print its stack, and take in what it prints."""
+        """Have the process print its stack, and read its output."""
         self._drain()
         if not self._source.show_stack(self._number):
             return
@@ -283,7 +284,7 @@ class Sandbox:
             select.select([self._out], [], [], seconds)
             if not self._drain(chunks=1):
                 return
-        # Line by line: until no more comes.
+        # The stack comes line by line; read until no more comes.
         for _ in range(_REST_CHUNKS):
             if not select.select([self._out], [], [], _REST_SECONDS)[0] or not self._drain(
                 chunks=1
@@ -291,14 +292,14 @@ class Sandbox:
                 return
 
     def stop(self) -> int:
-        """Kill the process and its descendants; returns its end, as `Popen.returncode` has it."""
+        """Kill the process and its descendants; return its status, like `Popen.returncode`."""
         self._channel.close()
         status = self._source.stop(self._number)
         self._let_go()
         return status
 
     def kill(self) -> None:
-        """Kill the process and its descendants, and do not wait for their end."""
+        """Kill the process and its descendants without waiting for their end."""
         self._channel.close()
         self._source.kill(self._number)
         self._let_go()
@@ -314,7 +315,7 @@ class Sandbox:
 
 class _Stoppable(Protocol):
     def show_stack(self, number: int) -> bool:
-        """Ask for the stack; False where that cannot be."""
+        """Have a sandbox print its stack; return False if it cannot."""
         ...
 
     def stop(self, number: int) -> int: ...
@@ -323,24 +324,24 @@ class _Stoppable(Protocol):
 
 
 class SandboxSource(_Stoppable, Protocol):
-    """Where sandboxes come from."""
+    """A source of sandboxes."""
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Begin to start a sandbox in which these modules are imported.
+        """Begin to start a sandbox with these modules imported; return a function that waits for it.
 
-        What comes back waits for it, and is to be called before anything else is asked of this
-        source; it raises SandboxError. A caller with other work does it in between.
+        Do other work in between, but call the function before any other method of this source. It raises
+        SandboxError if the sandbox did not start.
         """
 
 
-# --- the Python stack that a dying sandbox prints (`inside.interpreter`) among its output -----------
+# --- the Python stack that a sandbox prints before it ends (`inside.interpreter`) -------------------
 
-# As Python's faulthandler writes it, innermost call first; what stands around it is about the interpreter.
+# In the form of Python's faulthandler, innermost call first; the other lines are about the interpreter.
 _STACK = re.compile(
     rb"(?:Fatal Python error: [^\n]{0,80}\n\n)?"
     rb"(?:Stack|(?:Current thread|Thread) [^\n]{0,80}) \(most recent call first\):\n"
     rb"((?:  File [^\n]*\n|  \.\.\.\n)+)"
-    # A process that is stopped while it prints leaves a line behind that has no end.
+    # A process that is stopped while it prints leaves an incomplete line.
     rb"(?:  ?(?:F[^\n]*)?\Z)?"
     rb"(?:\nExtension modules: [^\n]*\n?)?"
 )
@@ -349,10 +350,10 @@ _FRAME = re.compile(rb'  File "([^"\n]*)", line (\d{1,7}) in ([^\n]{1,200})')
 
 
 def split_stack(printed: bytes) -> tuple[bytes, bytes]:
-    """What was printed without the last stack in it, and that stack; it may begin with why it was printed.
+    """Split the last stack off the output; return the rest and the stack, which may begin with its cause.
 
-    The first process of a namespace outlives its abort, and then crashes: that is one end, and its cause the
-    first stack's.
+    The first process of a namespace survives its abort and then crashes. That counts as one end, with the first
+    stack's cause.
     """
     stacks = list(_STACK.finditer(printed))
     if not stacks:
@@ -366,7 +367,7 @@ def split_stack(printed: bytes) -> tuple[bytes, bytes]:
 
 
 def without_stack(printed: bytes, stack: bytes) -> bytes:
-    """The output without this stack, whose last bytes may have been cut off."""
+    """Return the output without this stack, whose end may be cut off."""
     before, whole = split_stack(printed)
     if whole:
         return before
@@ -374,13 +375,13 @@ def without_stack(printed: bytes, stack: bytes) -> bytes:
     return printed[: len(printed) - cut]
 
 
-# What Python runs an import with, and where libraries are installed.
+# Frames of Python's import system, and of installed libraries.
 _IMPORT = re.compile(rb'  File "<frozen importlib\._bootstrap')
 _LIBRARY = re.compile(rb'  File "[^"\n]{0,400}-packages[/\\]([A-Za-z]\w{0,40})')
 
 
 def imported_library(stack: bytes, file: str) -> str:
-    """The name of the library that this file was importing; "a library" if it is not known, empty for none."""
+    """Return the library that this file was importing, "a library" if its name is not known, else empty."""
     above, _, _ = stack.partition(f'  File "{file}"'.encode())
     if not _IMPORT.search(above):
         return ""
@@ -389,7 +390,7 @@ def imported_library(stack: bytes, file: str) -> str:
 
 
 def own_frames(stack: bytes, file: str) -> Iterable[tuple[int, str]]:
-    """Line and function of the frames in this file, innermost first."""
+    """Yield line and function of the frames in this file, innermost first."""
     for name, line, function in _FRAME.findall(stack):
         if name.decode("ascii", "replace") == file:
             yield int(line), function.decode("ascii", "replace")

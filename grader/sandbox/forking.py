@@ -1,4 +1,4 @@
-"""The fork server from outside: the grader starts it once, and each judge asks it for sandboxes."""
+"""The fork server from outside: the grader starts it once, and each judge requests sandboxes from it."""
 
 from __future__ import annotations
 
@@ -36,22 +36,23 @@ from grader.sandbox.wire.messages import (
 
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
 
-# Of all processes of a judge's sandbox together, and of the fork server once, where a control group can be
-# made. Generous: it is there to keep the machine alive; students read the limits of a process.
+# Limits for all processes of a judge's sandbox, and once more for the fork server, if a control group can be
+# made. They are generous, since they only protect the machine; students meet the limits of a process.
 _MEMORY_BYTES = 4 * 2**30
 _PROCESSES = 1024
 
 _GONE = (
-    "The fork server, which starts the sandboxes, is gone; what it printed last stands above. "
-    "Try again, and see `grade doctor` if it happens again."
+    "The fork server, which starts the sandboxes, has ended; its last output is above. "
+    "Try again. If it happens again, run `grade doctor`."
 )
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode
 
 
 class ForkServerProcess:
-    """The fork server of this grader: started once, shared by all of its judges.
+    """The fork server of this grader, started once and shared by all of its judges.
 
-    `controls` are the judges' ends, one each; the last open one keeps it alive.
+    `controls` are the judges' ends of the connections, one for each judge. The fork server ends when the last
+    of them is closed.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class ForkServerProcess:
             end.close()
 
     def close(self) -> None:
-        """Hang up and wait until it is gone."""
+        """Hang up and wait for its end."""
         for control in self.controls:
             control.close()
         try:
@@ -109,18 +110,18 @@ def _command(
 class ForkServerSandboxes:
     """Sandboxes forked by the fork server at the other end of a control socket.
 
-    What comes from the `callers` calls off what they are asked.
+    Input from the `callers` (descriptors) calls off the sandboxes' requests.
     """
 
     def __init__(self, control: socket.socket, callers: tuple[int, ...] = ()) -> None:
         self._control, self._callers = control, callers
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Ask for a sandbox; see `SandboxSource`. Its ends travel with the demand."""
+        """Ask for a sandbox, see `SandboxSource`; its ends of the sockets travel with the demand."""
         channel, channel_there = socket.socketpair()
         output, output_there = socket.socketpair()
         reports, reports_there = socket.socketpair()
-        # One way: it cannot take back what it told.
+        # One way, so that a sandbox cannot take back a report.
         reports_there.shutdown(socket.SHUT_RD)
         reports_there.setblocking(False)
         with channel_there, output_there, reports_there:
@@ -130,12 +131,12 @@ class ForkServerSandboxes:
         def wait() -> Sandbox:
             match self._answer():
                 case Spawned(number):
-                    # Nothing where the process has ended; what it printed is told below.
+                    # Nothing arrives if the process has ended; `await_ready` then raises with its output.
                     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
                     schedule = descriptors[0] if descriptors else None
                     sandbox = Sandbox(self, number, Channel(channel), output, reports, schedule)
                     sandbox.await_ready()
-                    # Not before: no caller knows of one that has just been started.
+                    # Only from now on: a sandbox that starts cannot be called off.
                     sandbox.callers = self._callers
                     return sandbox
                 case Failed(reason):
@@ -166,9 +167,9 @@ class ForkServerSandboxes:
             raise SandboxError(f"The fork server answered {answer!r} to a kill.")
 
     def _answer(self) -> Answer:
-        """The next answer of the fork server; raises SandboxError where it is gone."""
-        # Without a limit: a fork waits for the modules that it needs, however slow the disk is.
-        # A fork server that dies closes the socket.
+        """Return the next answer of the fork server; raises SandboxError if it has ended."""
+        # Without a time limit: a fork waits for its modules, and the disk may be slow. If the fork server
+        # dies, its socket closes.
         try:
             data = self._control.recv(MAX_DEMAND)
         except ConnectionError:

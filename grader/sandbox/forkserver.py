@@ -1,16 +1,14 @@
-"""The fork server: imports the heavy modules once, then forks a sandbox whenever a judge asks for one.
+"""The fork server: imports heavy modules once, then forks a sandbox whenever a judge asks for one.
 
-Theory of operation. The grader starts this process with nothing but one control socket per judge;
-it holds no course, no suite, no solution and no secret, and a scrubbed environment. It trusts
-the judges' demands and nothing else. For every `Spawn` it receives two file descriptors, the
-sandbox's ends of the channel and of the output, forks, and the child confines itself, says which
-walls held, and answers calls until its judge hangs up. The parent never reads what a sandbox
-writes. A judge that goes away takes its sandboxes with it; when the last one is gone, so is the
-fork server.
+Theory of operation. The grader starts this process with only one control socket for each judge and a scrubbed
+environment. It has no course, suite, solution or secret. It trusts the judges' demands and nothing else. With
+every `Spawn` it receives three descriptors, the sandbox's ends of the channel, the output and the reports, and
+forks. The child confines itself, reports the walls that held, and answers calls until its judge hangs up. The
+parent never reads output of a sandbox. When a judge ends, its sandboxes are killed. When the last judge ends,
+so does the fork server.
 
-Between requests it works through what it was asked to preload, one module at a time, so that a
-request never waits for a module that it does not need. After the forks of more than one submission it makes
-the next ones cheaper (`warmup.collapse`).
+Between demands it imports the modules to preload, one at a time, so a demand never waits for a module that it
+does not need. After the forks of more than one submission, it makes further forks cheaper (`warmup.collapse`).
 """
 
 from __future__ import annotations
@@ -68,12 +66,12 @@ _decode = msgspec.msgpack.Decoder(Demand).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-# In a sandbox the public name prints a stack first (`inside.interpreter`).
+# In a sandbox, the public name prints a stack first (`inside.interpreter`).
 _end = os._exit
-# So many forks before the shared memory is put into large pages, which saves 10 ms in each and takes 0.2 s:
-# more than one submission needs.
+# After this many forks, more than one submission needs, the shared memory is put into large pages. That takes
+# 0.2 s and saves 10 ms in each further fork.
 _A_CLASS = 10
-# The end of a killed sandbox takes some milliseconds of another processor, for which no judge waits.
+# A killed sandbox takes some milliseconds to end, on another processor; no judge waits for it.
 _REAP_SECONDS = 0.005
 
 
@@ -96,14 +94,14 @@ class ForkServer:
         self._loaded_since_freeze = True
         self._forks, self._collapsed = 0, False
         self._sandboxes: dict[int, tuple[socket.socket, Path]] = {}
-        # Killed, and not yet reaped: their folders.
+        # The folders of sandboxes that were killed but not yet reaped.
         self._ending: dict[int, Path] = {}
 
     def run(self) -> None:
         """Serve until the last judge hangs up."""
         while self._controls:
             crowd = self._forks >= _A_CLASS and not self._collapsed
-            # With something still to do, only look whether a judge waits.
+            # With work left, only check whether a judge waits.
             patience: float | None = 0 if self._pending or crowd else None
             if self._ending:
                 patience = _REAP_SECONDS
@@ -123,7 +121,7 @@ class ForkServer:
     def _receive(self, control: socket.socket) -> None:
         """Carry out one demand of a judge, and answer it."""
         message, descriptors = b"", list[int]()
-        # A judge that was stopped in the middle of something resets its end.
+        # A judge that was stopped resets its connection.
         with contextlib.suppress(ConnectionError):
             message, descriptors, _, _ = socket.recv_fds(control, MAX_DEMAND, 3)
         if not message:
@@ -133,7 +131,7 @@ class ForkServer:
             case Spawn() as spawn:
                 answer: Answer = self._spawn(spawn, control, descriptors)
             case ShowStack(sandbox):
-                assert STACK_SIGNAL is not None  # wherever processes are forked
+                assert STACK_SIGNAL is not None  # systems that fork have it
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(sandbox, STACK_SIGNAL)
                 answer = StackAsked()
@@ -142,7 +140,7 @@ class ForkServer:
             case Kill(sandbox):
                 self._ending[sandbox] = self._killed(sandbox)
                 answer = Killed()
-        # A judge that did not wait for its answer is gone; the next look at its socket says so.
+        # If the judge did not wait for its answer, it has ended, and the next read of its socket shows this.
         with contextlib.suppress(ConnectionError):
             control.sendall(_encode(answer))
 
@@ -162,7 +160,7 @@ class ForkServer:
     def _spawn(
         self, spawn: Spawn, control: socket.socket, descriptors: list[int]
     ) -> Spawned | Failed:
-        """Import what is needed, fork, and return in the parent; the child never returns."""
+        """Import the modules of the demand, fork, and return in the parent; the child never returns."""
         for module in spawn.modules:
             self._load(module)
         note_modules()
@@ -182,7 +180,7 @@ class ForkServer:
         return Spawned(pid)
 
     def _freeze(self) -> None:
-        # What is alive now is shared with every fork; the collector must not touch its pages.
+        # Objects alive now are shared with every fork; the collector must not touch their pages.
         if self._loaded_since_freeze:
             gc.collect()
             gc.freeze()
@@ -190,24 +188,24 @@ class ForkServer:
             self._collapsed = False
 
     def _reap(self, options: int = 0) -> None:
-        """Tidy up after the sandboxes that were killed; with WNOHANG, after those that have ended."""
+        """Reap killed sandboxes and remove their folders; with WNOHANG, only those that have ended."""
         for sandbox in list(self._ending):
             reaped, _ = os.waitpid(sandbox, options)
             if reaped:
                 remove_tree(self._ending.pop(sandbox))
 
     def _stop(self, sandbox: int) -> int:
-        """Kill a sandbox, and return how it ended: its exit code, or the negative number of a signal."""
+        """Kill a sandbox, and return its exit code, or the negative number of the signal that ended it."""
         scratch = self._killed(sandbox)
         _, status = os.waitpid(sandbox, 0)
         remove_tree(scratch)
         return os.waitstatus_to_exitcode(status)
 
     def _killed(self, sandbox: int) -> Path:
-        """Kill a sandbox with all that it started; returns its folder."""
+        """Kill a sandbox and its descendants; return its folder."""
         _, scratch = self._sandboxes.pop(sandbox)
-        # The whole group first, for what it started; then itself, if it never got so far as to
-        # have a group. One that has ended by itself is not reaped yet, so the number is its own.
+        # First the group, with its descendants; then the process, in case it has no group yet. If it ended
+        # by itself, it is not reaped yet, so the number is still its own.
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(sandbox, signal.SIGKILL)
@@ -223,16 +221,16 @@ def _become_sandbox(
     output: int,
     reports: int,
 ) -> NoReturn:
-    """In the child: let go of the fork server's descriptors, raise the walls, serve, and never return."""
+    """In the child: close the fork server's descriptors, raise the walls, serve, and never return."""
     try:
         _give_way()
-        # As in a program of its own: it leads a session, which no terminal's Ctrl-C reaches.
+        # Handle SIGINT like an ordinary program; the sandbox's own session gets no Ctrl-C of a terminal.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.dup2(output, 1)
         os.dup2(output, 2)
         print_to_descriptors()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        # Not one over the other: those that come may have these numbers.
+        # Duplicated first, since one of them may have the number 3 or 4.
         reports, channel = os.dup(reports), os.dup(channel)
         os.dup2(channel, 3)
         os.dup2(reports, 4)
@@ -254,10 +252,11 @@ def _become_sandbox(
 
 
 def _hand_over_schedule(judge: socket.socket) -> None:
-    """Send the judge a descriptor of what the kernel counts of this thread, or (elsewhere than on Linux) none.
+    """Send the judge a descriptor of the kernel's statistics about this thread (none except on Linux).
 
-    The judge reads there how long a call waited for a processor, which is not the time of the student's code.
-    Before the walls, and as long as no student's code runs: nothing in this process can change what it says.
+    The judge reads how long a call waited for a processor, since that is not the time of the student's code.
+    This happens before the walls and before any student's code. Nothing in this process can change the
+    statistics.
     """
     descriptors = []
     with contextlib.suppress(OSError):
@@ -268,20 +267,20 @@ def _hand_over_schedule(judge: socket.socket) -> None:
 
 
 def _give_way() -> None:
-    """Have woken threads wait for the processor (Linux), also in every process started here.
+    """Have woken threads wait for the processor (Linux), in this process and its descendants.
 
-    The threads of gloo take turns in waking each other. One that interrupts the holder of a lock
-    spins for it until the scheduler looks again, 3 ms later: a quarter of the processor time of a launch.
+    The threads of gloo wake each other. A thread that interrupts the holder of a lock spins until the scheduler
+    switches again, 3 ms later. That costs a quarter of the processor time of a launch.
     """
     if hasattr(os, "SCHED_BATCH"):
-        # Only faster: a kernel that knows no such policy (gVisor's) judges the same.
+        # This only saves time: judgments are the same on a kernel without this policy (gVisor's).
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def main(start: Start) -> None:
     """Serve the judges."""
-    # A Ctrl-C in the terminal is for the grader, which hangs up when it is ready to.
+    # A Ctrl-C in the terminal is for the grader, which then hangs up.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.dont_write_bytecode = True
     plan = confinement.prepare(python_environment()) if start.walls else None
@@ -289,7 +288,7 @@ def main(start: Start) -> None:
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
         use_scratch(Path(scratch))
         ForkServer(controls, Path(scratch), plan, start).run()
-    # Not to take torch down piece by piece, which takes half a second for which the caller waits.
+    # Skip the shutdown of torch, which takes half a second while the caller waits.
     os._exit(0)
 
 

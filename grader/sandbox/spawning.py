@@ -1,6 +1,6 @@
-"""Sandboxes that are Python processes of their own, where nothing can be forked, and nothing is warm.
+"""Sandboxes that are separate Python processes, for systems that cannot fork.
 
-From outside: start one, and wait until it calls back. From inside: `main`, which calls the judge.
+The judge's side starts a process and waits until it calls back. Inside it, `main` calls the judge.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ keep_builtins(globals())
 
 
 class SpawnedStart(msgspec.Struct, frozen=True):
-    """What such a process reads from its standard input: where to call, and as whom."""
+    """The settings that such a process reads from its standard input; it calls `port` and sends `token`."""
 
     port: int
     token: bytes
@@ -51,14 +51,14 @@ class SpawnedStart(msgspec.Struct, frozen=True):
 
 
 class SpawnedSandboxes:
-    """Sandboxes that are Python processes of their own, where nothing can be forked."""
+    """Sandboxes that are separate Python processes, for systems that cannot fork."""
 
     def __init__(self, walls: bool) -> None:
         self._walls = walls
         self._processes: dict[int, tuple[subprocess.Popen[bytes], Path]] = {}
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
-        """Start a process; see `SandboxSource`. It calls back for the channel, its output, its reports."""
+        """Start a process, see `SandboxSource`; it calls back for the channel, the output and the reports."""
         server = socket.create_server(("127.0.0.1", 0))
         token = secrets.token_bytes(16)
         number = self._start(server.getsockname()[1], token, modules, limits)
@@ -77,8 +77,8 @@ class SpawnedSandboxes:
         return wait
 
     def _start(self, port: int, token: bytes, modules: Sequence[str], limits: Limits) -> int:
-        """Start the process and tell it where to call; returns its number."""
-        # Made and removed here: a sandbox that is killed removes nothing.
+        """Start the process and send its settings; return its number."""
+        # Made and removed here, since a sandbox that is killed cannot remove it.
         scratch = Path(tempfile.mkdtemp(prefix="grade-"))
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "grader.sandbox.spawning"],
@@ -95,7 +95,7 @@ class SpawnedSandboxes:
         return process.pid
 
     def show_stack(self, number: int) -> bool:  # noqa: ARG002
-        # No such signal on Windows; elsewhere the process started here may be one around the sandbox.
+        # Windows lacks the signal; elsewhere, the process started here may be the sandbox's parent.
         return False
 
     def stop(self, number: int) -> int:
@@ -111,7 +111,7 @@ class SpawnedSandboxes:
 
 
 def _accept(server: socket.socket, token: bytes) -> socket.socket:
-    """The next connection that knows the token; others on this machine may try the port too."""
+    """Return the next connection that sends the token; other programs may connect to the port, too."""
     end = time.monotonic() + START_SECONDS
     while (remaining := end - time.monotonic()) > 0:
         server.settimeout(remaining)

@@ -1,4 +1,4 @@
-"""Surroundings of a process with student code, besides walls: environment, streams, folder, command line."""
+"""The surroundings of a process with student code: environment, streams, folder, command line."""
 
 from __future__ import annotations
 
@@ -19,53 +19,52 @@ from typing import Any
 
 
 def sandbox_environment() -> dict[str, str]:
-    """All that a sandbox finds in its environment: nothing of the caller's but where Python is."""
+    """Return the environment of a sandbox; it has none of the caller's variables, except on Windows."""
     environment = {
         "PATH": os.defpath,
         "LANG": "C.UTF-8",
-        # Libraries ask for the name of the user, who has no entry in a list of them here.
+        # Libraries ask for the user's name, and a sandbox has no list of users.
         "USER": "student",
         "LOGNAME": "student",
         "MPLBACKEND": "Agg",
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
-        # Judged on the CPU, the same everywhere; and a CUDA context does not survive a fork.
+        # Code is judged on the CPU, the same on every machine; and a CUDA context does not survive a fork.
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONHASHSEED": "0",
-        # Each arena of glibc's takes address space, which is limited.
+        # Each arena of glibc takes address space, which is limited.
         "MALLOC_ARENA_MAX": "2",
-        # Of torch's profiler: it would write a line wherever it begins and ends.
+        # Otherwise torch's profiler prints a line whenever it begins or ends.
         "KINETO_LOG_LEVEL": "99",
-        # Read by macOS: the frameworks that torch links refuse to work after a fork without it.
+        # For macOS, where frameworks that torch links otherwise refuse to work after a fork.
         "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",
     }
-    # Windows starts no Python without this one.
+    # Python does not start on Windows without this one.
     if "SYSTEMROOT" in os.environ:
         environment["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
     return environment
 
 
 def open_standard_streams() -> None:
-    """Open the null device as each of the descriptors 0 to 2 that the caller of this process left closed.
+    """Open the null device as each of the descriptors 0 to 2 that is closed.
 
-    Otherwise the next file or socket gets that number, which is then redirected in every process started
-    here.
+    Otherwise, the next file or socket would get that number, and would be redirected in every child process.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free: the smaller ones are open by now.
+            # This gets the lowest free number, since smaller ones are already open.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (stays open)
 
 
 def print_to_descriptors() -> None:
-    """Give Python streams over descriptors 1 and 2 that hold nothing back.
+    """Give Python line-buffered streams over descriptors 1 and 2.
 
-    What is printed keeps its order, and is not lost with the process. Programs that replace `sys.stdout`
-    count on `sys.__stdout__` to keep its descriptor open.
+    Output keeps its order, and is not lost if the process dies. Programs that replace `sys.stdout` rely on
+    `sys.__stdout__` to keep its descriptor open.
     """
     sys.stdout, sys.stderr = (
         open(n, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 (stay open)
@@ -74,15 +73,15 @@ def print_to_descriptors() -> None:
     vars(sys).update(__stdout__=sys.stdout, __stderr__=sys.stderr)
 
 
-# The calls that stand below the student's own, of the 1000 that Python allows.
+# The calls below the student's own, of the 1000 that Python allows.
 _OWN_CALLS = 50
 
 
 def become_program(module: types.ModuleType, file: str) -> None:
-    """Have the module, of this file, find what a program of its own finds: `python glu.py`.
+    """Give a module the surroundings of a program of its own, started as `python glu.py`.
 
-    No arguments, its own module as `__main__` (though its `__name__` is another), all of Python's stack,
-    and the start method of processes not chosen yet.
+    There are no arguments, `__main__` is the module (though its `__name__` is another), Python's whole stack is
+    free, and the start method of processes is not chosen yet.
     """
     sys.argv = [Path(file).name]
     sys.orig_argv = ["python", *sys.argv]
@@ -93,9 +92,9 @@ def become_program(module: types.ModuleType, file: str) -> None:
 
 
 def keep_open(*descriptors: int) -> None:
-    """Have os.close and os.closerange know nothing of these descriptors, which are not the program's own.
+    """Have os.close and os.closerange skip these descriptors.
 
-    Programs close all that they may have inherited.
+    Some programs close every descriptor that they may have inherited.
     """
     close, close_range = os.close, os.closerange
 
@@ -114,9 +113,9 @@ def keep_open(*descriptors: int) -> None:
 
 
 def use_scratch(scratch: Path) -> None:
-    """Have this process put its temporary files and caches there, and nowhere else.
+    """Have this process put its temporary files and caches into this folder.
 
-    Without a cache of its own matplotlib complains, and has its fonts looked up each time.
+    Without a cache of its own, matplotlib prints a warning and searches for fonts each time.
     """
     tempfile.tempdir = str(scratch)
     os.environ.update(
@@ -125,7 +124,7 @@ def use_scratch(scratch: Path) -> None:
 
 
 def pretend_modes(scratch: Path) -> None:
-    """Have files in the scratch folder keep mode and times where they are to change, and no error come of it.
+    """Have changes of mode and times do nothing in the scratch folder, instead of raising.
 
     The walls refuse these calls everywhere, and `shutil.copy` makes one after each copy.
     """
@@ -144,16 +143,16 @@ def _unchanged(
 
 
 def without_paths(text: str) -> str:
-    """The text with this machine's folders of Python and of scratch cut off its paths: `torch/nn/init.py`.
+    """Return the text with paths shortened to `torch/nn/init.py`, without the folders of Python or scratch.
 
-    For what a sandbox prints and raises: where the grader is installed is not for a student to read.
+    Use it for output and exceptions of a sandbox: students must not learn where the grader is installed.
     """
     return _own_paths().sub("", text) if "/" in text or "\\" in text else text
 
 
 @functools.cache
 def _own_paths() -> re.Pattern[str]:
-    """The beginnings that are cut off; those of the system (`/usr`) say nothing."""
+    """Return a pattern of the folders to cut off; folders of the system (`/usr`) may stay."""
     installed = sysconfig.get_paths()
     places = ("stdlib", "platstdlib", "purelib", "platlib")
     paths = [
@@ -169,11 +168,11 @@ def _own_paths() -> re.Pattern[str]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove the folder, as far as that is allowed; links are removed, not followed.
+    """Remove the folder as far as possible; links are removed, not followed. No other process may write there.
 
-    Not `shutil.rmtree`: it recurses, so that a thousand folders in one another end it, and its
-    caller, with a RecursionError; and it stops at a folder of mode 0. Here each inner folder is
-    first moved up to the top, so that no path and no stack grows. No other process may be writing there.
+    `shutil.rmtree` does not do: it recurses, so a thousand nested folders would raise a RecursionError, and it
+    stops at a folder of mode 0. Here each inner folder is first moved to the top, so neither paths nor the
+    stack grow.
     """
     waiting = deque([folder])
     while waiting:
@@ -189,7 +188,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _emptied(current: Path, top: Path, count: int) -> list[Path]:
-    """Remove the files of a folder, and move the folders in it to the top; returns these."""
+    """Remove the files of a folder, and move its folders to the top; return these."""
     moved: list[Path] = []
     for entry in list(current.iterdir()):
         with contextlib.suppress(OSError):
@@ -197,7 +196,7 @@ def _emptied(current: Path, top: Path, count: int) -> list[Path]:
             if not stat.S_ISDIR(mode):
                 entry.unlink()
                 continue
-            # A folder that may not be written to may not be moved either.
+            # A folder without write permission cannot be moved.
             entry.chmod(0o700)
             moved.append(entry.rename(top / f".{count}-{len(moved)}-{entry.lstat().st_ino}"))
     return moved

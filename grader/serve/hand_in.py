@@ -21,6 +21,7 @@ from grader.submissions.folder import AttemptFile, EntryKind
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.submissions.zip import Member
 from grader.text import clean as shown
+from grader.text import listed
 
 # A student's folder as it is; what is larger is an archive of something else.
 _MOST_FILES = 500
@@ -77,12 +78,26 @@ class HandInReader:
             if file.seems_misnamed or (file.source is None and file.path is not None)
         }
         if not questions:
-            first = next(iter((*odd.values(), *handed.values())))
-            raise Refusal(422, f"Nothing was taken. {first.problem}")
+            raise Refusal(422, f"Nothing was taken. {self._why_nothing(handed, odd)}")
         for question in questions:
             # Found out here, so that the one thread that writes need not.
             _ = question.settled
         return HandIn(questions, odd)
+
+    def _why_nothing(
+        self, handed: Mapping[str, ExerciseFile], odd: Mapping[str, ExerciseFile]
+    ) -> str:
+        """Say what is wrong with files of which none can be judged, and every name that a file may have."""
+        if odd:
+            return " ".join(dict.fromkeys(file.problem for file in odd.values()))
+        first, *others = self._course.exercises
+        problem = handed[first.id].problem
+        if not others:
+            return problem
+        what = "other name is" if len(others) == 1 else "other names are"
+        return (
+            f"{problem} The {what} {listed([f'{other.id}.py' for other in others], len(others))}."
+        )
 
     def _exercise_files(
         self, student: StudentInfo, files: Mapping[str, bytes]

@@ -1,11 +1,10 @@
-"""Alike files of a class: what `grade similar` finds, and what it makes of it.
+"""Alike files of a class, for `grade similar`.
 
-`survey` goes through a class, exercise by exercise, and gathers pairs in groups. `normal_form` writes code in
-one way, `fingerprints` are runs of its tokens, and `comparison` says what two files have in common. `evidence`
-learns from the class what is out of the ordinary. `findings` are the results, the file that keeps them, and the
-files of a class as Dolos and JPlag read them. `corpus` compares a class with former ones.
+`survey` compares the files of a class for each exercise, and gathers pairs in groups. `normal_form` rewrites
+code in a canonical way, `fingerprints` hashes runs of its tokens, and `comparison` finds common parts of two
+files. `evidence` learns from the class how alike is unusual. `findings` has the results, their file, and an
+export for Dolos and JPlag. `corpus` compares a class with former ones.
 
-copydetect was weighed and left: its last change is of March 2024, it compares every two files, and
-its choice of fingerprints hangs on Python's hash seed (in three processes the same two files were
-0, 13 and 14 % alike).
+copydetect is not used. Its last change was in March 2024, it compares every two files, and its choice of
+fingerprints depends on Python's hash seed: in three processes, the same two files were 0, 13 and 14 % alike.
 """

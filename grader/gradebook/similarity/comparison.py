@@ -1,7 +1,7 @@
-"""The files of one exercise, compared: which have much in common, how much it is, and on which lines.
+"""Comparison of the files of one exercise: the pairs with most in common, their similarity, and the lines.
 
-What two files share weighs more the fewer files have it, and what the stub has weighs nothing. An index from
-runs to files finds, for each file, those that share the most with it; only these are compared token by token.
+Shared code weighs more if fewer files have it, and code of the stub weighs nothing. For each file, an index
+from runs to files finds the files that share the most with it. Only these are compared token by token.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# With less code of one's own than some four lines, two files could be alike by chance.
+# About four lines; with less code of their own, two files could be alike by chance.
 LEAST_TOKENS = 40
-# So many files are compared with each one, those that share the most with it.
+# Each file is compared with this many others, which share the most with it.
 CANDIDATES = 20
 
 
@@ -33,10 +33,10 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 class Comparison:
-    """Compares the files of an exercise.
+    """A comparison of the files of an exercise.
 
-    `_runs` has for each file the numbers of its runs in order, -1 for the stub's. `_owners` are file numbers
-    sorted by run; those of run g are `_owners[_starts[g]:][:_counts[g]]`.
+    For each file, `_runs` has the numbers of its runs in order, with -1 for the stub's. `_owners` has file
+    numbers sorted by run; the files with run g are `_owners[_starts[g]:][:_counts[g]]`.
     """
 
     def __init__(self, files: list[SourceFile], stub: Fingerprint) -> None:
@@ -53,7 +53,7 @@ class Comparison:
         self._owners = owners[np.argsort(all_numbers, kind="stable")]
         self._counts = np.bincount(all_numbers, minlength=len(values))
         self._starts = np.cumsum(self._counts) - self._counts
-        # What one file alone has could stand in two; what all have tells nothing.
+        # A run in one file counts like a run in two; a run in all files weighs nothing.
         self._weights = np.log((len(files) + 1) / np.maximum(self._counts, 2))
         self._own = numbers
         least = LEAST_TOKENS * np.log((len(files) + 1) / 2) / 2
@@ -64,14 +64,14 @@ class Comparison:
         self.is_short = np.array([count < LEAST_TOKENS for count in tokens], bool)
 
     def nearest(self, first: int = 0) -> Iterator[tuple[int, int, float]]:
-        """Pairs of file numbers, the smaller first, each once, that share the most, and their similarity.
+        """Yield the pairs of file numbers that share the most, the smaller number first, and their similarity.
 
-        With `first` they are those of one of the first so many files with one of the others.
+        With `first`, each pair has one of the first `first` files and one of the others.
         """
         import numpy as np
 
         seen: set[tuple[int, int]] = set()
-        # Of a single file all parts have the weight 0, and there is nothing to compare it with.
+        # A single file has nothing to be compared with.
         lefts = self._own[: first or None] if len(self.files) > 1 else ()
         for left, own in enumerate(lefts):
             if self.is_short[left]:
@@ -83,7 +83,7 @@ class Comparison:
             shared[self.is_short] = 0
             shared[left] = 0
             shared[:first] = 0
-            # Of a large file much is shared with every file: what counts is the share.
+            # A large file shares much with every file, so relative shares count.
             shares = shared / np.minimum(self._totals, self._totals[left])
             best = np.argsort(-shares, kind="stable")[:CANDIDATES]
             seen |= {(min(left, n), max(left, n)) for n in best.tolist() if shared[n] > 0}
@@ -91,29 +91,29 @@ class Comparison:
             yield first, second, self.similarity(first, second)
 
     def similarity(self, left: int, right: int) -> float:
-        """The share, 0 to 1, of the smaller file's own code that the other has too, each part by its weight."""
+        """Return the weighted share, 0 to 1, of the smaller file's own code that the other has, too."""
         smaller, larger = sorted((left, right), key=lambda n: self._totals[n])
         shared = self._weight(smaller, self._in_common(smaller, larger))
         return round(min(float(shared / self._totals[smaller]), 1.0), 4)
 
     def shared_lines(self, number: int, other: int) -> Lines:
-        """The lines of the first file that stand in the other one too, without the stub and what most have."""
+        """Return the lines of a file that the other has, too, without code of the stub or of most files."""
         shared = self._in_common(number, other)
         usual = self._counts[self._runs[number]] > max(len(self.files) / 2, 2)
         return self.files[number].fingerprint.spans(shared & ~usual)
 
     def _in_common(self, number: int, other: int) -> NDArray[np.bool_]:
-        """Which runs of the first file the other one has."""
+        """Return a mask of the runs of a file that the other has."""
         import numpy as np
 
         has = np.zeros(len(self._counts) + 1, bool)
         has[self._own[other]] = True
-        # The stub's are number -1, the last place, which is never set.
+        # Runs of the stub have number -1, the last place, which is never set.
         in_common: NDArray[np.bool_] = has[self._runs[number]]
         return in_common
 
     def _weight(self, number: int, chosen: NDArray[np.bool_] | None = None) -> float:
-        """The weight of the tokens of a file, each by the rarest of the chosen runs in which it stands."""
+        """Return the weight of a file's tokens, each weighed by the rarest chosen run that contains it."""
         import numpy as np
 
         runs = self._runs[number]
@@ -128,7 +128,7 @@ class Comparison:
 
 
 def _numbers(runs: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """The place of each run among these sorted values, -1 for one that is not there."""
+    """Return the place of each run in these sorted values, -1 if it is not there."""
     import numpy as np
 
     if not len(values):
@@ -138,7 +138,7 @@ def _numbers(runs: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np
 
 
 def _ranges(starts: NDArray[np.intp], counts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The numbers from each start on, one after the other."""
+    """Return the concatenated ranges that begin at each start and have these lengths."""
     import numpy as np
 
     ranges: NDArray[np.intp] = np.arange(counts.sum()) - np.repeat(

@@ -1,4 +1,4 @@
-"""A corpus: work of former classes and published answers, compared with a class and named by digests alone."""
+"""A corpus of former classes' work and published answers, compared with a class and named only by digests."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from grader.results import Entry
 from grader.submissions.submission import MAX_FILE_BYTES
 
 _MOST_FILES = 200_000
-# With the copies of Canvas and of browsers: `glu-1.py`, `glu (1).py`.
+# Including names that Canvas and browsers give to copies: `glu-1.py`, `glu (1).py`.
 _NAME = re.compile(r"(?P<stem>.+?)(?:-\d{1,3}| ?\(\d{1,3}\))?\.py", re.IGNORECASE | re.DOTALL)
 
 
 class CorpusFile(msgspec.Struct, frozen=True):
-    """A file of a corpus; `owners` are the ids of the students of former gradebooks who handed it in."""
+    """A file of a corpus; `owners` are the ids of students in former gradebooks who handed it in."""
 
     exercise: str
     source: bytes
@@ -37,36 +37,36 @@ class CorpusFile(msgspec.Struct, frozen=True):
 def read_corpus(
     folders: Iterable[Path], exercises: Collection[str], without: Path
 ) -> list[CorpusFile]:
-    """The files of these exercises below some folders, each content once.
+    """Return the files of these exercises below some folders, each content once.
 
-    In a gradebook they are those that count. Elsewhere it is each file that is named after an exercise, as
-    `glu.py` and `zoe_glu.py`, or lies in a folder of that name. Links, archives and the gradebook `without`
-    are left alone.
+    From a gradebook, take the files that count. Elsewhere, take each file that is named after an exercise, such
+    as `glu.py` and `zoe_glu.py`, or is in a folder of that name. Skip links, archives and the gradebook
+    `without`.
 
-    Raises SubmissionError where there is none, GraderError where something cannot be read.
+    Raises SubmissionError if there is no file, GraderError if one cannot be read.
     """
     owners: dict[tuple[str, bytes], set[str]] = {}
     named = list(folders)
     for folder in named:
-        for exercise, source, owner in _found(folder, exercises, without):
+        for exercise, source, owner in _files(folder, exercises, without):
             owners.setdefault((exercise, source), set()).update({owner} - {""})
     if not owners:
         raise SubmissionError(
             f"There is no file of {', '.join(sorted(exercises)[:5])} below {', '.join(map(str, named))}: name "
-            "files after their exercise, or put them into a folder of its name; unpack archives."
+            "files after their exercise, or put them into a folder with its name. Unpack archives first."
         )
     return [CorpusFile(name, source, frozenset(ids)) for (name, source), ids in owners.items()]
 
 
-def _found(
+def _files(
     folder: Path, exercises: Collection[str], without: Path
 ) -> Iterator[tuple[str, bytes, str]]:
-    """The exercise, the source and the owner of each file below a folder."""
+    """Yield the exercise, the source and the owner of each file below a folder."""
     count = 0
     for place, folders, names in os.walk(folder):
         folders.sort()
         if FILE in names:
-            # The rest of a RESULTS folder is made from it.
+            # The other files of a RESULTS folder are made from the gradebook.
             folders.clear()
             if not Path(place).samefile(without):
                 with Gradebook.open(Path(place)) as book:
@@ -77,7 +77,7 @@ def _found(
         for name in sorted(names):
             count += 1
             if count > _MOST_FILES:
-                raise SubmissionError(f"{folder} holds more than {_MOST_FILES:,} files.")
+                raise SubmissionError(f"{folder} has more than {_MOST_FILES:,} files.")
             path = Path(place, name)
             named_after = _exercise_of(path, exercises)
             if named_after and path.is_file() and not path.is_symlink():
@@ -85,12 +85,12 @@ def _found(
 
 
 def _exercise_of(path: Path, exercises: Collection[str]) -> str | None:
-    """The exercise that a file is named after, or whose folder it lies in; None where there is neither."""
+    """Return the exercise in a file's name, or the one that its folder is named after, else None."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         return None
     stem = match["stem"].lower()
-    # Of `zoe_batch_norm` the exercise is no `norm`; before it stands what a platform or a student wrote.
+    # The longest name counts: `zoe_batch_norm` is not of `norm`. A platform or student may write a prefix.
     words = f"_{stem}".replace("-", "_")
     named = [exercise for exercise in exercises if words.endswith(f"_{exercise}")]
     if named:
@@ -113,10 +113,10 @@ def find_in_corpus(
     corpus: Sequence[CorpusFile],
     threshold: float | None = None,
 ) -> tuple[list[CorpusMatch], list[CorpusSurvey]]:
-    """Of each student and exercise the file of the corpus that is the most alike, if it is unusually so.
+    """Find the most alike file of the corpus for each student and exercise, if it is unusually alike.
 
-    What is usual is learned from the pairs of a file of the class and one of the corpus; a `threshold`, 0 to 1,
-    takes its place. A student's own earlier work is not compared.
+    The usual similarity is learned from pairs of a file of the class and one of the corpus, unless a
+    `threshold` (0 to 1) is given. Students' own earlier work is not compared.
     """
     of_class: dict[str, list[tuple[str, bytes]]] = {exercise: [] for exercise in stubs}
     for exercise, student, source in answers(entries, sources, stubs):
@@ -127,8 +127,8 @@ def find_in_corpus(
     for exercise, stub in stubs.items():
         others = [f for f in corpus if f.exercise == exercise and f.source != stub]
         if others and (own := sorted(of_class[exercise])):
-            found, survey = _compared(exercise, stub, own, others, threshold)
-            matches += found
+            of_exercise, survey = _compared(exercise, stub, own, others, threshold)
+            matches += of_exercise
             surveys.append(survey)
     matches.sort(key=lambda match: (-match.similarity, match.student, match.exercise))
     return matches, surveys
@@ -141,9 +141,9 @@ def _compared(
     others: Sequence[CorpusFile],
     threshold: float | None,
 ) -> tuple[list[CorpusMatch], CorpusSurvey]:
-    """The most alike file of the corpus for each student of an exercise for whom one is told."""
+    """Return the unusually alike files of the corpus for an exercise, at most one for each student."""
     reader, count = Reader(stub), len(own)
-    # Numbered as `Comparison.nearest` wants them: first those of the class.
+    # First the files of the class, as `Comparison.nearest` requires.
     files = [
         SourceFile(student, source_digest(source), reader.read(source))
         for student, source in (*own, *(("", other.source) for other in others))
@@ -176,13 +176,13 @@ def _compared(
 
 
 def _learned(comparison: Comparison, count: int) -> float | None:
-    """The similarity that is no longer ordinary between the first files and the others; None for too few."""
+    """Return the similarity from which the first files and the others are unusually alike, None for too few."""
     numbers = [n for n in range(len(comparison.files)) if not comparison.is_short[n]]
     own, others = [n for n in numbers if n < count], [n for n in numbers if n >= count]
     pairs = len(own) * len(others)
     if min(len(own), len(others)) < LEAST_FILES:
         return None
-    # By chance, but the same for the same files.
+    # Random pairs, but the same for the same files.
     draw = random.Random(0)  # noqa: S311  # no secret
     drawn = [
         comparison.similarity(draw.choice(own), draw.choice(others))

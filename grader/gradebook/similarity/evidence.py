@@ -1,14 +1,14 @@
-"""Thresholds, for `survey`: learned from how alike files are in each exercise, and over all exercises.
+"""Thresholds for `survey`, learned from the similarities in each exercise, and over all exercises.
 
-Most pairs of a class are of independent work, even where some copied. The bulk of their similarities, from
-the median to the last tenth, says how it is spread, and with that how alike the most alike of so many
-independent pairs would be: there the bulk ends. Similarities are shares, whose spread shrinks towards 0 and
-1; their arcsine root is spread evenly, and nearly as a normal distribution.
+Most pairs of a class are independent work, even if some students copied. The bulk of similarities, from the
+median to the last tenth, shows their spread. From it follows the highest similarity to expect among as many
+independent pairs; there the bulk ends. Similarities are shares, whose spread shrinks towards 0 and 1. Their
+arcsine root has an even spread and is nearly normal.
 
-A pair that is moderately alike in several exercises may be told though it is below the end in each. An
-exercise in which the pair is among the most alike `USUAL_SHARE` of all pairs counts, the more the rarer its
-place. Of these sums the largest of each student are taken; their lower half is fitted by a Gumbel
-distribution, the limit of maxima. People who always write alike are part of that bulk.
+A pair that is moderately alike in several exercises may be reported even if it is below the end in each. An
+exercise counts if the pair is among the `USUAL_SHARE` of most alike pairs; the higher its rank, the more. These
+counts are summed for each pair, and the largest sum of each student is taken. A Gumbel distribution, the limit
+of maxima, is fitted to the lower half of these sums. People who always write alike are part of this bulk.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-# From so few files no distribution can be learned.
+# With fewer files, no distribution can be learned.
 LEAST_FILES = 10
-# So many pairs of a class, on average, are beyond the end of its bulk by chance, if no student copied.
+# If no student copied, this many pairs of a class are beyond the end of its bulk by chance, on average.
 ALARMS = 0.05
-# Below this two files have not enough in common to be told, however unlike the others are.
+# Below this, two files are never reported, however little others have in common.
 LEAST_SIMILARITY = 0.4
-# An end beyond this is none: files that are equal in all that counts are then ordinary.
+# With an end beyond this, even equal files are ordinary.
 _MOST_TOLD = 0.99
-# With a narrower spread than this, a class has not shown how it varies.
+# A narrower spread does not show how a class varies.
 _LEAST_SPREAD = 0.03
 USUAL_SHARE = 0.05
 _LEAST_SUM_SCALE = 1.0
@@ -37,9 +37,9 @@ Pair = tuple[str, str]
 
 
 class Bulk(msgspec.Struct, frozen=True, kw_only=True):
-    """How alike two files of an exercise ordinarily are: the median, and where that ends.
+    """The ordinary similarities of an exercise: their median, and their end.
 
-    An `end` of 1.0 says that likeness tells nothing: equal files are ordinary.
+    An `end` of 1.0 means that even equal files are ordinary.
     """
 
     median: float
@@ -47,7 +47,7 @@ class Bulk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def learned_bulk(similarities: Sequence[float], pairs: int) -> Bulk:
-    """The bulk of a class of so many pairs, from the similarities of any of them, picked blindly."""
+    """Return the bulk of a class with this many pairs, from the similarities of a random sample."""
     spread_out = sorted(math.asin(math.sqrt(share)) for share in similarities)
     normal = statistics.NormalDist()
     median, last_quarter, last_tenth = (_quantile(spread_out, s) for s in (0.5, 0.75, 0.9))
@@ -65,11 +65,11 @@ def learned_bulk(similarities: Sequence[float], pairs: int) -> Bulk:
 def joint_evidence(
     similarities: Mapping[str, Mapping[Pair, float]], files: Mapping[str, int]
 ) -> dict[Pair, dict[str, float]]:
-    """For each pair that is unusually alike in an exercise, how much each such exercise counts.
+    """Return the evidence for each pair that is unusually alike in an exercise, by such exercises.
 
     Args:
-        similarities: by exercise, those of the nearest pairs.
-        files: by exercise, how many files were compared.
+        similarities: by exercise, the similarities of the nearest pairs.
+        files: by exercise, the number of compared files.
     """
     evidence: dict[Pair, dict[str, float]] = {}
     for exercise, pairs in similarities.items():
@@ -77,7 +77,7 @@ def joint_evidence(
         ordered = sorted(pairs, key=lambda pair: -pairs[pair])
         end = 0
         for _, equal in itertools.groupby(ordered, key=lambda pair: pairs[pair]):
-            # Of equally alike pairs each has the last place.
+            # Equally alike pairs all get the last place of their group.
             group = list(equal)
             end += len(group)
             if end >= usual:
@@ -88,7 +88,7 @@ def joint_evidence(
 
 
 def learned_sum(evidence: Mapping[Pair, Mapping[str, float]], students: Iterable[str]) -> float:
-    """The sum of evidence that no pair of such a class reaches by chance; infinite for a small class."""
+    """Return the sum of evidence that no pair of such a class reaches by chance, infinite for a small class."""
     largest = dict.fromkeys(students, 0.0)
     if len(largest) < LEAST_FILES:
         return math.inf
@@ -96,20 +96,23 @@ def learned_sum(evidence: Mapping[Pair, Mapping[str, float]], students: Iterable
         total = sum(counts.values())
         for student in pair:
             largest[student] = max(largest.get(student, 0.0), total)
-    # One exercise has its own end; what is learned here is for more than the most that it could count.
+    # A single exercise has its own threshold, so the sum must exceed the most that one exercise can count.
     pairs = len(largest) * (len(largest) - 1) / 2
     return max(_end(sorted(largest.values()), _LEAST_SUM_SCALE), math.log(USUAL_SHARE * pairs))
 
 
 def _end(values: list[float], least_scale: float) -> float:
-    """Where the Gumbel distribution with this first quartile and median leaves `ALARMS` of so many values."""
+    """Return the value that `ALARMS` of these values exceed by chance.
+
+    The Gumbel distribution is fitted to their first quartile and median.
+    """
     quartile, median = _quantile(values, 0.25), _quantile(values, 0.5)
     scale = max((median - quartile) / (_gumbel(0.5) - _gumbel(0.25)), least_scale)
     return median + scale * (math.log(len(values) / ALARMS) - _gumbel(0.5))
 
 
 def _gumbel(share: float) -> float:
-    """The quantile of the standard Gumbel distribution."""
+    """Return a quantile of the standard Gumbel distribution."""
     return -math.log(-math.log(share))
 
 

@@ -1,6 +1,6 @@
-"""What `grade similar` finds: as structs, as the file `similar.json` of a RESULTS folder, and for other tools.
+"""The findings of `grade similar`: structs, the file `similar.json` of a RESULTS folder, and an export.
 
-Dolos and JPlag, which compare in other ways, read the files that `write_files` hands over to them.
+`write_files` writes the files of a class for Dolos and JPlag, which compare in other ways.
 """
 
 from __future__ import annotations
@@ -24,23 +24,21 @@ Lines = tuple[tuple[int, int], ...]
 
 
 class Basis(Enum):
-    """Where the threshold of an exercise comes from."""
+    """The origin of an exercise's threshold."""
 
-    LEARNED = "learned"  # from how alike the files of this class are
+    LEARNED = "learned"  # from the similarities in this class
     FIXED = "fixed"  # too few files to learn from
     GIVEN = "given"  # by --threshold
-    NONE = (
-        "none"  # equal parts are ordinary in this exercise: it tells only files with all in common
-    )
+    NONE = "none"  # equal parts are ordinary in this exercise: only files with all in common count
 
 
 class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two students whose files of an exercise are alike; how that came about it cannot tell.
+    """Two students whose files of an exercise are alike, for an unknown reason.
 
-    `similarity` is the share, 0 to 1, of the smaller file's own code that the other one has too, rare code
-    weighing more; `alone` is False if the threshold of the exercise is not reached, and only several
-    exercises together tell the pair. Lines are first and last, counted from 1; the digests are those of the
-    files compared.
+    similarity: the share, 0 to 1, of the smaller file's own code that the other has; rare code weighs more.
+    left_lines, right_lines: first and last lines of shared parts, counted from 1.
+    alone: whether the similarity reaches the exercise's threshold; else only several exercises together do.
+    left_digest, right_digest: the digests of the compared files.
     """
 
     exercise: str
@@ -55,11 +53,13 @@ class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that were compared: of `files` that were attempted, `short` had too little of their own.
+    """The comparison of an exercise.
 
-    `alike` pairs reached the threshold; the most alike of them are kept. `at_other_thresholds` says how many
-    `--threshold` would tell. `median` is that of the similarities
-    of all pairs, and `bulk_end` where that is no longer ordinary, both None if nothing was learned.
+    files, short: the number of attempted files, and of those with too little code of their own to compare.
+    alike: the number of pairs that reach the threshold; the most alike of them are kept.
+    at_other_thresholds: the number of pairs that a given `--threshold` would report.
+    median, bulk_end: the median of all pairs' similarities, and the end of the ordinary ones; None if nothing
+    was learned.
     """
 
     exercise: str
@@ -74,7 +74,7 @@ class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlikeCircle(msgspec.Struct, frozen=True, kw_only=True):
-    """Students who are all alike with one another in an exercise, and how much the least and the most are."""
+    """Students who are all alike in an exercise, with the lowest and highest similarity of their pairs."""
 
     students: tuple[str, ...]
     lowest: float
@@ -82,9 +82,9 @@ class AlikeCircle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupExercise(msgspec.Struct, frozen=True, kw_only=True):
-    """An exercise in which pairs of a group are alike: how many, and the least and the most alike of them.
+    """An exercise in which pairs of a group are alike: their number, lowest and highest similarity.
 
-    The `circles` say who is alike with whom, the largest first; every pair is in one of them.
+    Every pair is in one of the `circles`, the largest first.
     """
 
     exercise: str
@@ -96,14 +96,14 @@ class GroupExercise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlikeGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Students of whom pairs are alike, and in which exercises, the most alike first."""
+    """Students with alike pairs, and the exercises, the most alike first."""
 
     students: tuple[str, ...]
     exercises: tuple[GroupExercise, ...]
 
 
 class CorpusMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A student's file that is alike with one of a corpus, which is named by its digest (SHA-256) alone."""
+    """A student's file that is alike with one of a corpus, which is named only by its digest (SHA-256)."""
 
     exercise: str
     student: str
@@ -115,7 +115,7 @@ class CorpusMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CorpusSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """So many files of a corpus were compared, and told from this threshold on, which may be `learned`."""
+    """The number of compared files in a corpus, and the threshold, which may be `learned`."""
 
     exercise: str
     files: int
@@ -126,8 +126,8 @@ class CorpusSurvey(msgspec.Struct, frozen=True, kw_only=True):
 class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     """The alike pairs of a class, by exercise, the most alike first, and as groups, the strongest first.
 
-    `threshold` is the one that was given; None if each exercise has its own. `corpus` has what is alike with
-    the files of a corpus, one of each student and exercise.
+    `threshold` is the given one, None if each exercise has its own. `corpus` has at most one match for each
+    student and exercise.
     """
 
     format_version: int = FORMAT_VERSION
@@ -139,12 +139,12 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     corpus_surveys: tuple[CorpusSurvey, ...] = ()
 
     def only(self, exercises: Collection[str]) -> Similarity:
-        """What is alike in these exercises."""
+        """Return the findings in these exercises."""
         groups = []
         for group in self.groups:
             parts = tuple(part for part in group.exercises if part.exercise in exercises)
             there = {s for part in parts for circle in part.circles for s in circle.students}
-            # An earlier grader did not keep who is alike in which exercise.
+            # An earlier grader did not keep circles.
             students = tuple(s for s in group.students if s in there) or group.students
             if parts:
                 groups.append(AlikeGroup(students=students, exercises=parts))
@@ -169,7 +169,7 @@ def write_similar(results: Path, similarity: Similarity) -> Path:
 
 
 def read_similar(results: Path) -> Similarity | None:
-    """The pairs that `grade similar` wrote into a RESULTS folder; None if it did not run yet."""
+    """Return the findings that `grade similar` wrote into a RESULTS folder, None if it did not run yet."""
     path = results / FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Similarity)
@@ -182,7 +182,7 @@ def read_similar(results: Path) -> Similarity | None:
 
 
 def source_digest(source: bytes) -> str:
-    """The digest by which a pair names a file that was compared."""
+    """Return the digest of a file in the findings."""
     return hashlib.sha256(source).hexdigest()
 
 
@@ -195,9 +195,9 @@ def write_files(
     sources: Callable[[Entry], Mapping[str, bytes]],
     stubs: Mapping[str, bytes],
 ) -> int:
-    """Write the counted attempts of a class into a new folder, and return how many files they are.
+    """Write the counted attempts of a class into a new folder, and return the number of files.
 
-    For each exercise: `submissions/<student>/<exercise>.py`, where JPlag looks for submissions; the stub in
+    Each exercise has `submissions/<student>/<exercise>.py`, where JPlag looks for submissions; the stub in
     `stub/`, its base code; and `info.csv`, the table from which Dolos reads paths and names.
 
     Raises GraderError if the folder is not empty or cannot be written.

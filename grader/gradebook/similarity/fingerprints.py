@@ -1,13 +1,12 @@
-"""Fingerprints of files: runs of tokens, hashed, in whatever way the code is laid out and named.
+"""Fingerprints of files: hashes of runs of tokens, independent of layout and names.
 
-A file is read in its normal form (`normal_form`). One that does not parse is read as text: every name of the
-student's own choice, every number and every string reads the same. The hash of a run is the same in every
-process.
+A file is read in its normal form (`normal_form`). If it does not parse, its text is read: then all names of the
+student's own choice read the same, and so do all numbers and all strings. The hash of a run is the same in
+every process.
 
-The text is read by one regular expression in which no alternative that has begun can fail, so that the time
-grows with the length alone. Pygments and `tokenize` take a time that grows with the square of a hostile file
-(a string of quotes behind backslashes: 40,000 characters, 10 s), and `tokenize` stops at code that does not
-compile.
+One regular expression reads the text. No alternative can fail once it has begun, so the time is linear in the
+length. Pygments and `tokenize` can take quadratic time for a hostile file (10 s for 40,000 characters of
+escaped quotes), and `tokenize` stops at code that does not compile.
 """
 
 from __future__ import annotations
@@ -30,12 +29,11 @@ if TYPE_CHECKING:
 
 # Tokens in a run: about one statement. Shorter runs are idioms of the language.
 RUN = 8
-# Of a file that is longer than any solution, only the beginning is compared.
+# Only this much of a file is compared; solutions are shorter.
 _LONGEST_SOURCE = 100_000
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _OWN_NAMES = frozenset({*dir(builtins), *keyword.kwlist})
-# Strings, which end with their line or with the file where no quote closes them; comments; names, numbers
-# and signs.
+# Strings, which without a closing quote end with their line or the file; comments; names, numbers and signs.
 _WORD = re.compile(
     r"""
     "{3} [\s\S]*? (?: "{3} | \Z ) | '{3} [\s\S]*? (?: '{3} | \Z )
@@ -53,7 +51,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     lines: NDArray[np.uint16]
 
     def covered(self, shared: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which tokens stand in one of the runs that are shared."""
+        """Return a mask of the tokens in the shared runs."""
         import numpy as np
 
         covered = np.zeros(len(self.lines), bool)
@@ -62,7 +60,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
         return covered
 
     def spans(self, shared: NDArray[np.bool_]) -> tuple[tuple[int, int], ...]:
-        """First and last line of each stretch of statements that these runs cover."""
+        """Return the first and last line of each stretch of statements in the shared runs."""
         stretches: list[tuple[int, int]] = []
         for first, last in sorted({(int(a), int(b)) for a, b in self.lines[self.covered(shared)]}):
             if stretches and first <= stretches[-1][1] + 1:
@@ -73,9 +71,9 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Reads files of an exercise; the same bytes, which whole classes hand in, are read once.
+    """A reader of an exercise's files; equal files are read once.
 
-    `stub` is what the students were given: its names are not of their choice.
+    `stub` is the given file; its names are not the students' choice.
     """
 
     def __init__(self, stub: bytes) -> None:
@@ -87,14 +85,14 @@ class Reader:
             self._given = frozenset()
 
     def read(self, source: bytes) -> Fingerprint:
-        """The fingerprint of a file; no code is too broken for it."""
+        """Return the fingerprint of a file, which need not parse."""
         key = hashlib.sha256(source).digest()
         if key not in self._fingerprints:
             self._fingerprints[key] = self._fingerprint(source)
         return self._fingerprints[key]
 
     def _fingerprint(self, source: bytes) -> Fingerprint:
-        """Hash every run of tokens: a sum of the tokens' codes, each times a power by its place in the run."""
+        """Hash every run of tokens: sum the tokens' codes, each times a power for its place in the run."""
         import numpy as np
 
         tokens = self._tokens(source)
@@ -103,13 +101,13 @@ class Reader:
         count = max(len(tokens) - RUN + 1, 0)
         runs = np.zeros(count, np.uint64)
         for place in range(RUN):
-            # Arithmetic of unsigned arrays wraps, as a hash should.
+            # Unsigned arithmetic wraps, as a hash should.
             factor = pow(_MULTIPLIER, place + 1, 1 << 64)
             runs += codes[place : place + count] * np.full(count, factor, np.uint64)
         return Fingerprint(runs, lines.reshape(-1, 2))
 
     def _tokens(self, source: bytes) -> list[Token]:
-        """The tokens of a file: of its syntax tree, or of its text where it has none or is too long."""
+        """Return the tokens of a file's syntax tree, or of its text if it does not parse or is too long."""
         if len(source) <= _LONGEST_SOURCE:
             try:
                 return tokens_of(parse(source), self._given)
@@ -125,7 +123,7 @@ class Reader:
 
 
 def _words(text: str) -> Iterator[Token]:
-    """The tokens of a text without comments and long strings; the student's own names read the same."""
+    """Yield the tokens of a text without comments and long strings; the student's own names read the same."""
     line, place = 1, 0
     owner = before = ""
     for match in _WORD.finditer(text):
@@ -140,7 +138,7 @@ def _words(text: str) -> Iterator[Token]:
         elif word[0].isdigit():
             reading = "0"
         elif word.isidentifier() and word not in _OWN_NAMES:
-            # An attribute, but one of `self`, is the library's.
+            # Attributes, except of `self`, belong to a library.
             is_library = before == "." and owner not in ("self", "cls")
             reading = word if is_library else "name"
         yield Token(reading, line, line)

@@ -1,11 +1,11 @@
-"""The normal form of a file, for `fingerprints`: the tokens of its syntax tree, written in one way.
+"""The normal form of a file, for `fingerprints`: the tokens of its syntax tree in a canonical form.
 
-Comments, docstrings, annotations, imports and `pass` are left out. One way of writing stands for several:
+Comments, docstrings, annotations, imports and `pass` are left out. Equivalent code has the same form:
 `torch.exp(x)` and `x.exp()`, `a * b` and `b * a`, `a > b` and `b < a`, `x += 1` and `x = x + 1`. Names of the
-student's own choice read the same, as do numbers and strings.
+student's own choice read the same, and so do numbers and strings.
 
-The result is for comparing and never runs: where a rewriting could change what code does (an addition of
-lists), both files are changed alike.
+The result is only compared and never runs. Rewriting may change its behavior (for example, an addition of
+lists), but changes both files alike.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Set
 import msgspec
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# Statements, and what stands between a statement and the statements inside it.
+# Statements, and the nodes between a statement and the statements inside it.
 _INNER = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _BUILTINS = frozenset(dir(builtins))
 _COMMUTATIVE = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
@@ -56,7 +56,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def names_in(tree: ast.AST) -> frozenset[str]:
-    """The names of functions, classes and attributes of a tree: those of a stub are not the students' own."""
+    """Return the names of functions, classes and attributes in a tree; a stub's are not the students' own."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
@@ -67,12 +67,12 @@ def names_in(tree: ast.AST) -> frozenset[str]:
 
 
 def tokens_of(tree: ast.Module, given: Set[str]) -> list[Token]:
-    """The tokens of a file; `given` are names that the stub has."""
+    """Return the tokens of a file; `given` are names in the stub."""
     return list(_Writer(_imports(tree), given).body(tree.body))
 
 
 def _imports(tree: ast.Module) -> dict[str, str]:
-    """What each imported name is called where it comes from; "" for a module."""
+    """Map each imported name to its original name, or to "" for a module."""
     imported: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -95,19 +95,19 @@ def _is_silent(statement: ast.AST) -> bool:
 
 
 class _Writer:
-    """Writes trees as tokens, operators and calls before what they are applied to."""
+    """A writer of trees as tokens in prefix order."""
 
     def __init__(self, imported: dict[str, str], given: Set[str]) -> None:
         self._imported, self._given = imported, given
 
     def body(self, body: list[ast.stmt]) -> Iterator[Token]:
         for statement in body:
-            # What is nested deeper than any solution is left out, and hides nothing beside it.
+            # A statement that is nested deeper than any solution is left out; its neighbors are not.
             with contextlib.suppress(RecursionError):
                 yield from list(self._statement(statement))
 
     def _statement(self, node: ast.AST) -> Iterator[Token]:
-        """The tokens of a statement and of those inside it; each has the lines of its own statement."""
+        """Yield the tokens of a statement and of the statements inside it, each with its statement's lines."""
         if _is_silent(node):
             return
         words = list(self._header(node))
@@ -128,7 +128,7 @@ class _Writer:
                     yield from self._statement(statement)
 
     def _header(self, node: ast.AST) -> list[str]:
-        """The words of a statement without the statements inside it."""
+        """Return the words of a statement without the statements inside it."""
         if isinstance(node, ast.Assign):
             return ["=", *self._all(node.targets), *self._of(node.value)]
         if isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -144,7 +144,7 @@ class _Writer:
             name = node.name if node.name in self._given else "name"
             return ["class", name, *self._all(node.decorator_list), *self._all(node.bases)]
         if isinstance(node, ast.Raise):
-            # What an exception says is prose.
+            # The text of an exception is prose.
             kind = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
             return ["Raise", *(self._of(kind) if kind is not None else [])]
         if isinstance(node, ast.Expr):
@@ -159,7 +159,7 @@ class _Writer:
         return [word for node in nodes for word in self._of(node)]
 
     def _of(self, node: ast.AST) -> list[str]:
-        """The words of an expression: by the method of its kind, or its kind and its parts in order."""
+        """Return the words of an expression: by the method for its kind, else its kind and its parts."""
         writer = getattr(self, f"_{type(node).__name__}", None)
         if writer is not None:
             words: list[str] = writer(node)
@@ -197,7 +197,7 @@ class _Writer:
         return isinstance(node, ast.Name) and self._imported.get(node.id) == ""
 
     def _Call(self, node: ast.Call) -> list[str]:  # noqa: N802
-        """A call, where a method reads as the function of the same name, and `x.mul(y)` as `x * y`."""
+        """Write a call; a method reads like the function of the same name, and `x.mul(y)` like `x * y`."""
         called, arguments = node.func, [self._of(a) for a in node.args]
         if isinstance(called, ast.Attribute):
             name = _SAME_NAME.get(called.attr, called.attr)
@@ -217,7 +217,7 @@ class _Writer:
         return head + [word for words in (*arguments, *keywords) for word in words]
 
     def _BinOp(self, node: ast.BinOp) -> list[str]:  # noqa: N802
-        """An operation; a chain of one that commutes, as `a + b + c`, is sorted as a whole."""
+        """Write an operation; the operands of a commutative chain, such as `a + b + c`, are sorted."""
         kind, operands, rest = type(node.op), list[ast.expr](), node.left
         operands.append(node.right)
         while kind in _COMMUTATIVE and isinstance(rest, ast.BinOp) and type(rest.op) is kind:
@@ -244,7 +244,7 @@ class _Writer:
         return [type(node.op).__name__, *self._of(inner)]
 
     def _Compare(self, node: ast.Compare) -> list[str]:  # noqa: N802
-        """A comparison: `a > b` reads as `b < a`, and the sides of `==` in any order alike."""
+        """Write a comparison: `a > b` reads like `b < a`, and the sides of `==` are sorted."""
         sides = [self._of(side) for side in (node.left, *node.comparators)]
         kinds = [type(op) for op in node.ops]
         names = [kind.__name__ for kind in kinds]

@@ -1,4 +1,4 @@
-"""The survey of a class, for `grade similar`: its files compared, and what is out of the ordinary in groups."""
+"""The survey of a class, for `grade similar`: compare its files, and gather unusually alike pairs in groups."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from grader.gradebook.similarity.findings import (
 from grader.gradebook.similarity.fingerprints import Reader
 from grader.results import Entry
 
-# For classes from which nothing can be learned.
+# For classes that are too small to learn from.
 THRESHOLD = 0.6
 MOST_PAIRS = 200
-# Of these each exercise says how many pairs they would tell, in per cent.
+# In per cent; each exercise's survey counts the pairs that these thresholds would report.
 OTHER_THRESHOLDS = (80, 60)
-# So many pairs show how alike files ordinarily are.
+# A sample of this many pairs shows the ordinary similarities.
 SAMPLED_PAIRS = 2000
 
 
@@ -51,13 +51,13 @@ def find_similar(
     """Find the alike pairs among the counted attempts of a class.
 
     Args:
-        entries: the attempts, one a student.
-        sources: gives the files of an entry, by exercise.
-        stubs: by exercise, in the order of the course, what every student was given.
-        threshold: a pair is reported from this similarity on, 0 to 1; by default each exercise has its own,
-            learned from the class.
-        most_pairs: so many pairs of each exercise are kept, the most alike.
-        teams: the members of a team have the same files: one member stands for all.
+        entries: the attempts, one for each student.
+        sources: a function that returns the files of an entry, by exercise.
+        stubs: the given files, by exercise in the order of the course.
+        threshold: the similarity, 0 to 1, from which a pair is reported; by default, each exercise has its
+            own, learned from the class.
+        most_pairs: the number of most alike pairs to keep for each exercise.
+        teams: whether members of a team have the same files, so that one member represents all.
     """
     readers = {exercise: Reader(stub) for exercise, stub in stubs.items()}
     files: dict[str, list[SourceFile]] = {exercise: [] for exercise in stubs}
@@ -91,9 +91,9 @@ def answers(
     *,
     teams: bool = False,
 ) -> Iterator[tuple[str, str, bytes]]:
-    """The exercise, the student and the source of each file that has more in it than the stub.
+    """Yield the exercise, the student and the source of each file that differs from the stub.
 
-    With `teams`, whose members have the same files, one member stands for all.
+    With `teams`, one member represents a team, whose members have the same files.
     """
     seen: set[str] = set()
     for entry in entries:
@@ -109,7 +109,7 @@ def answers(
 
 
 class _Exercise:
-    """One exercise's comparison, and the threshold from which it tells a pair."""
+    """The comparison of one exercise, and the threshold from which it reports a pair."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class _Exercise:
         stub: bytes,
         threshold: float | None,
     ) -> None:
-        # Whatever the order of the class, the same pairs come out.
+        # Sorted, so that the result does not depend on the order of the class.
         files.sort(key=lambda file: file.student)
         self.id, self.files = id_, files
         self._comparison = Comparison(files, reader.read(stub))
@@ -147,7 +147,7 @@ class _Exercise:
         return self.similarities[pair] >= max(self._threshold, 1e-9)
 
     def survey(self) -> ExerciseSurvey:
-        """What was compared, and how it was decided."""
+        """Return the numbers of the comparison, and its threshold."""
         return ExerciseSurvey(
             exercise=self.id,
             files=len(self.files),
@@ -168,7 +168,7 @@ class _Exercise:
     def pairs(
         self, reported: Mapping[Pair, Mapping[str, float]], most: int
     ) -> Iterator[SimilarPair]:
-        """The told pairs of this exercise, the most alike first, with the lines that they share."""
+        """Yield the reported pairs of this exercise, the most alike first, with their shared lines."""
         mine = [(-reported[pair][self.id], pair) for pair in reported if self.id in reported[pair]]
         for _, (left, right) in sorted(mine)[:most]:
             first, second = self._numbers[left], self._numbers[right]
@@ -187,11 +187,11 @@ class _Exercise:
 
 
 def _bulk(comparison: Comparison, numbers: list[int]) -> Bulk | None:
-    """What is ordinary among these files; of a large class a part of the pairs says it."""
+    """Return the bulk of similarities among these files, from a sample of the pairs of a large class."""
     if len(numbers) < LEAST_FILES:
         return None
     every = list(itertools.combinations(numbers, 2))
-    # By chance, but the same for the same class.
+    # Random pairs, but the same for the same class.
     seen = random.Random(0).sample(  # noqa: S311  # no secret
         every, min(len(every), SAMPLED_PAIRS)
     )
@@ -200,7 +200,7 @@ def _bulk(comparison: Comparison, numbers: list[int]) -> Bulk | None:
 
 
 def _equal(similarities: Mapping[Pair, float], files: int) -> set[Pair]:
-    """The pairs that have everything in common, but for what a third of the class has: that is ordinary."""
+    """Return the pairs of equal files, except those that a third of the class has, which are ordinary."""
     equal = {pair for pair, similarity in similarities.items() if similarity >= 1}
     group_of: dict[str, set[str]] = {}
     for left, right in equal:
@@ -210,7 +210,7 @@ def _equal(similarities: Mapping[Pair, float], files: int) -> set[Pair]:
 
 
 def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
-    """By pair that only several exercises tell, those exercises."""
+    """Map each pair that several exercises together report to these exercises."""
     learned = [e for e in exercises if e.basis in (Basis.LEARNED, Basis.NONE)]
     evidence = joint_evidence(
         {e.id: e.similarities for e in learned}, {e.id: len(e.compared) for e in learned}
@@ -226,7 +226,7 @@ def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
 def _groups(
     reported: Mapping[Pair, Mapping[str, float]], exercises: Mapping[str, _Exercise]
 ) -> list[AlikeGroup]:
-    """The groups, those first that are alike in the most exercises and the most alike in them."""
+    """Return the groups; first come groups that are alike in most exercises, and most alike in them."""
     groups: list[tuple[float, AlikeGroup]] = []
     for students in grouped({pair: sum(shares.values()) for pair, shares in reported.items()}):
         members = set(students)
@@ -256,16 +256,16 @@ def _groups(
 
 
 def circles(similarities: Mapping[Pair, float]) -> list[AlikeCircle]:
-    """Circles in which every student is alike with every other one, so that each of the pairs is in one.
+    """Return circles in which every student is alike with every other; each pair is in one.
 
-    The most alike pair of those that are in no circle yet begins the next one.
+    Each circle begins with the most alike pair that is in no circle yet.
     """
     similarities = {(min(pair), max(pair)): value for pair, value in similarities.items()}
     partners: dict[str, set[str]] = defaultdict(set)
     for left, right in similarities:
         partners[left].add(right)
         partners[right].add(left)
-    found: list[AlikeCircle] = []
+    made: list[AlikeCircle] = []
     told: set[Pair] = set()
     for pair in sorted(similarities, key=lambda pair: (-similarities[pair], pair)):
         if pair in told:
@@ -279,18 +279,18 @@ def circles(similarities: Mapping[Pair, float]) -> list[AlikeCircle]:
         inside = [p for p in itertools.combinations(students, 2) if p in similarities]
         told.update(inside)
         values = [similarities[p] for p in inside]
-        found.append(AlikeCircle(students=students, lowest=min(values), highest=max(values)))
-    return sorted(found, key=lambda circle: (-len(circle.students), -circle.highest))
+        made.append(AlikeCircle(students=students, lowest=min(values), highest=max(values)))
+    return sorted(made, key=lambda circle: (-len(circle.students), -circle.highest))
 
 
-# --- pairs gathered into groups: five who share one file are one group and not ten pairs ---------
+# --- pairs gathered into groups: five students who share one file are one group, not ten pairs ---
 
-# Two groups become one if so many of the pairs between them are alike: a chain of pairs is no group.
+# Two groups are joined if at least this share of the pairs between them is alike; a chain of pairs is no group.
 LINKED_SHARE = 0.5
 
 
 def grouped(strengths: Mapping[Pair, float]) -> list[tuple[str, ...]]:
-    """The groups of these pairs, each of two or more; every pair is in one, and a student may be in several.
+    """Return the groups of these pairs; every pair is in one, and a student may be in several.
 
     The strongest pairs are joined first, by average linkage.
     """
@@ -304,7 +304,7 @@ def grouped(strengths: Mapping[Pair, float]) -> list[tuple[str, ...]]:
         links[right][left] += 1
 
     def joined(pair: Pair) -> bool:
-        """Join the clusters of a pair, if enough of their pairs are alike; whether they are one now."""
+        """Join the clusters of a pair if enough of their pairs are alike; return whether it joined them."""
         into, other = (cluster_of[student] for student in pair)
         possible = len(members[into]) * len(members[other])
         if into == other or links[into][other] < LINKED_SHARE * possible:
@@ -319,7 +319,7 @@ def grouped(strengths: Mapping[Pair, float]) -> list[tuple[str, ...]]:
                 links[third][into] += count
         return True
 
-    # What joined late may link groups that were seen before.
+    # A late join may link groups that could not be joined before.
     while sum(map(joined, ordered)):
         pass
     groups: set[tuple[str, ...]] = set()

@@ -1,7 +1,7 @@
-"""Code that runs in the sandbox, beside the student's.
+"""Code that runs in the sandbox beside the student's.
 
-`worker` answers the judge's calls, `guard` watches for what is not allowed, and `absent` puts it out of order.
-`observation` reports how a call left what it was given. `stand_in` has the solution
-answer for functions that were found wrong. `interpreter` changes Python around the student's
-module, `reports` has the judge told of what leads out of it, and `warmup` is done once, before any fork.
+`worker` answers the judge's calls. `guard` watches for forbidden operators and names, and `absent` makes them
+raise. `observation` reports the side effects of a call. `stand_in` replaces functions that were found wrong by
+the solution's. `interpreter` changes Python around the student's module, and `reports` tells the judge about
+events that lead out of it. `warmup` runs once, before any fork.
 """

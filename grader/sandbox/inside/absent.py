@@ -1,12 +1,12 @@
-"""Put what an exercise forbids out of order where it is made, not where it is named.
+"""Make forbidden operators and functions raise at their definitions, under all of their names.
 
-Theory of operation. An operator raises in PyTorch's dispatcher, to which all ways lead: a function, a method,
-`torch.ops`, a script, another operator, in every thread and with every mode disabled. A function raises in its
-own code, whoever holds it: a class's `__dict__`, a subclass, another module, a decorator. Both ask the `check`
-that they were given, and do what they always did if it does not raise.
+Theory of operation. An operator raises in PyTorch's dispatcher, which every call reaches: from a function, a
+method, `torch.ops`, a script or another operator, in every thread and with every mode disabled. A function
+raises in its own code, so it does not matter whether it is reached through a class's `__dict__`, a subclass,
+another module or a decorator. Both call a `check` first, and do their usual work if it does not raise.
 
-What was there before, and the handles of the registrations, are found in closures and in this module; to look
-for them is told (`reports`). As long as a handle lives, Python has no way to the operator's own kernel.
+The originals and the handles of the registrations are in closures and in this module. Searching for them is
+reported (`reports`). As long as a handle lives, Python cannot reach the operator's own kernel.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ keep_builtins(globals())
 
 Check = Callable[[], None]
 
-# Where an operator may have a kernel that computes values or takes it apart, as PyTorch lists them. Others only
-# change how it is called (autograd, autocast) and come to these, or are for devices that are not here.
+# Dispatch keys, in PyTorch's notation, with kernels that compute values or decompose the operator. Other keys
+# only change the call (autograd, autocast) and then lead to these, or are for devices that are not here.
 _KEY = re.compile(
     r"(CPU|CompositeExplicitAutograd|CompositeImplicitAutograd(?:NestedTensor)?|FuncTorch(?:Batched(?:Decomposition)?|VmapMode)|"
     r"Batched|MkldnnCPU|NestedTensorCPU|QuantizedCPU|SparseCPU|SparseCsrCPU|VmapMode)(?:\[alias\])?: ",
@@ -38,15 +38,15 @@ _KEY = re.compile(
 
 
 def forbid_operators(checks: Mapping[str, Check]) -> None:
-    """Have all overloads of these operators, as `aten::glu`, check before they run.
+    """Have all overloads of these operators, such as `aten::glu`, check before they run.
 
-    One that this PyTorch does not have is none.
+    Operators that this PyTorch does not have are skipped.
     """
     if not checks:
         return
     inner = importlib.import_module("torch")._C
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # once in a process: that there is a kernel already
+        warnings.simplefilter("ignore")  # PyTorch warns that there is already a kernel
         for name, check in checks.items():
             for schema in inner._jit_get_schemas_for_operator(name):
                 overload = schema.overload_name
@@ -56,7 +56,7 @@ def forbid_operators(checks: Mapping[str, Check]) -> None:
 
 
 def _register(name: str, overload: str, key: str, check: Check) -> None:
-    """Put a kernel before the one of this key."""
+    """Register a kernel that checks before the kernel of this key."""
     inner = sys.modules["torch"]._C
     namespace, _, plain = name.partition("::")
     library, operation = inner._dispatch_library, inner._get_operation_overload
@@ -70,7 +70,7 @@ def _register(name: str, overload: str, key: str, check: Check) -> None:
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
         check()
-        # For this one call it is as it was, whatever the key and the version of PyTorch.
+        # For this call, the registration is removed; this works for any key and version of PyTorch.
         registration.reset()
         try:
             return operation(name, overload)[0](*arguments, **keywords)
@@ -81,31 +81,31 @@ def _register(name: str, overload: str, key: str, check: Check) -> None:
 
 
 def forbid_name(dotted: str, check: Check) -> set[str]:
-    """Have what has this name check before it runs: a function, what a class defines, all that a module does.
+    """Have the function, class or module of this name check before its code runs.
 
-    What is written in C keeps its code: a method is replaced in the class that has it, and a function is left
-    to the operators that it runs. Returns the files with the code of the others.
+    Code in C cannot be changed. A method in C is replaced in its class, and a function in C is left to the
+    operators that it runs. Return the files with the code of functions in Python.
     """
     owner, attribute = _owner(dotted)
-    holder, value = _found(owner, attribute)
+    holder, value = _holder(owner, attribute)
     if value is None:
         value = sys.modules.get(dotted)  # torch.optim deletes the names of its modules
     functions = list(_functions(value))
     files = {function.__code__.co_filename for function in functions}
     for function in functions:
         _guard(function, check)
-    # PyTorch's scripts know a builtin by its identity.
+    # PyTorch's scripts recognize a builtin by its identity.
     unwrapped = (type, types.BuiltinFunctionType, types.ModuleType)
     if functions or not callable(value) or isinstance(value, unwrapped) or "torch.ops" in dotted:
         return files
     checked = functools.update_wrapper(_before(value, check), value)
-    del checked.__wrapped__  # by which the function itself would be at hand
+    del checked.__wrapped__  # a way to the original
     _replace(holder, attribute, checked)
     return files
 
 
 def _owner(dotted: str) -> tuple[Any, str]:
-    """The object that holds the last part of a dotted name, and this part."""
+    """Return the object that has the last part of a dotted name as an attribute, and this part."""
     *path, attribute = dotted.split(".")
     owner: Any = None
     for end in range(len(path), 0, -1):
@@ -119,8 +119,8 @@ def _owner(dotted: str) -> tuple[Any, str]:
     return owner, attribute
 
 
-def _found(owner: Any, attribute: str) -> tuple[Any, Any]:
-    """Who holds an attribute, and its value; of a class that is the one whose own it is."""
+def _holder(owner: Any, attribute: str) -> tuple[Any, Any]:
+    """Return the object that holds an attribute, and its value; for a class, maybe one of its bases."""
     if isinstance(owner, type):
         for kind in owner.__mro__:
             if attribute in vars(kind):
@@ -129,7 +129,7 @@ def _found(owner: Any, attribute: str) -> tuple[Any, Any]:
 
 
 def _functions(value: Any) -> Iterator[types.FunctionType]:
-    """The functions written in Python that are, or are defined in, a function, a class or a module."""
+    """Yield the Python functions of a function, property, class or module."""
     match value:
         case types.FunctionType():
             yield value
@@ -142,11 +142,11 @@ def _functions(value: Any) -> Iterator[types.FunctionType]:
             for part in (value.fget, value.fset, value.fdel):
                 yield from _functions(part)
         case type():
-            # An enumeration holds functions of its base's as its own.
+            # An enumeration has functions of its base in its own dict.
             for part in list(vars(value).values()):
                 if not isinstance(part, type):
                     yield from (f for f in _functions(part) if f.__module__ == value.__module__)
-        # Of a package, as torch._refs, these may be hundreds.
+        # Not for a package such as torch._refs, which may have hundreds.
         case types.ModuleType() if not hasattr(value, "__path__"):
             for part in list(vars(value).values()):
                 if getattr(part, "__module__", "") == value.__name__:
@@ -162,7 +162,7 @@ _as_they_were: dict[types.FunctionType, types.FunctionType] = {}
 
 
 def _guard(function: types.FunctionType, check: Check) -> None:
-    """Put other code into a function, which checks and goes on with a copy of the function as it was."""
+    """Replace the code of a function by code that checks, and then calls a copy of the original."""
     code, own = _call.__code__, function.__code__
     copy = _copy(function)
     _as_they_were.setdefault(function, copy)
@@ -183,12 +183,12 @@ def _before(function: Callable[..., Any], check: Check) -> Callable[..., Any]:
 
 
 def unguarded(function: types.FunctionType) -> types.FunctionType:
-    """A function as it was before a guard, for what is ours."""
+    """Return a function as it was before a guard, for our own calls."""
     return _as_they_were.get(function, function)
 
 
 def _copy(function: types.FunctionType) -> types.FunctionType:
-    """A function of the same code, which stays as it is where the function's is replaced."""
+    """Return a copy of a function, which keeps its code if the function's is replaced."""
     copied = types.FunctionType(
         function.__code__,
         function.__globals__,
@@ -201,19 +201,19 @@ def _copy(function: types.FunctionType) -> types.FunctionType:
 
 
 def _replace(holder: Any, attribute: str, value: Any) -> None:
-    """Set an attribute, also of a class that is written in C."""
+    """Set an attribute, even of a class in C."""
     try:
         setattr(holder, attribute, value)
     except TypeError:
-        # The dict behind the proxy, which is all that Python gives of a builtin type's.
+        # For a builtin type, `vars` returns a proxy; the dict is behind it.
         (table,) = gc.get_referents(vars(holder))
         table[attribute] = value
-        # Python remembers what it found under a name, and is told of a change by `setattr` alone.
+        # Python caches attributes of types, and only `setattr` clears the cache by itself.
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(holder))
 
 
 def is_one_of(files: Collection[str]) -> Callable[[object], bool]:
-    """A function that says whether a path is one of these modules' files, or compiled from one, by any link."""
+    """Return a function that recognizes paths of these modules' files or bytecode, through any link."""
     stat = os.stat
 
     def identity(path: Any) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Watch a student's code as it runs for operators and names that the exercise does not allow."""
+"""Watch a student's running code for operators and names that the exercise forbids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ keep_builtins(globals())
 
 
 class ForbiddenUse(RuntimeError):
-    """Raised into the student's code where it reaches what is not allowed."""
+    """Raised in the student's code when it reaches a forbidden operator or name."""
 
 
 # The file, the line and the function of one frame of a stack.
@@ -29,7 +29,7 @@ Line = tuple[str, int, str]
 
 
 class Seen:
-    """What was reached, and the stack that led there, outermost first."""
+    """A forbidden operator or name that was reached, and the stack that led there, outermost first."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,8 +40,9 @@ class Seen:
 class OperatorWatch:
     """A context in which the operators and names of a guard raise, and are remembered.
 
-    A student's `except` cannot hide a use: `seen` keeps the first one. A probe may use a name that it writes
-    out. Whether it is entered is kept in a closure: changing this object or its class changes nothing.
+    A student's `except` cannot hide a use, since `seen` keeps the first one. A probe may use a name that it
+    writes out. Whether the context is entered is kept in a closure, so changing this object or its class has no
+    effect.
     """
 
     def __init__(self, guard: Guard, own_file: str) -> None:
@@ -57,15 +58,15 @@ class OperatorWatch:
         def refuse(name: str) -> None:
             if depth and not _is_ours(name, own_file):
                 self.seen = self.seen or Seen(name)
-                # Another one would end, and who waits for it would wait without end.
+                # Raising in another thread would end it, and the code that waits for it would hang.
                 if get_ident() == thread:
                     raise ForbiddenUse(f"{name} is not allowed here")
 
         self._enter, self.refuse = enter, refuse
         forbid_operators({name: partial(refuse, name) for name in guard.operators})
-        # The files with the code of what is forbidden.
+        # The files with the code of forbidden functions.
         self.files: set[str] = set()
-        # What stands first in the rule is asked first, and named.
+        # The rule's first name is checked first, and reported.
         for name in reversed(guard.names):
             self.files |= forbid_name(name, partial(refuse, name))
 
@@ -77,7 +78,7 @@ class OperatorWatch:
 
 
 def _frames() -> Iterator[FrameType]:
-    """The frames from here outwards, as others do not see them all."""
+    """Yield all frames from here outwards, including our own, which are hidden from other code."""
     frame: FrameType | None = _getframe()
     while frame is not None:
         yield frame
@@ -85,7 +86,7 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _is_ours(name: str, own_file: str) -> bool:
-    """Whether a stand-in uses a name, or a probe that writes it out, and not student code that they call."""
+    """Whether a stand-in uses a name, or a probe that writes it out, and not student code called by them."""
     for frame in _frames():
         if frame.f_code in OWN_CODE:
             return True
@@ -98,11 +99,11 @@ def _is_ours(name: str, own_file: str) -> bool:
 
 
 def _names(frame: FrameType, dotted: str) -> bool:
-    """Whether a function writes out a dotted name, by way of a module or class that its module names."""
+    """Whether a function's code has a dotted name, from a module or class that its own module imports."""
     written = set(frame.f_code.co_names)
     if dotted.startswith("torch.Tensor."):
         return dotted.rpartition(".")[2] in written
-    # An import within the function has the module's name; one at the top may have given it another.
+    # An import within the function shows the module's name; an import at the top may have renamed it.
     roots = set(written)
     for name in written:
         value = frame.f_globals.get(name)
@@ -117,10 +118,10 @@ def _names(frame: FrameType, dotted: str) -> bool:
 
 
 class GuardedCall:
-    """All watches of a call at once and, where the judge asks for it, a look at what is written in Python.
+    """All watches of a call together; with `traced`, also a watch for references of operators.
 
-    PyTorch has references of its operators (torch._refs, torch._decomp), which dispatch others. It asks where
-    a file names a way to them.
+    PyTorch has references of its operators in Python (torch._refs, torch._decomp), which dispatch other
+    operators. The judge asks for `traced` if a file names a way to them.
     """
 
     def __init__(self, watches: list[OperatorWatch], traced: bool) -> None:
@@ -144,18 +145,18 @@ class GuardedCall:
             watch.__exit__()
 
     def _look(self, frame: FrameType, event: str, _: object) -> None:
-        """Refuse an operator's reference in Python (torch._refs, torch._decomp), which dispatches others."""
+        """Refuse a reference of a forbidden operator."""
         code = frame.f_code
         if event != "call" or _INNER_FILE not in code.co_filename:
             return
-        # What a reference shares with another one, as hardtanh with relu6, has a mark before its name.
+        # Code that references share, such as hardtanh and relu6, has an underscore before its name.
         for own in (code.co_name, code.co_name.removeprefix("_")):
             if own in self._references:
                 watch, name = self._references[own]
                 watch.refuse(name)
 
 
-# Of torch's own packages that are not public.
+# The beginning of torch's private packages.
 _INNER_FILE = str(Path("torch", "_"))
 
 MAX_FRAMES = 20
@@ -163,7 +164,7 @@ MAX_WALKED = 20_000
 
 
 def raised(error: BaseException, own_file: str) -> Raised:
-    """What a call raised; `own_file` is the student's, as tracebacks name it."""
+    """Return the reply for an exception; `own_file` is the student's file in tracebacks."""
     stack = _stack_of(error)
     files = [file for file, _, _ in stack]
     probe = files.index(PROBE_FILE) if PROBE_FILE in files else None
@@ -176,14 +177,14 @@ def raised(error: BaseException, own_file: str) -> Raised:
         ancestry=tuple(kind.__name__[:MAX_TEXT] for kind in type(error).__mro__[:20]),
         text=text[:MAX_TEXT],
         frames=own_frames(stack, own_file),
-        # Its own only if the student's code was not in between: that may have called back.
+        # Not if the student's code called back into the probe.
         in_probe=probe is not None and not any(_is_own(file, own_file) for file in files[probe:]),
         probe=_last_in_probe(error, own_file) if probe is not None else None,
     )
 
 
 def _last_in_probe(error: BaseException, own_file: str) -> tuple[str, int] | None:
-    """The probe and the line where an error was raised; None if a line of the student's is further in."""
+    """Return the probe and the line where an error was raised, None if a student's line is further in."""
     place = None
     for frame, line in islice(walk_tb(error.__traceback__), MAX_WALKED):
         file = frame.f_code.co_filename
@@ -195,17 +196,17 @@ def _last_in_probe(error: BaseException, own_file: str) -> tuple[str, int] | Non
 
 
 def own_frames(stack: Sequence[Line], own_file: str) -> tuple[tuple[int, str], ...]:
-    """The innermost lines of a stack that are the student's own, each with its function."""
+    """Return the student's own innermost lines of a stack, each with its function."""
     own = [(line, name[:MAX_TEXT]) for file, line, name in stack if _is_own(file, own_file)]
     return tuple(own[-MAX_FRAMES:])
 
 
 def _is_own(file: str, own_file: str) -> bool:
-    """Whether it is the student's file; a probe may have imported it once more, from where it lies."""
+    """Whether `file` is the student's; a probe may have imported it again, by its full path."""
     return file == own_file or file.endswith(f"/{own_file}")
 
 
 def _stack_of(error: BaseException) -> list[Line]:
-    """The lines of a traceback, outermost first; not by traceback.extract_tb, which reads files."""
+    """Return the lines of a traceback, outermost first, without reading files as extract_tb would."""
     walked = islice(walk_tb(error.__traceback__), MAX_WALKED)
     return [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]

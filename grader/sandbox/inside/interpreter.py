@@ -1,8 +1,8 @@
 """Changes to Python in a sandbox, made by `worker` before the student's module runs there.
 
-What stops the sandbox prints the Python stack first, what waits for a person is refused, and `setattr` and the
-like change no library. In a sandbox with the course's own solution, late imports are noted. All of it is in the
-student's process: see docs/security.md for what is left.
+A process that ends prints its Python stack first. Calls that wait for a person are refused, and `setattr` and
+similar builtins change no library. In a sandbox with the course's own solution, late imports are noted. All of
+this happens in the student's process; docs/security.md describes the remaining gaps.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from grader.sandbox.private import keep_builtins
 
 keep_builtins(globals())
 
-# --- its end --------------------------------------------------------------------------------------
+# --- the end of the process -----------------------------------------------------------------------
 
-# The stack goes to descriptor 2, where the judge takes it out of what the code printed (`sandbox.client`). It
-# is in the student's hands, who can turn it off or make it up: it decides nothing, and shows a student the own
-# line.
+# The stack goes to descriptor 2, and the judge removes it from the output (`sandbox.client`). Student code can
+# prevent or forge it, so it decides nothing; it only shows students their own line.
 
-# Asked for by the judge, before it ends a sandbox that gave no answer.
+# The judge sends this signal before it ends a sandbox that gave no answer.
 STACK_SIGNAL = getattr(signal, "SIGUSR1", None)
 
 
 def tell_endings(source: bytes) -> None:
-    """Have this process print its stack when it is asked to, crashes, or calls os._exit.
+    """Have this process print its stack at the signal, when it crashes, or when it calls os._exit.
 
-    And have it refuse what waits for a person at a keyboard, as far as the `source` names it.
+    Also have it refuse calls that wait for a person at a keyboard; pdb's only if the `source` names pdb.
     """
     faulthandler.enable(file=2, all_threads=False)
     if STACK_SIGNAL is not None:
@@ -44,14 +43,14 @@ def tell_endings(source: bytes) -> None:
     builtins.input = functools.partial(_refuse_to_wait, "input()")
     sys.breakpointhook = functools.partial(_refuse_to_wait, "breakpoint()")
     if b"pdb" in source:
-        # Else it would stop a line later, and fail there at its own call of input().
+        # Otherwise it would stop a line later, and fail there at its own call of input().
         import pdb
 
         pdb.set_trace = functools.partial(_refuse_to_wait, "pdb.set_trace()")
 
 
 def _exit(own: int, end: Callable[[int], NoReturn], status: int) -> NoReturn:
-    # A process that the code started, as a loader's worker, may end as it likes.
+    # A process that the code started, such as a loader's worker, prints nothing.
     if os.getpid() == own:
         faulthandler.dump_traceback(file=2, all_threads=False)
     end(status)
@@ -59,22 +58,22 @@ def _exit(own: int, end: Callable[[int], NoReturn], status: int) -> NoReturn:
 
 def _refuse_to_wait(call: str, *_: Any, **__: Any) -> NoReturn:
     raise RuntimeError(
-        f"{call} waits for a person at the keyboard, which a judged program does not have: take it out"
+        f"{call} waits for a person at the keyboard, which a judged program does not have: remove it"
     )
 
 
-# --- what the audit hook does not tell ------------------------------------------------------------
+# --- builtins without audit events ----------------------------------------------------------------
 
-# Switches of the library that programs set.
+# Settings of the library that programs may change.
 _SWITCHES = "torch.backends"
 
 
 def own_builtins(name: str) -> dict[str, Any]:
-    """The builtins for a student's module of this name.
+    """Return the builtins for a student's module of this name.
 
-    Who asks for a frame is told of (`reports`). A write into a library is not, under a name that the code puts
-    together or through an object that the source check does not follow, and neither is a builtin that gives
-    away the variables of whatever calls it.
+    `reports` tells the judge if code asks for a frame. Python has no event for a write into a library under a
+    computed name, or through an object that the source check does not follow. Nor has it one for builtins that
+    return the variables of their caller. The builtins here refuse both.
     """
 
     def put(owner: Any, attribute: str, value: Any, /) -> None:
@@ -86,10 +85,10 @@ def own_builtins(name: str) -> dict[str, Any]:
         delattr(owner, attribute)
 
     def local(*, is_global: bool = False) -> dict[str, Any]:
-        # `functools.cache(vars)` keeps the variables of what calls it first, as of the code beside.
+        # The first caller of `functools.cache(vars)` might be our own code.
         frame = sys._getframe(2)
         if frame.f_globals.get("__name__") != name:
-            raise TypeError("variables are not given to others than the code that is judged")
+            raise TypeError("only the judged code itself may ask for its variables")
         names = frame.f_globals if is_global else frame.f_locals
         return names if isinstance(names, dict) else dict(names)
 
@@ -118,28 +117,28 @@ def own_builtins(name: str) -> dict[str, Any]:
 
 
 def _is_library(owner: object, name: str) -> bool:
-    """Whether this is a module or a class that the student's module of this name does not define."""
+    """Whether `owner` is a module or class other than those of the student's module of this name."""
     if isinstance(owner, types.ModuleType):
         return owner.__name__ != name
     return isinstance(owner, type) and owner.__module__ != name
 
 
 def _refuse(owner: object, name: str) -> None:
-    """Raise where the owner is a library that is not one of its switches."""
+    """Raise TypeError if the owner is a library, except its settings."""
     is_switch = isinstance(owner, types.ModuleType) and owner.__name__.startswith(_SWITCHES)
     if _is_library(owner, name) and not is_switch:
-        raise TypeError(f"{owner!r:.80} is not for the code that is judged to change")
+        raise TypeError(f"judged code must not change {owner!r:.80}")
 
 
-# --- its late imports -----------------------------------------------------------------------------
+# --- late imports ---------------------------------------------------------------------------------
 
 
 class ImportWatch:
-    """A finder that finds nothing, and notes each import that no other import asked for.
+    """A finder that finds nothing, and notes each import that is not part of another import.
 
-    Watched only in a sandbox with the course's own solution: a fork server that knows what is imported while
-    the module runs, and not when the process was forked, imports the same once, and no sandbox has to.
-    The notes are lines of a file, to which processes that are forked here write, too.
+    It is used only in a sandbox with the course's own solution. If the fork server knows the imports that
+    happen while the module runs, it can import the same modules once, before any fork. The notes are lines of a
+    file, since processes that are forked here write to it, too.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -151,17 +150,17 @@ class ImportWatch:
     def find_spec(
         self,
         name: str,
-        path: Sequence[str] | None = None,  # noqa: ARG002 (as every finder is called)
-        target: types.ModuleType | None = None,  # noqa: ARG002 (as every finder is called)
+        path: Sequence[str] | None = None,  # noqa: ARG002 (an interface)
+        target: types.ModuleType | None = None,  # noqa: ARG002 (an interface)
     ) -> None:
-        """Note the name, unless the module that was noted last is still being imported."""
+        """Note the name, unless the last noted module is still being imported."""
         spec = getattr(sys.modules.get(self._outer), "__spec__", None)
         if not getattr(spec, "_initializing", False):
             self._outer = name
             os.write(self._notes, f"{name}\n".encode())
 
     def names(self) -> tuple[str, ...]:
-        """The imports so far, in their order."""
+        """Return the imports so far, in order."""
         size = os.fstat(self._notes).st_size
         lines = os.pread(self._notes, size, 0).decode().splitlines()
         return tuple(dict.fromkeys(lines))

@@ -1,7 +1,7 @@
-"""Raw facts about live objects, before and after a call: nothing is compared here.
+"""Raw facts about live objects, before and after a call. The judge compares and interprets them.
 
-The judge decides what they mean. Everything is plain data: a dict with a `kind`, and of a tensor a copy of
-its values. What a fact cannot be read of says so by its absence.
+Facts are plain data: a dict with a `kind`, and for a tensor a copy of its values. A fact that cannot be read is
+left out.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from grader.sandbox.private import keep_builtins
 keep_builtins(globals())
 
 _DEEPEST, _MOST = 6, 1000
-# An inference mode holds as long as its guard lives.
+# An inference mode ends with its guard.
 _guards: list[Any] = []
 
 
 def seed_all(seed: int) -> None:
-    """Seed the global random states of the libraries that are here."""
+    """Seed the global random states of Python and of the loaded libraries."""
     random.seed(seed)
     if (torch := sys.modules.get("torch")) is not None:
-        # torch.manual_seed also tells the devices, which formats a stack each time (1 ms).
+        # torch.manual_seed also seeds devices, and formats a stack each time (1 ms).
         torch.default_generator.manual_seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed % 2**32)
 
 
 def draws() -> dict[str, list[float]]:
-    """The next numbers of each global random state, and the seed that torch's was given last."""
-    numbers = {"Python": [random.random()]}  # noqa: S311 (a state is looked at)
+    """Return the next numbers of each global random state, and the last seed of torch's."""
+    numbers = {"Python": [random.random()]}  # noqa: S311 (it shows the state)
     if (torch := sys.modules.get("torch")) is not None:
         numbers["torch seed"] = [torch.default_generator.initial_seed()]
         numbers["torch"] = torch.rand(2, dtype=torch.float64).tolist()
@@ -42,7 +42,7 @@ def draws() -> dict[str, list[float]]:
 
 
 def facts_of_call(function: Any, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
-    """The facts of the arguments, of the module that is called, and of PyTorch's modes."""
+    """Return the facts of the arguments, of the module that is called, and of PyTorch's modes."""
     return {
         "arguments": [facts(value) for value in arguments],
         "keywords": {name: facts(value) for name, value in keywords.items()},
@@ -52,7 +52,7 @@ def facts_of_call(function: Any, arguments: list[Any], keywords: dict[str, Any])
 
 
 def modes() -> dict[str, Any]:
-    """PyTorch's global modes, by what a student would call them."""
+    """Return PyTorch's global modes, under names for students."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -69,7 +69,7 @@ def modes() -> dict[str, Any]:
 
 
 def settings() -> dict[str, Any]:
-    """Those of the modes that a new test finds as the student's module left them when it was loaded."""
+    """Return the modes that the student's module may set at import; each test begins with them."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -86,7 +86,7 @@ def settings() -> dict[str, Any]:
 
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    """The names of the settings that differ; what was not there before is not compared."""
+    """Return the names of settings that differ; new settings are not compared."""
     return tuple(name for name, value in after.items() if before.get(name, value) != value)
 
 
@@ -101,10 +101,10 @@ def set_modes(settings: dict[str, Any]) -> None:
     if warnings.filters != settings["warnings"]:
         warnings.filters[:] = settings["warnings"]  # type: ignore[index]
     device = settings["device"]
-    # A default device is a mode for functions: without any there is nothing to ask for.
+    # A default device is a function mode; without any mode, there is no need to ask torch.
     is_plain = device.type == "cpu" and not torch._C._len_torch_function_stack()
     if not is_plain and torch.get_default_device() != device:
-        # None is the processor, without a mode that looks at each call.
+        # None is the CPU, without a function mode.
         torch.set_default_device(None if device.type == "cpu" else device)
     if torch.are_deterministic_algorithms_enabled() != settings["deterministic"]:
         # Not the public function, which imports torch._inductor (2 s).
@@ -121,7 +121,7 @@ def set_modes(settings: dict[str, Any]) -> None:
 
 
 def facts(value: Any, depth: int = 0) -> Any:
-    """What can be seen of a value: a tensor, module or optimizer, a container of these, or plain data."""
+    """Return the facts of a value: a tensor, module or optimizer, a container of these, or plain data."""
     if _is(value, "torch", "Tensor"):
         return _tensor(value)
     if _is(value, "torch.nn", "Module"):
@@ -145,7 +145,7 @@ def facts(value: Any, depth: int = 0) -> Any:
     if _is(value, "numpy", "ndarray"):
         return {"kind": "object", "id": id(value), "value": value.copy()}
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
-        return {"kind": "object", "value": value}  # which object a number is says nothing
+        return {"kind": "object", "value": value}  # the identity of a number does not matter
     return {"kind": "object", "id": id(value), "value": type(value).__name__}
 
 
@@ -155,7 +155,7 @@ def _is(value: Any, module: str, name: str) -> bool:
 
 
 def _tensor(tensor: Any) -> dict[str, Any]:
-    """The facts of a tensor: a copy of its values, and what only a live object shows."""
+    """Return the facts of a tensor: a copy of its values, and properties of the live object."""
     torch = sys.modules["torch"]
     inference = _own(tensor, "is_inference")()
     facts = {
@@ -183,7 +183,7 @@ def _tensor(tensor: Any) -> dict[str, Any]:
 
 
 def _own(tensor: Any, name: str) -> Any:
-    """What PyTorch's own class says of a tensor: that of a subclass may say what it likes."""
+    """Return an attribute by PyTorch's own class, which a subclass cannot override."""
     return getattr(sys.modules["torch"].Tensor, name).__get__(tensor)
 
 
@@ -192,7 +192,7 @@ def _copy(tensor: Any) -> Any:
 
 
 def _leaves(tensor: Any) -> list[Any]:
-    """The leaves in which a backward pass from here would accumulate."""
+    """Return the leaves in which a backward pass would accumulate gradients."""
     nodes: set[Any] = set()
     ahead = [tensor.grad_fn]
     while ahead and len(nodes) < _MOST:
@@ -204,7 +204,7 @@ def _leaves(tensor: Any) -> list[Any]:
 
 
 def _module(module: Any) -> dict[str, Any]:
-    """The facts of a module: the mode of every submodule, its tensors, and how many hooks it has."""
+    """Return the facts of a module: the mode of every submodule, its tensors, and its number of hooks."""
     parts = _parts(module)
     hooks = {
         f"{name}.{table}".lstrip("."): len(registered)
@@ -223,9 +223,9 @@ def _module(module: Any) -> dict[str, Any]:
 
 
 def _parts(module: Any) -> list[tuple[str, Any]]:
-    """The module and all below it, each once, by their names.
+    """Return the module and its submodules, each once, by their names.
 
-    As `named_modules` gives them, which an object may have under this name in its own way.
+    The result is that of `named_modules`, which an object may override.
     """
     parts, seen = [], set[int]()
     ahead = [("", module)]
@@ -240,18 +240,18 @@ def _parts(module: Any) -> list[tuple[str, Any]]:
 
 
 def _tensors_in(parts: list[tuple[str, Any]], table: str) -> dict[str, Any]:
-    """The facts of the parameters or buffers of these modules, each once, by their names."""
-    found = {
+    """Return the facts of the parameters or buffers of these modules, each once, by their names."""
+    named = {
         id(tensor): (f"{name}.{key}".lstrip("."), tensor)
         for name, part in reversed(parts)
         for key, tensor in reversed(getattr(part, table).items())
         if tensor is not None
     }
-    return {name: _tensor(tensor) for name, tensor in reversed(found.values())}
+    return {name: _tensor(tensor) for name, tensor in reversed(named.values())}
 
 
 def _optimizer(optimizer: Any, depth: int) -> dict[str, Any]:
-    """Its options and state, and which parameters it holds: by their objects."""
+    """Return the facts of an optimizer: its options and state, and the identities of its parameters."""
     groups = optimizer.param_groups
     options = [{name: v for name, v in group.items() if name != "params"} for group in groups]
     states = [dict(optimizer.state.get(p, {})) for group in groups for p in group["params"]]

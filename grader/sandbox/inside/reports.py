@@ -1,24 +1,24 @@
-"""What leads out of a student's own code is told to the judge before it takes effect, and leads to nothing.
+"""Report events that lead out of a student's own code to the judge, before they take effect; hide the grader.
 
-Theory of operation. Who wants to answer in the worker's place has to find the worker: by a frame, by what a
-function or a class holds of its surroundings, by all objects that there are, or by a text that is run. Python
-tells an audit hook (PEP 578) of most of that *before* it happens, and nothing in Python removes a hook. Of the
-attributes that it does not tell of (`_UNTOLD`) it is made to: each stands behind a property that raises the
-same event. What is told goes into a socket, which the judge reads and nothing in this process can take back. So
-the first step of an attack counts, whatever follows.
+Theory of operation. Code that wants to answer in the worker's place has to find the worker: through a frame,
+through variables that a function or class refers to, through a list of all objects, or through code in a
+string. Python calls an audit hook (PEP 578) *before* most of these events, and nothing in Python can remove a
+hook. For attributes without an event (`_UNTOLD`), a property here raises one. Reports go into a socket, which
+the judge reads and nothing in this process can take back. So the first step of an attack counts, whatever
+follows.
 
-Libraries do the same for innocent reasons: `traceback` walks through frames, `inspect` reads code, and
-`dataclasses` runs texts. What counts is who leads to an event. If it is a student's line, it is told; if it is
-ours, it is not. A function of a library is told of, too, unless it is known to keep what it finds to itself
-(`_KEEPS`, `_RUNS`). One that hands a frame to its caller is not, nor one that reads attributes by any name that
-it is given.
+Libraries cause the same events for innocent reasons: `traceback` walks through frames, `inspect` reads code,
+and `dataclasses` runs generated code. The caller decides: an event caused by a student's line is reported, one
+caused by our own code is not. An event caused by a library's function is reported, too, unless the function is
+known to keep its findings to itself (`_KEEPS`, `_RUNS`). That does not include functions that pass a frame to
+their caller, or read an attribute of any given name.
 
-Such a table is never whole. So the same properties give nothing of ours, whoever asks: frames end where the
-student's code was called, and frames, functions and lists of classes are empty of what the grader defines. What
-a probe's functions hold PyTorch's compilers may read, where they name the attribute themselves: a function in C
-that they call may be a student's.
+Such a table is never complete. So the same properties hide the grader from everyone: frames end where the
+student's code was called, and frames, functions and lists of classes show nothing that the grader defines.
+PyTorch's compilers may read a probe's functions, but only with an attribute that they name themselves, since a
+function in C that they call may be a student's.
 
-No class is defined here, and what is kept lies in closures.
+No class is defined here, and all state is in closures.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from grader.sandbox.wire.messages import MAX_REPORT, PROBE_FILE
 
 keep_builtins(globals())
 
-# Attributes that lead out and that Python reads without an event.
+# Attributes that lead out of the student's code, but have no event in Python.
 _UNTOLD: tuple[tuple[type, tuple[str, ...]], ...] = (
     (FunctionType, ("__builtins__", "__closure__", "__globals__")),
     (FrameType, ("f_back", "f_builtins", "f_globals", "f_locals")),
@@ -90,11 +90,12 @@ _EVENTS = frozenset(
     ]
 )
 
-# Modules of Python's own tests and of interpreters within this one, which read frames without an event.
+# Modules of Python's own tests and of subinterpreters, which read frames without an event.
 _LEAKY = pattern("_testcapi|_testinternalcapi|_xxsubinterpreters|_interpreters")
 
-# PyTorch's compilers read and write code all the time. One of their functions is believed where another one of
-# them called it: what a student calls may hand on what it finds, and what reads an attribute by its name does.
+# PyTorch's compilers read and write code all the time. One of their functions is trusted if another one called
+# it. A function that a student's code calls may pass on its findings, and one that reads attributes by name
+# does.
 _COMPILERS = pattern(
     r"(onnxscript|torch/(_compile|_dynamo|_export|_functorch|_guards|_higher_order_ops|_inductor|_jit_internal|_library|_logging|"
     r"_subclasses|export|fx|jit|library|onnx|utils/_config_module|__init__))\b"
@@ -108,35 +109,36 @@ _KEEPS = pattern(
     r"experimental/symbolic_shapes\.py:expect_true)|torch/jit/_trace\.py:_get_interpreter_name_for_var|"
     r"torch/nn/(modules/lazy|parameter|utils/parametrize)\.py:|torch/utils/__init__\.py:swap_attr|traceback\.py:(?!walk_)|typing(_extensions)?\.py:|warnings\.py:"
 )
-# Functions that run texts of their own making.
+# Functions that run code which they generated.
 _RUNS = pattern(
     r"collections/__init__\.py:namedtuple|dataclasses\.py:(_create_fn|add_fns_to_class)|inspect\.py:(get_annotations|<dictcomp>)|"
     r"jinja2/environment\.py:(_compile|from_code)|networkx/utils/decorators\.py:|"
     r"onnxscript/_internal/converter\.py:_eval_constant_expr|typing(_extensions)?\.py:(__init__|_evaluate|evaluate_forward_ref)"
 )
-# Functions that read a file for who calls them.
+# Functions that read a file for their caller.
 _READERS = pattern(r"(codecs|inspect|linecache|tokenize)\.py:")
-# Functions that give what they find to their caller: it is the caller who counts.
+# Functions that return their findings: their caller counts.
 _HANDS = pattern(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
 )
-# A file that is no library's, as one that a student wrote and imports.
+# A file outside of the libraries, such as one that the student's code wrote and imports.
 _STRANGE = pattern(r"<[^>]+\.pyc?>")
-# Where a module begins that the course gives with an exercise.
+# The beginning of places in modules that the course gives with an exercise.
 _GIVEN = "given:"
-# Where ours begin, and those functions of ours that read frames, or run texts, themselves.
+# The beginnings of our own places, and our functions that read frames or run code themselves.
 _OURS = ("grader/", PROBE_FILE)
 _OUR_OWN = pattern(
     r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|<listcomp>|_frames|_is_a_probe_s|_last_in_probe|_names|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
     r"worker\.py:(_load|_load_probe))$"
 )
-# What runs code, and imports, in Python's own way.
+# Python's own functions that run code in an import.
 _IMPORTS = pattern(
     r"<frozen importlib\._bootstrap(_external>:_compile_bytecode|>:_call_with_frames_removed)$"
 )
-# What probes do themselves.
+# Events that probes may cause.
 _BY_PROBES = frozenset(["exec", "sys.setprofile"])
-# What runs a text for a name of a type, which calls nothing and names nothing with two underscores.
+# Modules that evaluate names of types, and the instructions of such code: no call, no name with two
+# underscores.
 _TYPES = pattern("inspect|typing")
 _NAMES_A_TYPE = frozenset(
     opcode.opmap[name]
@@ -163,11 +165,12 @@ _UNTOLD_EXIT = 71
 
 
 def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
-    """A function that tells the judge once of an event, a student's line, and a library's function in between.
+    """Return a function that reports an event to the judge, and a function that returns the number of reports.
 
-    Where nothing can be told any more, it ends this process. The second function says how many were told.
+    A report has the event, a student's line, and a library's function in between, and is sent once. If it
+    cannot be sent, this process ends.
     """
-    # Not by a signal: the first process of a namespace takes none from itself.
+    # It does not end by a signal, since the first process of a namespace gets none from itself.
     send, told = reports.send, set[bytes]()
     descriptor = reports.fileno()
     inode = fstat(descriptor).st_ino if system == "posix" else None
@@ -180,7 +183,7 @@ def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
         if report in told:
             return
         try:
-            # Another file in its place is as bad as none.
+            # The student's code may have put another file in place of the socket.
             if inode is not None and fstat(descriptor).st_ino != inode:
                 raise OSError
             send(report)
@@ -198,18 +201,18 @@ def tell_of_events(
     forbidden: Collection[str] = (),
     given: Collection[dict[str, Any]] = (),
 ) -> Callable[[dict[str, Any]], None]:
-    """Have what leads out of the student's module told from now on; `files` are its names in stacks.
+    """Report events that lead out of the student's module from now on; `files` are its names in stacks.
 
-    What is `given` are the globals of modules of the course: what these do is not told. Told is also who
-    reads the files of what is `forbidden`, or has them imported once more. What comes back takes the globals of
-    a probe, whose code is ours from then on.
+    `given` has the globals of modules of the course, whose events are not reported. `forbidden` has the files
+    of forbidden functions: reading or importing them again is reported. Return a function that marks the
+    globals of a probe as ours.
     """
-    # Taken before any of them stands behind a property.
+    # Taken before properties replace any of them.
     get_frame, get_back = sys._getframe, FrameType.f_back.__get__
     get_globals, get_code = FunctionType.__globals__.__get__, FrameType.f_code.__get__
     get_names = FrameType.f_globals.__get__
     variables, file_place, is_forbidden = vars(module), _places(), is_one_of(forbidden)
-    # Ours is what has our globals, as the course's has its own: any code may name our files.
+    # Our own code and the course's are recognized by their globals, since any code can name our files.
     ours, givens = set(map(id, OURS)), set(map(id, given))
 
     def place_of(names: dict[str, Any], file: str) -> str:
@@ -226,14 +229,14 @@ def tell_of_events(
         return place_of(names, str(names.get("__file__")))
 
     def asking(frame: FrameType) -> FrameType | None:
-        """The frame that called this one of ours, or a reader that did."""
+        """Return the caller of one of our functions, or the caller's caller if that is a reader."""
         frame = get_back(frame)
         return get_back(frame) if get_code(frame) in readers else frame
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _EVENTS:
             return
-        what = event
+        action = event
         if event == "import":
             if _LEAKY.match(str(arguments[0])) is None:
                 return
@@ -241,16 +244,16 @@ def tell_of_events(
             if not is_forbidden(arguments[0]):
                 return
         elif event.startswith("object."):
-            owner, what = arguments[:2]
-            if what not in (_READ if event == "object.__getattr__" else _SET):
+            owner, action = arguments[:2]
+            if action not in (_READ if event == "object.__getattr__" else _SET):
                 return
-            # Its own functions and classes lead to nothing else, and a named tuple's belong to no module.
+            # The module's own functions and classes lead nowhere else; a named tuple's belong to no module.
             if type(owner) is FunctionType and (
-                (get_globals(owner) is variables and what != "__code__")
-                or ("defaults__" in what and "__file__" not in get_globals(owner))
+                (get_globals(owner) is variables and action != "__code__")
+                or ("defaults__" in action and "__file__" not in get_globals(owner))
             ):
                 return
-            if what == "__subclasses__" and owner.__module__ == module.__name__:
+            if action == "__subclasses__" and owner.__module__ == module.__name__:
                 return
         elif event == "sys._getframe" and get_code(arguments[0]) in own:
             return
@@ -268,25 +271,25 @@ def tell_of_events(
                 break
             path.append(place)
             frame = get_back(frame)
-        if what == "open":
+        if action == "open":
             if line and not _is_for_errors(path):
-                tell(what, line, path[0] if path else "")
+                tell(action, line, path[0] if path else "")
             return
-        if what == "exec" and path and path[0].startswith("<frozen importlib"):
+        if action == "exec" and path and path[0].startswith("<frozen importlib"):
             path.append(file_place(arguments[0].co_filename))
         if first is not None and id(get_names(first)) in givens:
-            is_innocent = _is_called(what, first) and _does_itself(what, first)
+            is_innocent = _is_called(action, first) and _does_itself(action, first)
         else:
-            is_innocent = _is_innocent(what, arguments, path, leader, first)
-        if is_innocent and what.startswith("__") and type(arguments[0]) is FunctionType:
+            is_innocent = _is_innocent(action, arguments, path, leader, first)
+        if is_innocent and action.startswith("__") and type(arguments[0]) is FunctionType:
             is_innocent = place_of_function(arguments[0]) != PROBE_FILE or (
-                first is not None and _is_written(what, get_code(first), first.f_lasti)
+                first is not None and _is_written(action, get_code(first), first.f_lasti)
             )
         if not is_innocent:
-            tell(what, line, path[0] if path else "")
+            tell(action, line, path[0] if path else "")
 
     def is_hidden(owner: object, value: object) -> bool:
-        """Whether this value of an owner's attribute is ours, and others ask for it."""
+        """Whether this value of an owner's attribute is ours, and other code asks for it."""
         if type(value) is FrameType:
             file = place_of_frame(value)
         elif type(owner) is FrameType:
@@ -303,9 +306,9 @@ def tell_of_events(
         )
 
     def variables_of(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of all modules in the place of `globals`, `locals` or `vars`.
+        """Return a function that replaces `globals`, `locals` or `vars` for all modules.
 
-        Where code of ours calls it, a student's is behind that: ours has its own.
+        A call from our code is on behalf of a student's, since our own code has private builtins.
         """
         get = FrameType.f_globals.__get__ if name == "globals" else FrameType.f_locals.__get__
 
@@ -316,8 +319,8 @@ def tell_of_events(
             if place_of_frame(frame).startswith(_OURS):
                 tell("f_globals" if name == "globals" else "f_locals", 0, "")
                 return {}
-            found = get(frame)
-            return found if type(found) is dict else dict(found)
+            own_names = get(frame)
+            return own_names if type(own_names) is dict else dict(own_names)
 
         names.__name__ = names.__qualname__ = name
         return names
@@ -336,57 +339,59 @@ def tell_of_events(
 
 
 def _is_innocent(
-    what: str, arguments: tuple[Any, ...], path: list[str], leader: str, first: FrameType | None
+    action: str, arguments: tuple[Any, ...], path: list[str], leader: str, first: FrameType | None
 ) -> bool:
-    """Whether an event, as the run of a text, is what libraries do.
+    """Whether an event is the usual work of libraries.
 
-    The path leads from it to the student's line, or to a function of ours; `first` is its frame.
+    `path` leads from the event to the student's line, or to our function `leader`; `first` is the frame that
+    caused it.
     """
     leading = [place for place in path if not _HANDS.match(place)]
     if not leading:
-        by_probe = leader.startswith(PROBE_FILE) and what in _BY_PROBES
-        return (by_probe and _is_called(what, first)) or _OUR_OWN.match(leader) is not None
-    # What a library does as it is imported.
+        by_probe = leader.startswith(PROBE_FILE) and action in _BY_PROBES
+        return (by_probe and _is_called(action, first)) or _OUR_OWN.match(leader) is not None
+    # A library is being imported.
     if any(place.startswith("<frozen importlib") for place in path):
-        runs_it = what in ("exec", "marshal.loads") and _IMPORTS.match(leading[0]) is not None
+        runs_it = action in ("exec", "marshal.loads") and _IMPORTS.match(leading[0]) is not None
         runs_it = runs_it and not path[-1].startswith("<string")
-        return (runs_it or _is_called(what, first)) and not any(map(_STRANGE.match, path))
-    if not _is_called(what, first):
+        return (runs_it or _is_called(action, first)) and not any(map(_STRANGE.match, path))
+    if not _is_called(action, first):
         return False
     nearest, second = leading[0], leading[1] if len(leading) > 1 else ""
     if nearest.startswith("<") and not nearest.startswith("<frozen"):
-        return False  # a text that is run
-    if what == "torch.set_eval_frame":
+        return False  # code from a string
+    if action == "torch.set_eval_frame":
         return nearest.startswith("torch/_dynamo/")
     is_theirs = _COMPILERS.match(nearest) or nearest.startswith("inspect.py:")
-    by_name = what != "exec" and "attr" in nearest.rpartition(":")[2]
+    by_name = action != "exec" and "attr" in nearest.rpartition(":")[2]
     if is_theirs and not by_name and (_COMPILERS.match(second) or (leader and not second)):
         return True
-    if what == "sys._getframe":
-        return True  # what it reads of the frame is an event, too
-    if what != "exec":
+    if action == "sys._getframe":
+        return True  # reading from the frame is an event, too
+    if action != "exec":
         return _KEEPS.match(nearest) is not None
     code = arguments[0]
     if nearest == "timeit.py:__init__":
-        # A call that is timed is no text: what stands around it names nothing.
+        # If timeit gets a callable instead of a string, its code has an inner code object without names.
         return any(type(each) is CodeType and not each.co_names for each in code.co_consts)
     is_type = _TYPES.match(nearest) is not None
     return _RUNS.match(nearest) is not None and (not is_type or _names_a_type(code))
 
 
-def _is_called(what: str, frame: FrameType | None) -> bool:
-    """Whether a function names what runs code, or gives objects; else it called what it was given.
+def _is_called(action: str, frame: FrameType | None) -> bool:
+    """Whether the frame's function names the function that caused the event.
 
-    That may be a student's, in C. Attributes are read by code in C, too, as PyTorch's compilers have.
+    Otherwise, it called a function that it was given, which may be a student's. Reads of attributes are not
+    checked here, since PyTorch's compilers read them in C.
     """
-    if not what.startswith(("exec", "gc.", "sys.", "torch.")):
+    if not action.startswith(("exec", "gc.", "sys.", "torch.")):
         return True
-    names = {"eval", "exec", "exec_"} if what == "exec" else {what.rpartition(".")[2]}
+    names = {"eval", "exec", "exec_"} if action == "exec" else {action.rpartition(".")[2]}
     return frame is not None and not names.isdisjoint(frame.f_code.co_names)
 
 
 def _names_a_type(code: object) -> bool:
-    """Whether code does no more than to read names, as `dict[str, a.B] | None`."""
+    """Whether code only reads names, such as `dict[str, a.B] | None`."""
     return (
         type(code) is CodeType
         and _NAMES_A_TYPE.issuperset(code.co_code[::2])
@@ -395,27 +400,27 @@ def _names_a_type(code: object) -> bool:
 
 
 def _is_for_errors(path: list[str]) -> bool:
-    """Whether a library reads a source to show a line of it, or to compile a function."""
+    """Whether a library reads a source to show a line, or to compile a function."""
     first = next((place for place in path if not _READERS.match(place)), "")
     return any(table.match(first) for table in (_KEEPS, _COMPILERS))
 
 
-# The instructions that read the attribute which a function names, and the one that brings a constant.
+# The instructions that read a named attribute, or load a constant.
 _READS = frozenset(
     opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap
 )
 _STORES = opcode.opmap["STORE_ATTR"]
 _MORE, _CONSTANT = opcode.opmap["EXTENDED_ARG"], opcode.opmap["LOAD_CONST"]
-# Since 3.12 the lowest bit says whether a method is called.
+# Since 3.12, the lowest bit says whether a method is called.
 _SHIFT = 1 if sys.version_info >= (3, 12) else 0
-# So many bytes before a call of `getattr` lies the name, with a default behind it.
+# The name is at most this many bytes before a call of `getattr`, with a default in between.
 _NEAR = 12
 
 
 def _is_written(name: str, code: CodeType, at: int) -> bool:
-    """Whether a function, at this instruction, reads an attribute that it names: `x.name` or by getattr.
+    """Whether a function, at this instruction, reads an attribute that it names, by `x.name` or getattr.
 
-    Else it called what reads it, and that may be a student's.
+    Otherwise, it called a function that reads it, which may be a student's.
     """
     instructions = code.co_code
     if at < 0:
@@ -433,19 +438,21 @@ def _is_written(name: str, code: CodeType, at: int) -> bool:
     )
 
 
-def _does_itself(what: str, frame: FrameType) -> bool:
-    """Whether a frame names the attribute that it reads or sets; what is no attribute it does itself."""
-    if what not in _READ and what not in _SET:
+def _does_itself(action: str, frame: FrameType) -> bool:
+    """Whether a frame names the attribute that it reads or sets; true for other events."""
+    if action not in _READ and action not in _SET:
         return True
     code, at = frame.f_code, frame.f_lasti
-    is_set = at >= 0 and code.co_code[at] == _STORES and code.co_names[code.co_code[at + 1]] == what
-    return is_set or _is_written(what, code, at)
+    is_set = (
+        at >= 0 and code.co_code[at] == _STORES and code.co_names[code.co_code[at + 1]] == action
+    )
+    return is_set or _is_written(action, code, at)
 
 
 def _places() -> Callable[[str], str]:
-    """A function that says where a file is among the libraries, or ours; `<...>` if it is none of them."""
+    """Return a function that shortens paths in libraries and the grader; others become `<...>`."""
     ours = str(Path(__file__).parents[2]) + sep
-    # What is named by sys.path now the student's code has not named.
+    # Read before the student's code can change sys.path.
     roots = sorted(
         {root.rstrip(sep) + sep for root in sys.path if Path(root).is_absolute()}, key=len
     )
@@ -466,10 +473,10 @@ _IsHidden = Callable[[object, object], bool]
 
 
 def _tell_of_attributes(is_hidden: _IsHidden) -> frozenset[CodeType]:
-    """Have the attributes told of that Python reads without an event; returns the code that does."""
+    """Make reads of attributes without an event raise one; return the code of the new readers."""
     readers = set()
     for kind, names in _UNTOLD:
-        # The dict behind the proxy, which is all that Python gives of a builtin type's.
+        # For a builtin type, `__dict__` is a proxy; the dict is behind it.
         (table,) = gc.get_referents(kind.__dict__)
         for name in names:
             reader = _reader(name, table[name], is_hidden)
@@ -480,7 +487,7 @@ def _tell_of_attributes(is_hidden: _IsHidden) -> frozenset[CodeType]:
 
 
 def _tell_of_functions() -> frozenset[CodeType]:
-    """Have functions in C told of that lead out without an event; returns the code that does."""
+    """Make functions in C without an event raise one; return the code of the new functions."""
     get_code: Callable[[Any], CodeType] = vars(FunctionType)["__code__"].__get__
     places = [("gc.set_debug", gc)]
     if (frames := _compiler_s_frames()) is not None:
@@ -497,14 +504,14 @@ def _tell_of_functions() -> frozenset[CodeType]:
 
 
 def _compiler_s_frames() -> Any:
-    """What looks at each frame for PyTorch's compiler; None where it cannot be told to leave ours alone."""
+    """Return the module of PyTorch's compiler that sees each frame, None if it cannot skip ours."""
     torch = sys.modules.get("torch")
     frames = None if torch is None else torch._C._dynamo.eval_frame
     return frames if hasattr(frames, "set_code_exec_strategy") else None
 
 
 def _let_be(codes: Collection[CodeType], with_callees: Collection[CodeType]) -> None:
-    """Have PyTorch's compiler leave our frames alone, wherever it looks at each one that begins."""
+    """Have PyTorch's compiler skip our frames, some of them with their callees."""
     if (frames := _compiler_s_frames()) is None:
         return
     skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
@@ -522,7 +529,7 @@ def _told(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reader(name: str, original: Any, is_hidden: _IsHidden) -> Any:
-    """What stands for an attribute or a method, raises an event before it, and gives nothing of ours."""
+    """Return a replacement of an attribute or method that raises an event first, and hides the grader."""
     if not hasattr(original, "__set__"):
 
         def call(owner: Any, *arguments: Any) -> Any:
@@ -532,7 +539,7 @@ def _reader(name: str, original: Any, is_hidden: _IsHidden) -> Any:
 
         return call
     read = original.__get__
-    # What an owner has that holds nothing.
+    # The value of an empty attribute: a dict, or None.
     is_dict = name not in ("__closure__", "f_back")
 
     def get(owner: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Functions of the solution in place of a student's own: each call is answered by the judge.
+"""Functions of the solution in place of a student's own; the judge answers each call.
 
-A mistake in an earlier function must not cost the points of a later one that is right, as teachers carry an
-error forward. The student's code calls the function as before. Arguments, results and gradients travel over the
-wire, and the solution runs in a sandbox of its own. Only plain data can travel: other calls raise.
+As teachers carry an error forward, a mistake in an earlier function must not cost the points of a later one
+that is right. The student's code calls the function as before. Arguments, results and gradients travel over the
+wire, and the solution runs in a sandbox of its own. Only plain data can travel; other calls raise.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Ask = Callable[[StandInRequest, Packing], tuple[StandInAnswer, Unpacking]]
 
 
 def stand_in(name: str, ask: Ask) -> Callable[..., Any]:
-    """A function of this name whose calls the judge answers.
+    """Return a function of this name whose calls the judge answers.
 
-    It raises the builtin exceptions that the solution raises.
+    It raises the same builtin exceptions as the solution.
     """
 
     def function(*arguments: Any, **keywords: Any) -> Any:
@@ -61,7 +61,7 @@ def stand_in(name: str, ask: Ask) -> Callable[..., Any]:
 
 
 def _attach(ask: Ask, graph: int, outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> None:
-    """Make these outputs, in place, results of an autograd node whose backward asks the judge."""
+    """Turn these outputs in place into results of an autograd node whose backward asks the judge."""
     torch = sys.modules["torch"]
 
     def forward(ctx: Any, *_inputs: Any) -> tuple[Any, ...]:
@@ -80,7 +80,7 @@ def _attach(ask: Ask, graph: int, outputs: list[torch.Tensor], inputs: list[torc
     type("StandIn", (torch.autograd.Function,), methods).apply(*inputs)  # type: ignore[attr-defined]
 
 
-# The code that packs and unpacks what travels: what an exercise forbids to its callers is not forbidden to it.
+# The code that packs and unpacks values; it may use names that an exercise forbids to its callers.
 OWN_CODE = frozenset(
     constant
     for function in (stand_in, _attach)

@@ -1,8 +1,8 @@
-"""Neutral work, done once before any fork, so that no fork pays for what modules import when first used.
+"""Neutral work, done once before any fork, so that no fork pays for imports on first use.
 
-Importing torch is only a part of its start: autograd, gradcheck, DataLoader and matplotlib import
-hundreds of modules when they are first used (measured: 0.85 s of CPU in every fork without this,
-0.06 s with it). Each function here uses what its module is for, on nothing of any exercise.
+Importing torch is only a part of its start. Autograd, gradcheck, DataLoader and matplotlib import hundreds of
+modules on first use (measured: 0.85 s of CPU in every fork without this module, 0.06 s with it). Each function
+here uses its module once, with data that is in no exercise.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 
 
 def warm_up(module: str) -> None:
-    """Import a module, or get an attribute of one, and do its neutral work if it has some.
+    """Import a module, and do its neutral work if there is some.
 
-    A module that is not installed is no error here: the student's own import will say so.
+    A module that is not installed is skipped: the student's own import will raise.
     """
     try:
         importlib.import_module(module)
@@ -33,12 +33,12 @@ def warm_up(module: str) -> None:
             importlib.import_module(later)
     if (work := _WORK.get(module)) is not None:
         work()
-    # torch puts the folder of its compiler's cache there, and each fork has one of its own.
+    # torch sets the folder of its compiler's cache, but each fork needs its own.
     os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
 
 
 def _torch() -> None:
-    """Use autograd, and what seeding imports."""
+    """Use autograd, and import the modules that seeding needs."""
     import torch
 
     # One thread: a fork must not inherit a thread pool that exists only in its parent.
@@ -52,20 +52,20 @@ def _torch() -> None:
         output = layer.to(dtype)(x).tanh().square().sum()
         (gradient,) = torch.autograd.grad(output, x, create_graph=True)
         gradient.sum().backward()
-    # Seeding a test is the first that asks for it, and NumPy imports it only then.
+    # NumPy imports it on first use, which is the seeding of a test.
     with contextlib.suppress(ImportError):
         importlib.import_module("numpy.random")
-    # What suites watch calls with; its first use imports a lot.
+    # Suites watch calls with such a mode, and its first use imports a lot.
     with _mode():
         layer(x).sum().backward()
 
 
 def _mode() -> contextlib.AbstractContextManager[None]:
-    """A dispatch mode that changes nothing."""
+    """Return a dispatch mode that changes nothing."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
-        # Otherwise the first operator imports torch._dynamo (1 s) to tell it to keep away.
+        # Otherwise the first operator imports torch._dynamo (1 s) only to disable it.
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
             return False
@@ -79,9 +79,9 @@ def _mode() -> contextlib.AbstractContextManager[None]:
 
 
 def _keep_interop_threads() -> None:
-    """Have torch.set_num_interop_threads do nothing from now on but check its argument.
+    """Have torch.set_num_interop_threads only check its argument from now on.
 
-    torch lets a process set the number once, and raises a RuntimeError in a fork of one that did.
+    torch lets a process set the number once, and raises a RuntimeError if its parent did so before the fork.
     """
     import torch
 
@@ -96,13 +96,13 @@ def _keep_interop_threads() -> None:
 def _seed_without_stacks() -> None:
     """Keep torch.manual_seed from formatting its caller's stack for every kind of device (0.3 ms in all).
 
-    It does so for an error message, should the device be started later; here there is none to start.
+    The stack is for an error message if the device is started later, and there is no device here.
     """
     import torch
 
     for device in (torch.cuda, torch.xpu, torch.mtia):
         if hasattr(device, "traceback"):
-            setattr(device, "traceback", types.SimpleNamespace(format_stack=list))  # noqa: B010 (it is no name of the module for mypy)
+            setattr(device, "traceback", types.SimpleNamespace(format_stack=list))  # noqa: B010 (not declared, for mypy)
 
 
 def _optim() -> None:
@@ -128,21 +128,21 @@ def _data() -> None:
 
 
 def _dynamo() -> None:
-    # Every rank that joins a process group empties these, page by page of what it shares (1 ms).
+    # Every rank that joins a process group clears these caches, and so copies shared pages (1 ms).
     rules = importlib.import_module("torch._dynamo.trace_rules")
     getattr(rules, "clear_lru_cache", lambda: None)()
 
 
 def _compiler() -> None:
-    """Compile a small graph, so that the tables of torch._dynamo are there."""
+    """Compile a small graph, to fill the tables of torch._dynamo."""
     import torch
 
     # After each compilation torch flushes the processor's cache to measure the guards (17 ms of 27).
     guards = importlib.import_module("torch._dynamo.guards")
     if hasattr(guards, "profile_guard_manager"):
-        setattr(guards, "profile_guard_manager", lambda *_: 0.0)  # noqa: B010 (it is no name of the module for mypy)
+        setattr(guards, "profile_guard_manager", lambda *_: 0.0)  # noqa: B010 (not declared, for mypy)
 
-    # The first graph, the first break and the first size that is a variable fill tables (0.3 s).
+    # The first graph, the first break and the first dynamic size fill tables (0.3 s).
     @torch.compile(backend="eager")
     def compiled(x: torch.Tensor) -> torch.Tensor:
         x = x + 1
@@ -163,7 +163,7 @@ def _export() -> None:
 
 
 def _figure() -> None:
-    """Draw and save a small figure, so that fonts and tables are there."""
+    """Draw and save a small figure, to load fonts and tables."""
     from io import BytesIO
 
     from matplotlib import font_manager, mathtext
@@ -175,8 +175,8 @@ def _figure() -> None:
     axes.set(xscale="log", yscale="log", xlabel="x", ylabel="y", title="warm")
     axes.legend()
     figure.savefig(BytesIO(), format="png")
-    # Every fork begins by closing the fonts that are open here (0.4 ms), and a formula that was parsed
-    # here would go on with fonts whose files the sandbox has closed.
+    # Every fork begins by closing open fonts (0.4 ms), and a formula that was parsed before the fork would use
+    # fonts whose files the sandbox has closed.
     parser = getattr(mathtext, "MathTextParser", None)
     for cached in (
         getattr(font_manager, "_get_font", None),
@@ -185,9 +185,9 @@ def _figure() -> None:
         getattr(cached, "cache_clear", lambda: None)()
 
 
-# What they import when it is first needed, in every fork anew.
+# Modules that they import on first use, which would happen in every fork.
 _LATER = {
-    # For the default device, which is looked at when a student's file is loaded.
+    # For the default device, which is read when a student's file is loaded.
     "torch": ("torch.utils._device",),
     "torch.autograd.gradcheck": ("torch._subclasses.schema_check_mode",),
     "torch.utils.data": (
@@ -215,17 +215,17 @@ WARMED = tuple(_WORK)
 
 _MADV_COLLAPSE = 25
 _SIZE = 2 * 2**20
-# Private memory without a file, written to: the heap and Python's arenas.
+# Writable private memory without a file: the heap and Python's arenas.
 _ANONYMOUS = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 *(?:\[heap\])?\n")
 
 
 def collapse() -> None:
-    """Collapse this process's memory into large pages, where the kernel can (Linux 6.1)."""
+    """Collapse this process's memory into large pages, if the kernel can (Linux 6.1)."""
     madvise = ctypes.CDLL(None).madvise
     with contextlib.suppress(OSError):
         for start, end in _ANONYMOUS.findall(Path("/proc/self/maps").read_text()):
             first, last = -(-int(start, 16) // _SIZE), int(end, 16) // _SIZE
             for page in range(first, last):
-                # One by one, since a hole ends the call for all that follows it. What cannot be
-                # collapsed stays as it is, which is no error.
+                # One by one, since a hole ends the call for all pages after it. A page that cannot be
+                # collapsed stays as it is.
                 madvise(ctypes.c_void_p(page * _SIZE), ctypes.c_size_t(_SIZE), _MADV_COLLAPSE)

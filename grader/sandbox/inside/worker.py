@@ -1,7 +1,7 @@
 """The inside of a sandbox: load one student's module and answer the judge's calls. No process trusts it.
 
-Everything here runs beside the student's code, in a process that the student owns. It holds no
-expected value, no suite and no secret; whatever it says is checked by the judge.
+This code runs beside the student's code, in a process that the student controls. It has no expected values,
+suites or secrets, and the judge checks all of its replies.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ keep_builtins(globals())
 
 
 class Worker:
-    """One student's module and what the judge built from it."""
+    """One student's module, and the objects that the judge built from it."""
 
     def __init__(self, scratch: Path, tell: Tell, ask: Ask) -> None:
         self._scratch, self._tell, self._ask = scratch, tell, ask
         self._file = ""
         self._student = ModuleType("student")
         self._probes: dict[str, ModuleType] = {}
-        # Of what the course gives, the probes' own copies.
+        # The probes' own copies of modules that the course gives.
         self._given: dict[str, ModuleType] = {}
         self._built: list[Any] = []
         self._built_by: list[str] = []
@@ -97,7 +97,7 @@ class Worker:
         return reply, packing
 
     def _dispatch(self, request: Request, unpacking: Unpacking, packing: Packing) -> Reply:
-        """Carry out one request; what it raises is for `answer` to report."""
+        """Carry out one request; `answer` reports its exceptions."""
         match request:
             case Load():
                 return self._load(request)
@@ -118,7 +118,7 @@ class Worker:
                 self._seed(request.seed)
                 return self._backward(request, unpacking, packing)
             case StandInAnswer():
-                raise RuntimeError("nothing was asked")  # the judge answers only what is asked
+                raise RuntimeError("nothing was asked")  # the judge answers only questions
 
     # --- loading --------------------------------------------------------------------------------
 
@@ -135,8 +135,8 @@ class Worker:
             for name in guard.entry_points:
                 self._watches.setdefault(name, []).append(watch)
         self._guarded = partial(GuardedCall, traced=request.traced)
-        # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
-        # Compiled under the relative name, so that what Python prints shows the student's own path.
+        # Registered under its name before it runs, since dataclasses, NamedTuple and pickle look there.
+        # Compiled under the relative name, so that tracebacks show the student's own path.
         self._student = ModuleType(request.name)
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
@@ -151,7 +151,7 @@ class Worker:
             self._tell, self._student, (request.file, str(path)), forbidden, given
         )
         vars(self._student)["__builtins__"] = own_builtins(request.name)
-        # What has been imported stays, and is found no more.
+        # Our modules stay loaded, but can no longer be found.
         for name in OWN_NAMES:
             sys.modules.pop(name, None)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
@@ -164,14 +164,14 @@ class Worker:
         return Loaded(changed)
 
     def _load_given(self, file: str, source: bytes) -> tuple[ModuleType, ModuleType]:
-        """Run a module of the course for the student's to import, and once more for probes alone."""
+        """Run a module of the course twice: for imports of the student's module, and for probes only."""
         path = self._scratch / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(source)
         code = compile(source, file, "exec")
         theirs, own = ModuleType(path.stem), ModuleType(path.stem)
         sys.modules[path.stem], self._given[path.stem] = theirs, own
-        # Builtins as every library has them: ours are not for it to hand on.
+        # The usual builtins, so that the module cannot pass on our private ones.
         vars(theirs)["__builtins__"] = vars(sys.modules["builtins"])
         keep_builtins(vars(own))
         for module in (theirs, own):
@@ -186,12 +186,12 @@ class Worker:
         keep_builtins(vars(module))
         keep_imports(vars(module), self._given)
         self._trust(vars(module))
-        # Under its name, as every module, but not the one that runs: what pickles an object looks there for
-        # what the probe defines, and who writes into it changes nothing.
-        found = sys.modules[request.name] = ModuleType(request.name)
+        # A copy of the module is registered under its name: pickle finds the probe's definitions there, and
+        # writing into it changes nothing.
+        copy = sys.modules[request.name] = ModuleType(request.name)
         exec(loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
         kinds = type, FunctionType
-        vars(found).update(
+        vars(copy).update(
             {
                 name: value
                 for name, value in vars(module).items()
@@ -212,8 +212,7 @@ class Worker:
     def _seed(self, seed: int | None) -> None:
         if seed is None:
             return
-        # A new test begins: what the last one kept for its backward passes is of no use any more,
-        # and a mode that it left on is none of this one's business.
+        # A new test begins: drop the last test's graphs, and reset modes that it left on.
         self._graphs.clear()
         observation.set_modes(self._settings)
         observation.seed_all(seed)
@@ -221,7 +220,7 @@ class Worker:
     # --- calls ----------------------------------------------------------------------------------
 
     def _call(self, request: Call, unpacking: Unpacking, packing: Packing) -> Reply:
-        """Call a function of the student, or of a probe."""
+        """Call a function of the student's module, or of a probe."""
         arguments, keywords = self._arguments(request, unpacking)
         function: Callable[..., Any]
         if request.probe is not None:
@@ -248,7 +247,7 @@ class Worker:
         return self._live(arguments, objects), self._live(keywords, objects)
 
     def _live(self, value: Any, objects: dict[int, Any], depth: int = 0) -> Any:
-        """The value with a live object instead of each `Made`."""
+        """Return the value with a live object instead of each `Made`."""
         if isinstance(value, Record) and value.type_name == Made.__name__:
             made = Made(*value.fields.values())
             if made.number not in objects:
@@ -276,7 +275,7 @@ class Worker:
         watches: list[OperatorWatch],
         packing: Packing,
     ) -> Reply:
-        """Call a function and report, raw, how what it was given was before and is now."""
+        """Call a function, and report raw facts about its arguments before and after the call."""
         observation.seed_all(seed)
         before = observation.facts_of_call(function, arguments, keywords)
         value, error = None, None
@@ -308,7 +307,7 @@ class Worker:
         watches: list[OperatorWatch],
         packing: Packing,
     ) -> Reply:
-        """Call, and report what was changed in place; a graph is kept where gradients may be asked for."""
+        """Call a function, report arguments changed in place, and keep the graph if gradients are wanted."""
         before = [state_of(tensor) for tensor in unpacking.tensors]
         with self._guarded(watches):
             value = function(*arguments, **keywords)
@@ -328,12 +327,12 @@ class Worker:
         return Returned(packed, graph, positions, mutated)
 
     def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
-        """Make a module of the student's class, and report its state."""
+        """Build a module of the student's class, and report its state."""
         arguments, keywords = self._arguments(request, unpacking)
         module = self._attribute(request.class_name)(*arguments, **keywords)
         torch = sys.modules["torch"]
         if not isinstance(module, torch.nn.Module):
-            raise TypeError(f"{request.class_name} is no torch.nn.Module")
+            raise TypeError(f"{request.class_name} is not a torch.nn.Module")
         self._built.append(module)
         self._built_by.append(request.class_name)
         parameters = dict(module.named_parameters())
@@ -349,12 +348,12 @@ class Worker:
         )
 
     def _forward(self, request: Forward, unpacking: Unpacking, packing: Packing) -> Reply:
-        """Call a built module, after its state was made that of the request."""
+        """Give a built module the state in the request, and call it."""
         module = self._built[request.handle]
         parameters = unpacking.unpack(request.parameters)
         buffers = unpacking.unpack(request.buffers)
         _set_state(module, parameters, buffers, frozenset(request.trainable), request.training)
-        # Only the arguments are looked at for changes from here on.
+        # From here on, only the arguments are checked for changes.
         unpacking.tensors.clear()
         arguments, keywords = self._arguments(request, unpacking)
         watches = self._watches.get(self._built_by[request.handle], [])
@@ -374,7 +373,7 @@ class Worker:
         return replace(reply, mutated=(*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
-        """The gradients of a kept graph; itself a new graph where they have to be differentiable."""
+        """Compute gradients of a kept graph, and keep a new graph if they have to be differentiable."""
         torch = sys.modules["torch"]
         graph = self._graphs[request.graph]
         given = unpacking.unpack(request.gradients)
@@ -403,12 +402,12 @@ def _set_state(
     trainable: frozenset[str],
     training: bool,
 ) -> None:
-    """Make the student's module what the judge's local copy of it is."""
+    """Give the student's module the state of the judge's copy."""
     torch = sys.modules["torch"]
     for own, given in ((module.named_parameters(), parameters), (module.named_buffers(), buffers)):
         for name, tensor in own:
             new = given.get(name)
-            # Replaced only if it differs: graphs of earlier calls refer to the tensor as it is.
+            # Replaced only if it differs, since graphs of earlier calls refer to the tensor.
             same = new is None or (tensor.dtype == new.dtype and torch.equal(tensor, new))
             if not same:
                 tensor.data = new
@@ -425,19 +424,19 @@ def _flushed() -> Iterator[None]:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):  # the student may have closed or replaced it
+            with suppress(Exception):  # the student's code may have closed or replaced it
                 stream.flush()
 
 
 def serve(channel: Channel, reports: socket, scratch: Path) -> None:
-    """Answer requests until the judge hangs up, which is told by the `reports` what it did not ask for."""
+    """Answer requests until the judge hangs up; `reports` carries events to the judge."""
     tell, told = reporter(reports)
     here = getpid()
 
     def ask(request: StandInRequest, packing: Packing) -> tuple[StandInAnswer, Unpacking]:
-        """Ask the judge back while it waits for a reply."""
+        """Ask the judge while it waits for a reply."""
         if getpid() != here or get_ident() != main:
-            raise RuntimeError("the solution stands in only in the process and thread of the test")
+            raise RuntimeError("call this function only in the process and thread of the test")
         channel.send(request, packing, timeout=None, told=told())
         answer, unpacking = channel.receive_request()
         assert isinstance(answer, StandInAnswer)
@@ -452,7 +451,7 @@ def serve(channel: Channel, reports: socket, scratch: Path) -> None:
         with _flushed():
             reply, packing = worker.answer(request, unpacking)
         if getpid() != here:
-            # A process that the student forked came back here; it may not speak for its parent.
+            # A process that the student's code forked returned here; it must not answer for its parent.
             _exit(1)
         channel.send(reply, packing, timeout=None, told=told())
 
@@ -467,10 +466,10 @@ class Graph:
 
 
 def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) -> list[Any]:
-    """The vector-Jacobian products of a graph, one for each input (None where it is not reached).
+    """Return the vector-Jacobian products of a graph, one for each input (None if it is not reached).
 
-    The gradients go in as factors of a sum and not as `grad_outputs`: for these torch imports
-    its symbolic shapes, and with them sympy (0.3 s in every cold start).
+    The gradients are factors of a sum instead of `grad_outputs`, for which torch would import its symbolic
+    shapes and sympy (0.3 s in every cold start).
     """
     total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
     grad = unguarded(sys.modules["torch"].autograd.grad)
@@ -481,7 +480,7 @@ def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) 
 
 
 def state_of(tensor: torch.Tensor) -> tuple[object, ...]:
-    """What a call must leave as it is. Not the version counter: `.data` and NumPy go around it."""
+    """Return the state of a tensor that a call must not change; its version counter is not reliable."""
     values = tensor.detach()
     if values.dtype.itemsize == 2 and values.is_floating_point():
         values = values.float()  # NumPy has no bfloat16
@@ -494,7 +493,7 @@ def names_of(
     keywords: dict[str, Any],
     changed: list[torch.Tensor],
 ) -> tuple[str, ...]:
-    """What the function itself calls the arguments that hold the changed tensors."""
+    """Return the names of parameters whose arguments contain the changed tensors."""
     try:
         bound = signature(_called(function)).bind(*arguments, **keywords).arguments
     except (TypeError, ValueError):
@@ -505,7 +504,7 @@ def names_of(
 
 
 def parameter_names(function: Callable[..., Any], arguments: list[Any]) -> list[str]:
-    """What the function calls its positional arguments, as far as that can be told."""
+    """Return the names of parameters for the positional arguments, if they are known."""
     try:
         names = list(signature(_called(function)).parameters)
     except (TypeError, ValueError):
@@ -514,7 +513,7 @@ def parameter_names(function: Callable[..., Any], arguments: list[Any]) -> list[
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A module runs its `forward`; a class, also that of a module, makes an object."""
+    """Return the callable with the signature: the `forward` of a module, else the function or class itself."""
     return function if isinstance(function, type) else getattr(function, "forward", function)
 
 

@@ -1,4 +1,4 @@
-"""bubblewrap, the outermost wall: the command that runs the fork server in it, and the paths in sight there."""
+"""bubblewrap, the outermost wall: the command that runs the fork server in it, and the visible paths."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PROBE_SECONDS = 10
 _USER = "1000"
 _PREFIX_PARTS = ("bin", "lib", "lib64", "share", "pyvenv.cfg")
 _SYSTEM_FOLDERS = ("/usr",)
-# Links into /usr on most systems, folders of their own on some.
+# Links into /usr on most systems, separate folders on others.
 _SYSTEM_ROOTS = ("/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
 _SYSTEM_FILES = (
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
-    # Only links, from one library of the system to another.
+    # It has only links between the system's libraries.
     "/etc/alternatives",
     "/etc/localtime",
     "/etc/fonts",
@@ -30,33 +30,33 @@ _SYSTEM_FILES = (
 
 
 def python_environment() -> list[Path]:
-    """The paths of this Python and of the sandbox's side of the grader, and none beside them.
+    """Return the paths of this Python and of the sandbox's side of the grader.
 
-    Of the grader only what runs beside student code: in an editable installation the course, its
-    hidden suites and its solutions lie next to it.
+    Only the code that runs beside student code is included: in an editable installation, the course, its hidden
+    suites and its solutions are next to the grader.
     """
     grader = Path(__file__).resolve().parents[2]
     prefixes = {Path(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
-    # Not all of a prefix: the course's own folder may be a virtual environment.
+    # Only parts of a prefix, since the course's own folder may be a virtual environment.
     paths = {prefix / part for prefix in prefixes for part in _PREFIX_PARTS}
     paths |= {Path(path) for path in sys.path if Path(path).name.endswith("-packages")}
     paths |= {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}
-    # Both names of a path through a link: Python asks for the one, the kernel for the other.
+    # For a link, both paths: Python uses the one, the kernel the other.
     return sorted(path for path in paths | {path.resolve() for path in paths} if path.exists())
 
 
 def system_files() -> list[Path]:
-    """The system's libraries and settings that Python needs to start and to import."""
+    """Return the system's libraries and settings that Python needs to start and to import."""
     return [Path(path) for path in (*_SYSTEM_FOLDERS, *_SYSTEM_ROOTS, *_SYSTEM_FILES)]
 
 
 def bubblewrapped(
     argv: Sequence[str], *, readable: Sequence[Path], environment: Mapping[str, str]
 ) -> list[str] | None:
-    """The command that runs `argv` inside bubblewrap; None where that is not possible.
+    """Return the command that runs `argv` inside bubblewrap, None if that does not work here.
 
-    Open descriptors that are inheritable stay open. The process sees the system's libraries, the
-    readable paths, an empty bounded /tmp, a minimal /dev, and its own processes; no network.
+    Inheritable descriptors stay open. The process sees the system's libraries, the readable paths, an empty
+    bounded /tmp, a minimal /dev, and its own processes, but no network.
     """
     program = _program()
     if program is None:
@@ -65,7 +65,7 @@ def bubblewrapped(
 
 
 def why_not() -> tuple[str, str]:
-    """The reason why this wall does not stand here, and a remedy."""
+    """Return the reason why this wall is missing here, and a remedy."""
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed", "install the package bubblewrap"
     return "bubblewrap is installed but does not work here", namespaces.why_not()[1]
@@ -85,10 +85,10 @@ def _program() -> str | None:
 
 
 def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[str]:
-    """The options of bwrap: nothing shared, the paths read-only, and this environment alone."""
+    """Return the options of bwrap: nothing shared, the paths read-only, and only this environment."""
     options = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    # Not as root, not even in there: who is called 0 may not make a user namespace without a
-    # capability, and every sandbox makes one.
+    # Not as user 0 inside, which may not make a user namespace without a capability, and every sandbox makes
+    # one.
     options += ["--uid", _USER, "--gid", _USER, "--hostname", "localhost"]
     options += ["--proc", "/proc", "--dev", "/dev", "--dir", MOUNT_POINT]
     options += ["--size", str(TEMPORARY_BYTES), "--tmpfs", "/tmp", *_system()]  # noqa: S108

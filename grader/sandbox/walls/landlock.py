@@ -1,10 +1,9 @@
-"""Landlock: which files, ports, sockets and processes the sandbox may reach, set by itself, for good.
+"""Landlock: a sandbox permanently restricts its own access to files, ports, sockets and processes.
 
-What Landlock does not cover up to ABI 7 is covered elsewhere: changing modes, owners, times and
-attributes of files, and watching them (seccomp refuses the calls); connecting to a Unix socket that
-has a path (seccomp refuses sockets; where an exercise asks for processes, the socket's path has to
-be out of sight: bubblewrap). Asking whether a file of a known name exists is only stopped by
-bubblewrap.
+Up to ABI 7, Landlock has gaps, which other walls cover. seccomp refuses calls that change modes, owners, times
+or attributes of files, or watch them. seccomp also refuses sockets, so there are no connections to a Unix
+socket with a path; if an exercise needs processes, bubblewrap hides these paths. Only bubblewrap stops
+questions whether a file of a known name exists.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from pathlib import Path
 from grader.sandbox.walls import syscalls
 from grader.sandbox.walls.wall import Site, refused
 
-# The numbers are the same on every architecture (save alpha).
+# The numbers are the same on every architecture except alpha.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CREATE_VERSION = 1
 _RULE_PATH_BENEATH = 1
-# Since ABI 7 a denied access is written to the audit log; a hostile loop must not fill it.
+# Since ABI 7, denied accesses are written to the audit log, which a hostile loop must not fill.
 _LOG_SAME_EXEC_OFF = 1
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -32,9 +31,9 @@ _MAKE_DIR, _MAKE_REG, _MAKE_SOCK = 1 << 7, 1 << 8, 1 << 9
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
-# Nothing grants _EXECUTE: a shared library is mapped, not executed, so imports work without it.
+# _EXECUTE is never granted: a shared library is mapped, not executed, so imports work without it.
 READ = _READ_FILE | _READ_DIR
-# No symbolic links and no device nodes: they could lead the removal of the folder astray.
+# Without symbolic links and device nodes, which could mislead the removal of the folder.
 SCRATCH = (
     READ | _WRITE_FILE | _TRUNCATE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER
 )
@@ -43,13 +42,13 @@ SHARED_MEMORY = SCRATCH | _MAKE_SOCK
 
 _SHARED_MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 (made private by `namespaces`)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-# Harmless facts about the machine that OpenMP and torch look up.
+# Harmless facts about the machine that OpenMP and torch read.
 _FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
-# What gloo and getaddrinfo look at to find this machine itself. Where they cannot be read because
-# they are not there it is no fault, but where they are there and refused it is.
+# gloo and getaddrinfo read these to find this machine. They accept that a file is missing, but not that access
+# is refused.
 _ADDRESSES = ("/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/sys/bus/pci", "/sys/devices")
 
-# How many of the rights over files each ABI knows; asking for an unknown one is an error.
+# The number of rights over files in each ABI; requesting an unknown right is an error.
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _FILE_RIGHTS_NOW = 16
 _NET_BIND_AND_CONNECT = 0b11
@@ -70,7 +69,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """The version of Landlock that this kernel offers, 0 for none."""
+    """Return the version of Landlock that this kernel offers, 0 for none."""
     try:
         return syscalls.call(_CREATE_RULESET, None, 0, _CREATE_VERSION)
     except (OSError, AttributeError):
@@ -78,9 +77,9 @@ def abi() -> int:
 
 
 def restrict(version: int, grants: Iterable[tuple[Path, int]], *, tcp: bool) -> None:
-    """Reach, from now on, only these files and folders; TCP only if asked for.
+    """Restrict this process to these files and folders, and to no TCP unless `tcp`.
 
-    Needs `no_new_privs`. A path that does not exist is passed over.
+    Needs `no_new_privs`. Paths that do not exist are skipped.
     """
     handled = (1 << _FILE_RIGHTS.get(version, _FILE_RIGHTS_NOW)) - 1
     ruleset = _create(version, handled, tcp=tcp)
@@ -94,7 +93,7 @@ def restrict(version: int, grants: Iterable[tuple[Path, int]], *, tcp: bool) -> 
 
 
 def restrict_files(site: Site) -> bool:
-    """Reach the Python environment, the scratch folder and the needs of the exercise, nothing else."""
+    """Restrict this process to the Python environment, the scratch folder and the needs of the exercise."""
     plan, limits = site.plan, site.limits
     if plan.landlock_abi == 0:
         return False
@@ -110,7 +109,7 @@ def restrict_files(site: Site) -> bool:
 
 
 def why_not() -> tuple[str, str]:
-    """The reason why this wall does not stand here, and a remedy."""
+    """Return the reason why this wall is missing here, and a remedy."""
     if abi() == 0:
         return (
             "the kernel is older than Linux 5.13, or was started without Landlock",
@@ -125,13 +124,13 @@ def _create(version: int, handled: int, *, tcp: bool) -> int:
         attributes.handled_access_net = _NET_BIND_AND_CONNECT
     if version >= 6:
         attributes.scoped = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS
-    # Fields that an older kernel does not know are zero here, which it accepts.
+    # An older kernel accepts unknown fields that are zero.
     pointer = ctypes.cast(ctypes.byref(attributes), ctypes.c_void_p)
     return syscalls.call(_CREATE_RULESET, pointer, ctypes.sizeof(attributes), 0)
 
 
 def _grant(ruleset: int, path: Path, rights: int) -> None:
-    """Grant these rights on a path and below it; on a file only those that files have."""
+    """Grant these rights on a path and below it; for a file, only the rights that files have."""
     with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:

@@ -1,9 +1,9 @@
-"""Namespaces: a sandbox's own processes, network, shared memory and scratch, which end with it.
+"""Namespaces: a sandbox's own processes, network, shared memory and scratch folder, which end with it.
 
-The fork server enters a user namespace of its own first (`enter`), with a pid namespace in which it
-is the first process: whatever happens to it, nothing that it started outlives it. Owning that user
-namespace it may make a pid namespace for each of its children without a further fork (`fork`),
-which would cost a copy of torch's page tables. The child then leaves the rest.
+The fork server first enters a user namespace and a pid namespace of its own (`enter`). It is the first process
+of its pid namespace, so its descendants always end with it. As the owner of the user namespace, it can make a
+pid namespace for each child (`fork`) without a second fork, which would copy torch's page tables. The child
+then leaves the other namespaces.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ _INODES = 16_384
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (what torch's loaders use, made private)
 _TEMPORARY = Path("/tmp")  # noqa: S108 (a file system of the sandbox's own)
 _KERNEL = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
-# Before Linux 5.14 a user's processes were counted over all namespaces, so that a limit would hit
-# a user with an open browser.
+# Before Linux 5.14, a user's processes were counted over all namespaces, so an open browser would exhaust the
+# limit.
 COUNT_PROCESSES = _KERNEL >= (5, 14)
-# Below 301 the kernel refuses: that many numbers are its own.
+# The kernel refuses less than 301, since it reserves that many numbers.
 _LEAST_PID_MAX = 301
 
 
 def enter(readable: Iterable[Path]) -> list[str]:
-    """Go on in a child that is the first process of its own namespaces; returns the walls that held.
+    """Go on in a child that is the first process of its own namespaces; return the walls that hold.
 
-    The process that called only waits for this child and passes on how it ended; killing either
-    ends both, and everything that the child has started. The child sees the readable paths alone.
+    The calling process only waits for this child and ends with its status. Killing either ends both, and all
+    descendants of the child. The child sees only the readable paths.
     """
     user, group = os.getuid(), os.getgid()
     try:
         syscalls.unshare(CLONE_NEWUSER)
         _map(user, group)
-        # Only now: without the rights in the user namespace, no child could be forked any more.
+        # After the map: without rights in the user namespace, no child could be forked any more.
         syscalls.unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS)
     except OSError:
         return []
@@ -76,7 +76,7 @@ def enter(readable: Iterable[Path]) -> list[str]:
 
 
 def fork(*, own_pids: bool) -> int:
-    """os.fork, with the child as the first process of a pid namespace if asked for."""
+    """Fork; with `own_pids`, the child is the first process of a pid namespace."""
     if not own_pids:
         return os.fork()
     syscalls.unshare(CLONE_NEWPID)
@@ -96,11 +96,11 @@ def is_first_process(site: Site) -> bool:
 
 
 def count_processes(site: Site) -> bool:
-    """Bound the number of processes, here or by the limit that comes with `rlimits`."""
+    """Bound the number of processes here, or rely on the limit in `rlimits`."""
     return site.plan.namespaces and (limit_processes() or site.plan.counts_processes)
 
 
-# Each takes rights in the user namespace that was entered, so `own_user` comes last.
+# Each of these needs rights in the user namespace, so `own_user` comes last.
 
 
 def own_mounts(site: Site) -> bool:
@@ -109,7 +109,7 @@ def own_mounts(site: Site) -> bool:
         return False
     syscalls.mount("none", "/", None, MS_REC | MS_PRIVATE, None)
     with contextlib.suppress(OSError):
-        # Only our own processes in it, for kernels without Landlock. May be forbidden: see
+        # It shows only our own processes, for kernels without Landlock. It may be forbidden, see
         # `private_root`.
         syscalls.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
     return True
@@ -121,7 +121,7 @@ def own_memory(site: Site) -> bool:
 
 
 def own_network(site: Site) -> bool:
-    """Leave the shared network namespace for one that has only itself."""
+    """Leave the shared network namespace for one with only the loopback interface."""
     if not _left(site, CLONE_NEWNET):
         return False
     with contextlib.suppress(OSError):
@@ -130,14 +130,14 @@ def own_network(site: Site) -> bool:
 
 
 def own_folders(site: Site) -> bool:
-    """Put file systems of its own over the folders that a sandbox writes to."""
+    """Mount private file systems over the folders that a sandbox writes to."""
     if "mount_namespace" not in site.held:
         return False
     limits, scratch = site.limits, site.scratch
     if limits.processes:
         private_folder(_SHARED_MEMORY, limits.memory_bytes)
-    # Behind a private root all of /tmp is the sandboxes', so that there is no common ground at all.
-    # Where the Python environment lies there, too, it is sealed instead.
+    # Behind a private root, only sandboxes use /tmp, so all of it is covered and nothing is shared. If the
+    # Python environment is in /tmp, it is made read-only instead.
     common = "private_root" in site.held and scratch.is_relative_to(_TEMPORARY)
     shown = any(path.is_relative_to(_TEMPORARY) for path in site.plan.readable)
     covered = _TEMPORARY if common and not shown else scratch
@@ -146,7 +146,7 @@ def own_folders(site: Site) -> bool:
     if common and shown:
         seal(_TEMPORARY)
     scratch.mkdir(parents=True, exist_ok=True)
-    # The old one is covered by now.
+    # The old working directory is already covered.
     os.chdir(scratch)
     return private
 
@@ -158,8 +158,8 @@ def own_user(site: Site) -> bool:
         return False
     try:
         _map(user, group)
-        # Root without any capability may still set the machine's parameters. Not mounted read-only
-        # from the start, as the maps are written there.
+        # Root without capabilities could still set the machine's parameters. It is not read-only from the
+        # start, since the maps are written there.
         syscalls.mount("none", "/proc", None, MS_REMOUNT | MS_BIND | _PROC_FLAGS, None)
     except OSError:
         return False
@@ -177,7 +177,7 @@ def _left(site: Site, flags: int) -> bool:
 
 
 def why_not() -> tuple[str, str]:
-    """The reason why namespaces cannot be made here, and a remedy."""
+    """Return the reason why namespaces cannot be made here, and a remedy."""
     settings = {
         "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
         "kernel/unprivileged_userns_clone": ("0", "1"),
@@ -190,21 +190,21 @@ def why_not() -> tuple[str, str]:
             return f"{dotted} is {bad}", f"sysctl -w {dotted}={good}"
     return (
         "user namespaces are refused, as inside many containers",
-        "in a container, allow them (podman, or docker with a seccomp profile that does)",
+        "in a container, allow them (podman, or docker with a suitable seccomp profile)",
     )
 
 
 def why_not_counted() -> tuple[str, str]:
-    """The reason why processes are not counted here, and a remedy."""
+    """Return the reason why processes are not counted here, and a remedy."""
     return (
-        "processes are counted neither for root nor by a kernel before Linux 6.14",
+        "processes of root are counted only since Linux 6.14",
         "run the grader as an ordinary user",
     )
 
 
 def private_folder(path: Path, size_bytes: int) -> bool:
-    """Put an empty file system of its own over a folder: bounded, unseen by others, gone with us."""
-    # noexec also refuses to map a library that the student wrote there. Inodes are memory, too.
+    """Mount an empty bounded file system over a folder; others do not see it, and it ends with us."""
+    # noexec also refuses to map a library that the student's code wrote there. Inodes take memory, too.
     flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
     options = f"size={size_bytes},nr_inodes={_INODES},mode=0700"
     try:
@@ -215,17 +215,16 @@ def private_folder(path: Path, size_bytes: int) -> bool:
 
 
 def seal(mounted: Path) -> None:
-    """Make a file system, without those mounted on it, read-only for this process and its children."""
+    """Make a file system read-only for this process and its children, but not file systems mounted in it."""
     flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV
     with contextlib.suppress(OSError):
         syscalls.mount("none", str(mounted), None, flags, None)
 
 
 def limit_processes() -> bool:
-    """Allow about 300 processes and threads in the pid namespace that we are the first in.
+    """Allow about 300 processes and threads in our pid namespace, if we are its first process.
 
-    RLIMIT_NPROC does not hold for root. Only since Linux 6.14 is the number the namespace's own:
-    before, root would set it for the whole machine.
+    RLIMIT_NPROC does not hold for root. Before Linux 6.14, root would set this number for the whole machine.
     """
     if os.getpid() != 1 or _KERNEL < (6, 14):
         return False
@@ -237,14 +236,14 @@ def limit_processes() -> bool:
 
 
 def _map(user: int, group: int) -> None:
-    # Without this a process that is not root may not write the map of groups.
+    # Otherwise, only root may write the map of groups.
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 def _pass_on(child: int) -> None:
-    """Wait for the child, holding nothing, and end as it ended; never returns."""
+    """Close all descriptors, wait for the child, and end with its status; never returns."""
     os.closerange(0, os.sysconf("SC_OPEN_MAX"))
     while True:
         with contextlib.suppress(InterruptedError):
@@ -266,7 +265,7 @@ def _back_to_own_pids() -> None:
 
 
 def _raise_loopback() -> None:
-    import fcntl  # as not every system has it, and the table names every wall on each
+    import fcntl  # not on every system, but the table of walls is
 
     request = struct.pack("16sH14x", b"lo", _IFF_UP_RUNNING)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:

@@ -1,9 +1,8 @@
-"""A root folder of the fork server's own, with the system's libraries and the Python environment in it.
+"""A private root folder of the fork server, with the system's libraries and the Python environment.
 
-bubblewrap again, with fewer features and by the fork server itself: so nothing of the user is in
-sight either where bubblewrap is not installed, and a sandbox sees the same with and without.
-It matters beside Landlock, which stops neither a question whether a file exists nor a
-connection to the socket of a desktop's or a container's daemon.
+The fork server does here the work of bubblewrap, with fewer features. So the user's files are hidden even if
+bubblewrap is not installed, and a sandbox sees the same with and without it. Landlock is not enough: it does
+not stop questions whether a file exists, or connections to the socket of a desktop's or a container's daemon.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from grader.sandbox.walls.syscalls import (
 )
 
 TEMPORARY_BYTES = 256 * 1024 * 1024
-# Covered while we work: a folder in which there is nothing that we need. Inside bubblewrap there is
-# no /sys, but one that it makes for this; not /tmp, where a Python environment may lie.
+# The new root is built over a folder that we do not need: /sys, or a folder that bubblewrap makes for this,
+# since it has no /sys. It is not /tmp, where a Python environment may be.
 MOUNT_POINT = "/.grader"
 _BASE = Path("/sys") if Path("/sys").is_dir() else Path(MOUNT_POINT)
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-# So that gloo and getaddrinfo find this machine, and no name of the network around it.
+# With these, gloo and getaddrinfo find this machine, and no names of its network.
 _SETTINGS = {
     "hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "nsswitch.conf": "hosts: files\n",
@@ -49,9 +48,9 @@ class _MountAttributes(ctypes.Structure):
 
 
 def enter_private_root(readable: Iterable[Path]) -> bool:
-    """Make a root with only these paths, read-only, and enter it; False where that is not possible.
+    """Make a root with only these paths, read-only, and enter it; return False if that is not possible.
 
-    Needs a user and a mount namespace of our own; opened files stay open. /tmp is empty and bounded.
+    Needs our own user and mount namespaces. Open files stay open. /tmp is empty and bounded.
     """
     try:
         syscalls.mount("none", "/", None, MS_REC | MS_PRIVATE, None)
@@ -59,7 +58,7 @@ def enter_private_root(readable: Iterable[Path]) -> bool:
     except OSError:
         return False
     os.chdir(_BASE)
-    # The old root ends up on top of the new one, at the same place, and is let go.
+    # The old root ends up on top of the new one, at the same place, and is unmounted.
     syscalls.pivot_root(".", ".")
     syscalls.umount(".", _MNT_DETACH)
     os.chdir("/")
@@ -74,7 +73,7 @@ def _build(readable: Iterable[Path]) -> None:
         (_BASE / folder).mkdir(exist_ok=True)
     options = f"size={TEMPORARY_BYTES},mode=1777"
     syscalls.mount("tmpfs", str(_BASE / "tmp"), "tmpfs", quiet, options)
-    # After /tmp, where a Python environment may well lie.
+    # After /tmp, where a Python environment may be.
     for path in outermost(readable):
         _show(path)
     _show_devices()
@@ -85,7 +84,7 @@ def _build(readable: Iterable[Path]) -> None:
 
 
 def _show(path: Path) -> None:
-    """Bind one path read-only at its place in the new root, or copy it where it is a link."""
+    """Bind one path read-only to its place in the new root, or copy it if it is a link."""
     inside = _BASE / path.relative_to("/")
     inside.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
@@ -93,7 +92,7 @@ def _show(path: Path) -> None:
         return
     _bind(path, inside)
     attributes = _MountAttributes(set=_ATTR_RDONLY | _ATTR_NOSUID)
-    # Not by remounting: that takes one call for each mount below, with its own flags repeated.
+    # Remounting would need one call for each mount below, with its own flags.
     syscalls.call(
         _SYS_MOUNT_SETATTR,
         _AT_FDCWD,
@@ -118,8 +117,8 @@ def _show_processes() -> None:
     try:
         syscalls.mount("proc", inside, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None)
     except OSError:
-        # Forbidden where parts of the old one are covered, as bubblewrap does when run by root; it
-        # then shows bubblewrap's processes, which are ours.
+        # Forbidden if parts of the old one are covered, as by bubblewrap for root. The old one shows
+        # bubblewrap's processes, which are ours.
         _bind(Path("/proc"), Path(inside))
 
 
@@ -132,10 +131,10 @@ def _bind(path: Path, inside: Path) -> None:
 
 
 def outermost(paths: Iterable[Path]) -> Iterator[Path]:
-    """Those of the paths that exist and lie in no other of them, once each."""
+    """Yield the existing paths that are not inside another of them, once each."""
     outer: list[Path] = []
     for path in sorted(set(paths)):
-        # Not Path.exists: that raises where a folder on the way may not be searched.
+        # Path.exists would raise if a parent folder may not be searched.
         reachable = os.path.exists(path)  # noqa: PTH110 (see above)
         if reachable and not any(path.is_relative_to(other) for other in outer):
             outer.append(path)

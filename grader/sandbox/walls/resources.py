@@ -1,9 +1,9 @@
-"""Limits of resources: of a process and its group, and of all sandboxes together, in a control group.
+"""Limits on resources: for a process and its group, and for all sandboxes together, in a control group.
 
-The limits of a process are its own; only a control group around the fork server bounds the sum over an
-exercise with many processes, for root too. Making one takes root, or a folder of the hierarchy that was handed
-over; where there is none, nothing is lost but this sum. The grader makes it before it starts the fork
-server, as bubblewrap hides the hierarchy from processes inside.
+Limits of a process hold for it only. A control group around the fork server bounds the sum over an exercise
+with many processes, even for root. Making one requires root, or a delegated folder of the hierarchy. Without
+it, only the sum is unbounded. The grader makes the group before it starts the fork server, since bubblewrap
+hides the hierarchy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grader.sandbox.walls.wall import Site
 
 
 def address_space() -> int:
-    """The bytes of address space in use now; 0 where the system does not say."""
+    """Return the bytes of address space in use now, 0 if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -32,7 +32,7 @@ def address_space() -> int:
 
 
 def counts_processes() -> bool:
-    """Whether the limit of processes holds for this user; for root it does not, in a namespace either."""
+    """Return whether the limit on processes holds for this user; for root it does not, even in a namespace."""
     import resource
 
     child = os.fork()
@@ -46,15 +46,15 @@ def counts_processes() -> bool:
     return os.waitstatus_to_exitcode(status) == 2
 
 
-def lead_group(site: Site) -> bool:  # noqa: ARG001 (as every wall is raised)
+def lead_group(site: Site) -> bool:  # noqa: ARG001 (an interface)
     """Start a session and a process group, so that one kill reaches all descendants."""
-    with contextlib.suppress(PermissionError):  # leads a group already
+    with contextlib.suppress(PermissionError):  # it leads a group already
         os.setsid()
     return True
 
 
 def limit(site: Site) -> bool:
-    """Set the limits of this process and its descendants; processor time is that of all threads."""
+    """Set the limits of this process and its descendants; processor time includes all threads."""
     limits = site.limits
     values = {
         "RLIMIT_FSIZE": limits.file_bytes,
@@ -66,21 +66,21 @@ def limit(site: Site) -> bool:
         "RLIMIT_RTPRIO": 0,
         "RLIMIT_NICE": 0,
     }
-    # On top of what is mapped now: torch alone reserves gigabytes that it never touches. Where it is not
-    # known how much that is, a limit would hit Python itself.
+    # Beyond the memory mapped now, since torch reserves gigabytes that it never uses. If that is unknown, a
+    # limit could hit Python itself.
     if mapped := address_space():
         values["RLIMIT_AS"] = mapped + limits.memory_bytes
-    # Elsewhere the system would count those of the same user outside of the sandbox as well.
+    # Otherwise, the system would also count the user's processes outside of the sandbox.
     if site.plan.counts_processes and "user_namespace" in site.held:
         values["RLIMIT_NPROC"] = limits.threads
     lowered = [_lower(name, value, value) for name, value in values.items()]
-    # First a signal that says why, which can be caught, and which the first process of a pid
-    # namespace does not even get; then the end.
+    # The soft limit sends a signal that names the cause. It can be caught, and the first process of a pid
+    # namespace does not get it; so the hard limit kills.
     return _lower("RLIMIT_CPU", limits.cpu_seconds, limits.cpu_seconds + 1) and all(lowered)
 
 
 def _lower(name: str, soft: int, hard: int) -> bool:
-    """Lower one limit, never above the hard limit that there is; False where that is refused."""
+    """Lower one limit, never above the current hard limit; return False if that is refused."""
     import resource
 
     number = getattr(resource, name, None)
@@ -103,14 +103,14 @@ _numbers = itertools.count()
 
 
 class ControlGroup(msgspec.Struct, frozen=True):
-    """The folders of one group: a single one, or one for each controller in the old hierarchy."""
+    """The folders of one group: a single folder, or one for each controller in the old hierarchy."""
 
     folders: tuple[Path, ...]
 
     def around(self, command: Sequence[str]) -> list[str]:
-        """The command that starts this one inside the group, with all that it starts.
+        """Return a command that runs this one inside the group.
 
-        By a shell, since a process that has threads must not run code of its own after a fork.
+        A shell enters the group, since a process with threads must not run its own code after a fork.
         """
         enter = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo 0 > "$1/cgroup.procs" || exit 1; '
         script = f'{enter} shift; n=$((n - 1)); done; exec "$@"'
@@ -120,9 +120,9 @@ class ControlGroup(msgspec.Struct, frozen=True):
 
 @contextlib.contextmanager
 def control_group(memory_bytes: int, processes: int) -> Iterator[ControlGroup | None]:
-    """A group with these limits for as long as the context lasts; None where none can be made.
+    """Make a group with these limits for the context, None if that is not possible.
 
-    A process in it that has not ended when the context does is killed.
+    Processes that are left in it at the end are killed.
     """
     made: list[Path] = []
     try:
@@ -134,9 +134,9 @@ def control_group(memory_bytes: int, processes: int) -> Iterator[ControlGroup | 
 
 
 def why_no_group() -> tuple[str, str]:
-    """The reason why there is no group here, and a remedy."""
+    """Return the reason why there is no group here, and a remedy."""
     return (
-        "making one takes root, or a group that was handed over",
+        "making one requires root, or a delegated group",
         "run the grader by: systemd-run --user --scope -p Delegate=yes grade …",
     )
 
@@ -160,16 +160,16 @@ def _make(memory_bytes: int, processes: int, made: list[Path]) -> ControlGroup |
 
 
 def _own(hierarchy: Path, controller: str) -> Path:
-    """The folder of the group that this process is in."""
+    """Return the folder of this process's group."""
     lines = Path("/proc/self/cgroup").read_text().splitlines()
     own = next((line.split(":", 2)[2] for line in lines if controller in line), "/")
     return hierarchy / own.lstrip("/")
 
 
 def _with_controllers(folder: Path) -> Path:
-    """The nearest group upwards that counts memory and processes for the groups in it.
+    """Return the nearest parent group that counts memory and processes for the groups in it.
 
-    Not simply our own: a group with processes in it may have none below it that counts.
+    Our own group does not do: a group that contains processes may have no counting groups in it.
     """
     while folder != _HIERARCHY:
         counted = (folder / "cgroup.subtree_control").read_text().split()
@@ -188,13 +188,13 @@ def _made(folder: Path, made: list[Path]) -> Path:
 
 def _limit(folder: Path, limits: dict[str, int]) -> None:
     for file, value in limits.items():
-        # No swap, no file for it.
+        # Without swap, there is no such file.
         with contextlib.suppress(FileNotFoundError) if "swap" in file else contextlib.nullcontext():
             (folder / file).write_text(str(value))
 
 
 def _remove(folder: Path) -> None:
-    """Kill what is left in a group and remove it, within a second."""
+    """Kill the processes in a group and remove it, within a second."""
     with contextlib.suppress(OSError):
         (folder / "cgroup.kill").write_text("1")
     # A killed process is in the group until its parent has waited for it.

@@ -1,13 +1,13 @@
-"""The system-call filter: a list of allowed calls; every other fails with an ordinary error.
+"""The system-call filter: a list of allowed calls; every other call fails with an ordinary error.
 
-A list of forbidden calls would have to be completed with every new kernel. A refused call fails
-with EPERM instead of killing the process, so that student code gets a PermissionError that it can
-be told about; a call newer than this list fails with ENOSYS, for which the C library has a way
-round (with EPERM it gives up). So does clone3, whose flags a filter cannot see.
+A list of forbidden calls would need additions with every new kernel. A refused call fails with EPERM instead of
+killing the process, so student code gets a PermissionError, which can be explained. A call newer than this list
+fails with ENOSYS: then the C library uses another call, while with EPERM it gives up. clone3 also fails with
+ENOSYS, since a filter cannot see its flags.
 
-Building a filter costs tens of milliseconds, loading its bytes well under one; so a fork server
-compiles it once and each sandbox loads it. The bytes hold a number in place of the process's own
-id, which `load` puts in: a sandbox may signal itself alone.
+Building a filter takes tens of milliseconds, and loading its bytes less than one. So the fork server compiles
+it once, and each sandbox loads it. A sandbox may signal only itself: the bytes have a placeholder for the
+process's own id, which `load` replaces.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any
 from grader.sandbox.walls import syscalls
 from grader.sandbox.walls.wall import Limits, Site
 
-# Stands for the process's own id in the compiled bytes; far above any real pid.
+# The placeholder for the process's own id in the compiled bytes; far above any real pid.
 _OWN_PID = 0x5AFE_91D1
-# The first call that is not looked up in the lists below: 451 came with Linux 6.5.
+# Calls from this number on are not in the lists below; 451 is from Linux 6.5.
 _FIRST_UNKNOWN = 451
 
 _FILES = """
@@ -61,21 +61,21 @@ _WAITING = """
 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
 eventfd eventfd2
 """
-# On the descriptors that a sandbox has or makes with socketpair; a new socket is another matter.
+# For descriptors that a sandbox has or makes with socketpair; new sockets are in other lists.
 _CHANNEL = """
 sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockopt getsockname getpeername
 """
-# Refused in other words than EPERM, as the caller knows a way without them.
+# Refused with ENOSYS instead of EPERM, since callers can do without them.
 _MISSING = "clone3 io_uring_setup pidfd_open pidfd_send_signal memfd_secret userfaultfd"
 # For exercises with processes of their own.
 _PROCESSES = "fork vfork kill tgkill setsockopt bind listen accept accept4 connect"
 _LOOPBACK = "setsockopt bind listen accept accept4 connect"
 
-# fcntl without F_SETOWN, F_SETSIG (a signal to another process), leases and directory notices.
+# Values of fcntl, without F_SETOWN, F_SETSIG (a signal to another process), leases and directory notices.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1025, 1030, 1031, 1032, 1033, 1034)
-# TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX; so neither TIOCSTI nor devices.
+# TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX; neither TIOCSTI nor calls for devices.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-# Names of threads and of memory, and questions; not PDEATHSIG, DUMPABLE, MM, PTRACER.
+# Names of threads and memory, and queries; not PDEATHSIG, DUMPABLE, MM, PTRACER.
 _PRCTL = (2, 3, 15, 16, 21, 23, 30, 39, 0x5356_4D41)
 
 _CLONE_THREAD = 0x0001_0000
@@ -93,11 +93,11 @@ _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 
 @functools.cache
 def compile_filter(*, processes: bool, loopback: bool) -> bytes:
-    """The filter's program, for `load`.
+    """Return the filter's program, for `load`.
 
     Raises:
-        ImportError: pyseccomp is not installed here.
-        RuntimeError: libseccomp is not.
+        ImportError: pyseccomp is not installed.
+        RuntimeError: libseccomp is not installed.
         OSError: libseccomp cannot build the filter for this architecture.
     """
     library: Any = importlib.import_module("pyseccomp")
@@ -113,7 +113,7 @@ def compile_filter(*, processes: bool, loopback: bool) -> bytes:
 
 
 def compiled(limits: Limits) -> bytes | None:
-    """The filter for a sandbox of these limits; None where it cannot be built."""
+    """Return the filter for a sandbox with these limits, None if it cannot be built."""
     try:
         return compile_filter(processes=limits.processes, loopback=limits.loopback)
     except (ImportError, RuntimeError, OSError):
@@ -129,12 +129,12 @@ def filter_calls(site: Site) -> bool:
 
 
 def why_not() -> tuple[str, str]:
-    """The reason why this wall does not stand here, and a remedy."""
+    """Return the reason why this wall is missing here, and a remedy."""
     return "libseccomp or pyseccomp is missing", "install libseccomp2 and pyseccomp"
 
 
 def load(program: bytes) -> None:
-    """Filter this process's calls by the program, from now on; needs `no_new_privs`."""
+    """Filter this process's calls with the program from now on; needs `no_new_privs`."""
     own = struct.pack("=I", os.getpid())
     program = program.replace(struct.pack("=I", _OWN_PID), own)
     buffer = ctypes.create_string_buffer(program, len(program))
@@ -151,7 +151,7 @@ def _add(rules: Any, action: int, names: list[str]) -> None:
         try:
             rules.add_rule(action, name)
         except (OSError, ValueError):
-            # Unknown to this libseccomp or not a call of this architecture: then it stays refused.
+            # Unknown to this libseccomp, or not on this architecture: the call stays refused.
             continue
 
 
@@ -173,7 +173,7 @@ def _add_conditional(library: Any, rules: Any, *, processes: bool) -> None:
     new = _CLONE_NEW_ANY | _CLONE_PARENT
     if processes:
         allow("clone", library.Arg(0, masked, new, 0))
-        # Pretended, as torch's fork helpers insist on it: the children die with the namespace.
+        # torch's fork helpers need this call to succeed, but children die with the namespace anyway.
         rules.add_rule(library.ERRNO(0), "prctl", library.Arg(0, equal, syscalls.PR_SET_PDEATHSIG))
     else:
         allow("clone", library.Arg(0, masked, new | _CLONE_THREAD, _CLONE_THREAD))
@@ -184,7 +184,7 @@ def _add_conditional(library: Any, rules: Any, *, processes: bool) -> None:
 def _add_sockets(library: Any, rules: Any, *, processes: bool, loopback: bool) -> None:
     def allow(name: str, family: int) -> None:
         of_family = library.Arg(0, library.EQ, family)
-        # A datagram socket could be pointed at any address by a single sendto.
+        # With a datagram socket, a single sendto could reach any address.
         stream = library.Arg(1, library.MASKED_EQ, _SOCK_TYPE_MASK, _SOCK_STREAM)
         rules.add_rule(library.ALLOW, name, of_family, stream)
 
@@ -207,7 +207,7 @@ def _exported(rules: Any) -> bytes:
 
 
 def _unknown_calls_do_not_exist() -> bytes:
-    # Put before libseccomp's program, whose jumps are all relative.
+    # These instructions go before libseccomp's program, whose jumps are all relative.
     return b"".join(
         _INSTRUCTION.pack(*instruction)
         for instruction in (

@@ -1,4 +1,4 @@
-"""Survey of the walls on this machine, by raising them, with remedies for those that do not stand."""
+"""Survey of the walls on this machine: raise them, and find remedies for missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grader.sandbox.walls.confinement import SYSTEM
 from grader.sandbox.walls.wall import Level
 
 _TRIAL_SECONDS = 60
-# In a process of its own, as walls cannot be taken down again; asks for all that there is.
+# In a process of its own, since walls cannot be removed again; it asks for everything.
 _TRIAL = """
 import json, os, pathlib, sys
 from grader.sandbox.walls import confinement
@@ -27,7 +27,7 @@ from grader.sandbox.walls.wall import Limits
 plan = confinement.prepare(python_environment())
 limits = Limits(processes=True, loopback=True)
 scratch = pathlib.Path(sys.argv[1])
-# It is out of sight where there is a root of our own.
+# With a private root, it does not exist yet.
 scratch.mkdir(parents=True, exist_ok=True)
 child = confinement.fork(plan, limits)
 if child == 0:
@@ -39,14 +39,14 @@ os.waitpid(child, 0)
 
 
 class WallSurvey(msgspec.Struct, frozen=True):
-    """One wall: whether it stands on this machine.
+    """One wall on this machine.
 
     Attributes:
         name: its name in the table.
-        stands: whether it does.
+        stands: whether it holds here.
         meaning: its effect on student code.
-        reason: why it does not stand, and empty if it does.
-        remedy: a way to have it; empty if there is none.
+        reason: the reason why it is missing; empty if it holds.
+        remedy: a way to get it; empty if there is none.
     """
 
     name: str
@@ -57,7 +57,7 @@ class WallSurvey(msgspec.Struct, frozen=True):
 
 
 def survey() -> list[WallSurvey]:
-    """Every wall, outermost first, tried out on this machine; takes about a second."""
+    """Try every wall on this machine, and return the results, outermost first; takes about a second."""
     standing = _trial()
     return [
         WallSurvey(wall.name, True, wall.meaning)
@@ -68,8 +68,8 @@ def survey() -> list[WallSurvey]:
 
 
 def _trial() -> list[str]:
-    """The walls of a sandbox that was made and confined for nothing else."""
-    # The grader's own folder, in case that it is not installed but run from where it lies.
+    """Confine a process, and return the names of its walls."""
+    # With the grader's own folder, in case the grader is not installed but runs from its checkout.
     environment = sandbox_environment() | {"PYTHONPATH": str(Path(__file__).parents[3])}
     with tempfile.TemporaryDirectory() as scratch, SYSTEM.control_group(2**30, 100) as group:
         command = [sys.executable, "-P", "-c", _TRIAL, scratch]
@@ -91,16 +91,16 @@ def _trial() -> list[str]:
 
 
 def walls_of(level: Level) -> tuple[str, ...]:
-    """The walls that a level asks for; each one asks for those of the one before it."""
+    """Return the walls that a level requires, including those of lower levels."""
     asking = list(Level)[: list(Level).index(level) + 1]
     return tuple(wall.name for wall in table.WALLS if wall.level in asking)
 
 
 def missing(level: Level, standing: Collection[str]) -> list[str]:
-    """The walls that a level asks for and that do not stand."""
+    """Return the walls that a level requires and that are missing."""
     return [wall for wall in walls_of(level) if wall not in standing]
 
 
 def reached(standing: Collection[str]) -> Level:
-    """The highest level whose walls all stand."""
+    """Return the highest level whose walls all hold."""
     return [level for level in Level if not missing(level, standing)][-1]

@@ -1,4 +1,4 @@
-"""The few Linux system calls that Python 3.11 does not offer, through ctypes, with errors as OSError."""
+"""Linux system calls that Python 3.11 does not offer, through ctypes, with errors as OSError."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _checked(result: int, action: str) -> int:
 
 
 def call(number: int, *arguments: int | ctypes.c_void_p | ctypes.c_char_p | None) -> int:
-    """Make the system call of this number; for calls that the C library has no function for."""
-    # Through varargs a Python int would be passed as a C int: 64-bit arguments lose their top.
+    """Make the system call of this number, for calls without a function in the C library."""
+    # In varargs, ctypes would pass a Python int as a C int, and 64-bit arguments would be truncated.
     wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
     function = _libc().syscall
     function.restype = ctypes.c_long
@@ -46,7 +46,7 @@ def call(number: int, *arguments: int | ctypes.c_void_p | ctypes.c_char_p | None
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Change or ask an attribute of this process; see prctl(2)."""
+    """Change or read an attribute of this process; see prctl(2)."""
     padded = [*arguments, 0, 0, 0, 0][:4]
     return _checked(
         _libc().prctl(ctypes.c_int(option), *map(ctypes.c_ulong, padded)), f"prctl {option}"
@@ -54,7 +54,7 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave the shared namespaces that the flags name for new ones."""
+    """Move this process into new namespaces of the kinds that the flags name; see unshare(2)."""
     _checked(_libc().unshare(ctypes.c_int(flags)), "unshare")
 
 
@@ -73,7 +73,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str |
 
 
 def umount(target: str, flags: int) -> None:
-    """Take a file system away; see umount2(2)."""
+    """Unmount a file system; see umount2(2)."""
     _checked(_libc().umount2(os.fsencode(target), ctypes.c_int(flags)), f"umount {target}")
 
 
@@ -83,13 +83,13 @@ def pivot_root(new: str, old: str) -> None:
 
 
 def set_host_name(name: str) -> None:
-    """Call this machine so, in our UTS namespace."""
+    """Set the host name in our UTS namespace."""
     encoded = os.fsencode(name)
     _checked(_libc().sethostname(encoded, ctypes.c_size_t(len(encoded))), "sethostname")
 
 
-def drop_capabilities(site: Site) -> bool:  # noqa: ARG001 (as every wall is raised)
-    """Give up every capability, in all sets that a process may shrink by itself."""
+def drop_capabilities(site: Site) -> bool:  # noqa: ARG001 (an interface)
+    """Give up every capability, in all sets that a process may reduce."""
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
@@ -97,8 +97,8 @@ def drop_capabilities(site: Site) -> bool:  # noqa: ARG001 (as every wall is rai
     return True
 
 
-def gain_no_privileges(site: Site) -> bool:  # noqa: ARG001 (the same)
-    """Gain no right by starting a program, and be closed to processes of the same user."""
+def gain_no_privileges(site: Site) -> bool:  # noqa: ARG001 (an interface)
+    """Gain no rights by starting a program, and forbid processes of the same user to inspect this one."""
     prctl(_PR_SET_DUMPABLE, 0)
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     return True

@@ -1,6 +1,6 @@
-"""The table of all walls: outermost first, and those of a sandbox in the order in which it raises them.
+"""The table of all walls, outermost first; a sandbox raises its walls in this order.
 
-A new wall is an entry here and a module with its functions; confinement, `grade doctor` and the levels
+For a new wall, add an entry here and a module with its functions. Confinement, `grade doctor` and the levels
 read the table.
 """
 
@@ -31,20 +31,20 @@ WALLS: tuple[Wall, ...] = (
     ),
     Wall(
         "process_group",
-        "all that student code starts is ended with it",
+        "processes that student code starts are ended with it",
         Level.LIMITS,
         resources.lead_group,
     ),
     Wall(
         "private_root",
-        "the same as bubblewrap for files, made by the grader itself",
+        "it sees no file of yours, like behind bubblewrap, but made by the grader itself",
         Level.NAMESPACES,
         lambda site: "private_root" in site.plan.outer_walls,
         namespaces.why_not,
     ),
     Wall(
         "pid_namespace",
-        "it sees no other process, and none of its own outlives it",
+        "it sees no other process, and its own processes end with it",
         Level.NAMESPACES,
         namespaces.is_first_process,
         namespaces.why_not,
@@ -52,14 +52,14 @@ WALLS: tuple[Wall, ...] = (
     Wall(
         "process_limit",
         "it cannot fill the machine with processes or threads",
-        # Not lower: for root it takes Linux 6.14.
+        # Only the highest level, since for root it needs Linux 6.14.
         Level.FULL,
         namespaces.count_processes,
         namespaces.why_not_counted,
     ),
     Wall(
         "mount_namespace",
-        "its changes to the file system are its own",
+        "others do not see its changes to the file system",
         Level.NAMESPACES,
         namespaces.own_mounts,
         namespaces.why_not,
@@ -80,14 +80,14 @@ WALLS: tuple[Wall, ...] = (
     ),
     Wall(
         "private_scratch",
-        "what it writes is bounded, unseen by others, and gone with it",
+        "its files are bounded, unseen by others, and removed with it",
         Level.NAMESPACES,
         namespaces.own_folders,
         namespaces.why_not,
     ),
     Wall(
         "user_namespace",
-        "it holds no right of yours, not even as root",
+        "it has none of your rights, not even as root",
         Level.NAMESPACES,
         namespaces.own_user,
         namespaces.why_not,
@@ -100,7 +100,7 @@ WALLS: tuple[Wall, ...] = (
     ),
     Wall(
         "capabilities",
-        "it holds no administrator's right",
+        "it has no administrator's rights",
         Level.KERNEL,
         syscalls.drop_capabilities,
     ),

@@ -15,14 +15,14 @@ class Limits(msgspec.Struct, frozen=True):
     """Resources that one sandbox may use.
 
     Attributes:
-        cpu_seconds: processor time of each of its processes, all threads together.
-        memory_bytes: address space of each process, on top of what it shares with the fork server.
-        file_bytes: size of one file.
-        scratch_bytes: size of its folder, where that can be a file system of its own.
-        open_files: descriptors at a time.
-        threads: threads and processes at a time, where that can be counted.
+        cpu_seconds: processor time of each of its processes, for all threads together.
+        memory_bytes: address space of each process, beyond that of the fork server.
+        file_bytes: size of a file.
+        scratch_bytes: size of its folder, if that can be a file system of its own.
+        open_files: number of descriptors at a time.
+        threads: number of threads and processes at a time, if they can be counted.
         processes: whether it may start processes.
-        loopback: whether it may talk TCP with itself.
+        loopback: whether it may use TCP within itself.
     """
 
     cpu_seconds: int = 60
@@ -36,13 +36,13 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Facts that a fork server finds out once and every sandbox uses.
+    """Facts that the fork server determines once and every sandbox uses.
 
     Attributes:
         readable: paths that the sandboxes may read.
         landlock_abi: the kernel's version of Landlock, 0 for none.
-        outer_walls: those that the fork server is behind itself.
-        counts_processes: whether the limit of processes holds, and for each sandbox by itself.
+        outer_walls: the walls around the fork server itself.
+        counts_processes: whether the limit on processes holds, separately for each sandbox.
     """
 
     readable: tuple[Path, ...]
@@ -66,7 +66,7 @@ class Site(msgspec.Struct):
 
 
 class Level(enum.Enum):
-    """The walls that have to stand between student code and the machine; each includes those before it."""
+    """A set of walls between student code and the machine; each level includes those before it."""
 
     NONE = "none"
     LIMITS = "limits"
@@ -76,7 +76,7 @@ class Level(enum.Enum):
 
 
 def refused() -> tuple[str, str]:
-    """The reason for a wall that every system of the kind should offer."""
+    """Return the reason for a missing wall that every such system should offer."""
     return "the system refused it", ""
 
 
@@ -86,11 +86,11 @@ class Wall(msgspec.Struct, frozen=True):
     Attributes:
         name: its name in results and messages.
         meaning: its effect on student code.
-        level: the lowest level that asks for it; None if no level does.
-        raise_: raises it around this process and returns whether it holds; None for a wall that is
-            built around the fork server from outside. It returns False where a system may refuse it:
+        level: the lowest level that requires it; None if no level does.
+        raise_: a function that raises it around this process and returns whether it holds; None for a wall
+            around the fork server. If a system may refuse the wall, the function must return False, since
             an OSError ends the sandbox.
-        why_not: the reason why it does not stand here, and a remedy (empty if there is none).
+        why_not: a function that returns the reason why it is missing here, and a remedy (maybe empty).
     """
 
     name: str

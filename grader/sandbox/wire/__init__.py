@@ -1,5 +1,5 @@
 """The wire between a judge and a sandbox: messages, values, and the limits on both.
 
-`channel` sends and receives frames of `messages`; `values` says what may be in them, which `packing` writes and
-`unpacking` reads.
+`channel` sends and receives frames of `messages`. `values` defines the values in them, `packing` writes these,
+and `unpacking` reads them.
 """

@@ -1,22 +1,23 @@
-"""The wire between the judge and a sandbox: frames over a stream socket, and how long they may be.
+"""The wire between the judge and a sandbox: frames over a stream socket, and limits on their length.
 
-Theory of operation. Each side writes *frames* to a stream socket: a header of two lengths, a count and a seal,
-then a MessagePack *structure* (msgspec, one of the requests or replies of `messages`), then the raw bytes
-of all tensors and arrays, one after the other. The structure refers to these bytes by position, so
-that a megabyte of weights is never walked by a decoder. Nothing is ever pickled, in either
-direction: a reply is data from an enemy.
+Theory of operation. Each side writes *frames* to a stream socket. A frame is a header of two lengths, a count
+and a seal; then a MessagePack *structure* (msgspec, one of the requests or replies of `messages`); then the raw
+bytes of all tensors and arrays. The structure refers to these bytes by position, so a decoder never walks
+through a megabyte of weights. Nothing is ever pickled in either direction, since a reply is hostile data.
 
-The judge asks, the sandbox answers, one reply a request. Where the solution stands in for a function of the
-student's, a reply may ask back (`StandInCall`), and the next request has the answer. The first request brings
-a key, before the sandbox knows any student's code. From then on each frame is sealed with it: a hash of the
-key, of the number of frames so far, and of the frame. Code that finds the descriptor, reads a request in the
-worker's place, alters one, or writes a reply itself does not have the key. Nor can it say how many reports
-there were (`told`): the count is in the header of each reply. The judge reads a reply with a deadline for the
-whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it allocates, decodes it
-into a typed struct, and unpacks the values in it (`unpacking`) into plain data: None, bool, int, float, str,
-bytes, tensors and arrays, lists, tuples, dicts, `Record` for a named tuple and `Opaque` for everything else.
-Whatever does not fit is a `ProtocolError`, which costs the sandbox its test, and a reply that has taken too
-long once it is decoded and unpacked is late.
+The judge asks and the sandbox answers, with one reply for each request. If the solution replaces a function of
+the student's, a reply may ask back (`StandInCall`), and the next request has the answer.
+
+The first request has a key, and comes before any student's code. From then on, each frame is sealed: the seal
+is a hash of the key, of the number of frames so far, and of the frame. Code that finds the descriptor may read
+a request in the worker's place, alter one, or write a reply, but it does not have the key. Nor can it change
+the number of reports (`told`), which is in the header of each reply.
+
+The judge reads a reply with a deadline for all of it, so slow bytes gain nothing. It refuses lengths above its
+limits before it allocates memory, decodes the structure into a typed struct, and unpacks its values
+(`unpacking`) into plain data: None, bool, int, float, str, bytes, tensors and arrays, lists, tuples, dicts,
+`Record` for a named tuple and `Opaque` for everything else. Anything invalid is a `ProtocolError`, which costs
+the sandbox its test. Decoding and unpacking count towards the deadline.
 """
 
 from __future__ import annotations
@@ -63,21 +64,21 @@ _decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
 class ChannelClosed(Exception):
-    """The other side is gone."""
+    """The other side has ended."""
 
 
 class Channel:
-    """Frames over a connected stream socket; `fileno` lets a caller wait for it beside others."""
+    """Frames over a connected stream socket; with `fileno`, you can wait for several."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        # Received and not yet used: most frames arrive whole, in one piece.
+        # Bytes received but not yet used; most frames arrive in one piece.
         self._received = bytearray()
         self._timeout: float | None = None
         self._key: bytes | None = None
-        # Frames since there is a key, in both directions.
+        # Frames since the key, in both directions.
         self._frames = 0
-        # How many reports there were, as the last reply says.
+        # The number of reports so far, from the last reply.
         self.told = 0
         connection.settimeout(None)
 
@@ -88,7 +89,7 @@ class Channel:
         self._socket.close()
 
     def has_ended(self) -> bool:
-        """Whether the other side is gone, as far as can be told without waiting."""
+        """Whether the other side is known to have ended, without waiting."""
         if self._socket.fileno() < 0:
             return True
         self._set_timeout(0)
@@ -106,7 +107,7 @@ class Channel:
         try:
             structure = _encode(message)
         except UnicodeEncodeError:
-            # Half of a surrogate pair, in an exception's text or in a name of the student's.
+            # Half of a surrogate pair, in an exception's text or a student's name.
             structure = _encode(_carried(message))
         blob = b"".join(packing.blobs)
         if self._key is None and isinstance(message, Request):
@@ -123,14 +124,14 @@ class Channel:
             raise ChannelClosed from error
 
     def sealed(self, structure: bytes, blob: bytes, told: int = 0) -> bytes:
-        """The next frame of a structure and a blob."""
+        """Return the next frame, with a structure and a blob."""
         return self._framed(structure, blob, told, self._seal(structure, blob, told))
 
     def _framed(self, structure: bytes, blob: bytes, told: int, seal: bytes) -> bytes:
         return _LENGTHS.pack(len(structure), len(blob), told) + seal + structure + blob
 
     def _seal(self, structure: bytes | bytearray, blob: bytes | bytearray, told: int) -> bytes:
-        """The seal of the next frame: zeros until there is a key."""
+        """Return the seal of the next frame, zeros until there is a key."""
         if self._key is None:
             return bytes(_SEAL_BYTES)
         self._frames += 1
@@ -141,8 +142,7 @@ class Channel:
         return seal.digest()
 
     def _sent_at_once(self, frame: bytes) -> int:
-        # Nearly every frame finds room. A caller that waits with a limit blocks only for a long one, and
-        # need not tell the kernel twice a call.
+        # Nearly every frame fits into the socket's buffer, so the timeout need not be set twice for each call.
         self._set_timeout(0)
         try:
             return self._socket.send(frame)
@@ -167,10 +167,12 @@ class Channel:
     def receive_reply(
         self, deadline: float, idle: Callable[[float], None]
     ) -> tuple[Reply, list[torch.Tensor]]:
-        """Read one reply before `deadline` (of time.monotonic): plain data, and the tensors in it.
+        """Read one reply before `deadline` (of time.monotonic); return plain data and its tensors.
 
-        `idle` waits until this channel is readable or the seconds that it is given are over, and
-        may serve others while it waits. Raises TimeoutError, ChannelClosed or ProtocolError.
+        `idle` gets a number of seconds. It waits for at most this long until this channel is readable, and may
+        serve others meanwhile.
+
+        Raises TimeoutError, ChannelClosed or ProtocolError.
         """
 
         def wait() -> None:
@@ -205,7 +207,7 @@ class Channel:
         return reply, unpacking.tensors
 
     def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray, int, bytes]:
-        """Structure, blob, count and seal of the next frame, after a look at the announced lengths."""
+        """Return structure, blob, count and seal of the next frame, after checking the announced lengths."""
         self._receive_at_least(_HEADER_BYTES, wait)
         structure_bytes, blob_bytes, told = _LENGTHS.unpack_from(self._received)
         seal = bytes(self._received[_LENGTHS.size : _HEADER_BYTES])
@@ -219,8 +221,8 @@ class Channel:
         return structure, blob, told, seal
 
     def _receive_at_least(self, size: int, wait: Callable[[], None]) -> None:
-        """Receive until so many bytes are there; `wait` is called before each look."""
-        # Grows with what arrives: an announced length alone costs no memory.
+        """Receive at least `size` bytes; `wait` is called before each read."""
+        # The buffer grows with the data, so announcing a length costs no memory.
         while len(self._received) < size:
             wait()
             try:
@@ -235,7 +237,7 @@ class Channel:
 
 
 def _carried(value: Any) -> Any:
-    """A message as UTF-8 can carry it; packed values in it are bytes already."""
+    """Return a message that UTF-8 can encode; packed values in it are bytes already."""
     if isinstance(value, str):
         return utf8(value)
     if isinstance(value, (tuple, list)):

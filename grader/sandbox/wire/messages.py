@@ -1,4 +1,4 @@
-"""The messages, as structs: requests to a sandbox and replies, demands on the fork server and answers."""
+"""Structs of messages: requests to a sandbox and replies, demands on the fork server and answers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.values import Value
 
-# What a probe is called in tracebacks.
+# The file of a probe in tracebacks.
 PROBE_FILE = "<probe>"
 
 # --- requests, one reply each ---------------------------------------------------------------------
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """What calls of these entry points may not use, watched as they run."""
+    """Operators and names that calls of these entry points may not use, watched as they run."""
 
     entry_points: frozenset[str]
     operators: tuple[str, ...]
@@ -24,14 +24,13 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
-    """Run the student's file as the module `name`; `file` is what its tracebacks show.
+    """Run the student's file as the module `name`; its tracebacks show `file`.
 
-    `given` are the course's own modules that it imports, by file. Calls of the functions named in
-    `stand_ins` are answered by the judge, see `StandInCall`.
-
-    With `traced` guarded calls are looked at for torch's references of operators, too. With
-    `watch_imports` what is imported from here on is noted, for `ListImports`. With `default_modes` the
-    global modes that it changes are put back for the tests.
+    given: the course's own modules that it imports, by file.
+    stand_ins: functions whose calls the judge answers, see `StandInCall`.
+    traced: whether guarded calls also watch for torch's references of operators.
+    watch_imports: whether to note imports from now on, for `ListImports`.
+    default_modes: whether to undo its changes of global modes before tests.
     """
 
     name: str
@@ -48,8 +47,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
     """Keep the suite's probe functions under `name` for later calls.
 
-    `code` is the module's code object, marshalled: the judge compiles a probe once, for all of its
-    sandboxes. Only the judge says this, and the sandbox believes it; never the other way round.
+    `code` is the module's code object, marshalled: the judge compiles a probe once for all of its sandboxes.
+    Marshalled code is sent only to a sandbox, never to the judge.
     """
 
     name: str
@@ -59,10 +58,11 @@ class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
 class Call(msgspec.Struct, frozen=True, tag="call"):
     """Call a function of the student's module, or of a probe module if `probe` names one.
 
-    `seed` seeds the sandbox first (None: go on). `wants` are the positions of tensors, in the order
-    in which they were packed, for which the judge needs gradients. With `observe`, a seed for the
-    random states, the call is reported raw: see `inside/observation.py`. What is forbidden to the entry point
-    `subject` is forbidden to the student's code that a probe calls.
+    subject: the entry point whose forbidden names hold for the student's code that a probe calls.
+    seed: a seed for the sandbox, None to go on.
+    wants: the positions of tensors, in order of packing, for which the judge needs gradients.
+    observe: a seed for the random states if the call's side effects are to be reported, see
+    `inside/observation.py`.
     """
 
     function: str
@@ -104,10 +104,9 @@ class Forward(msgspec.Struct, frozen=True, tag="forward"):
 
 
 class Backward(msgspec.Struct, frozen=True, tag="backward"):
-    """The vector-Jacobian product of an earlier call `graph` with these output gradients.
+    """Compute the vector-Jacobian product of the earlier call `graph` with these output gradients.
 
-    With `differentiable` the product is a new graph of its own, over the inputs of the first
-    and then the output gradients.
+    With `differentiable`, the product is a new graph over the inputs of the call and the output gradients.
     """
 
     graph: int
@@ -117,13 +116,13 @@ class Backward(msgspec.Struct, frozen=True, tag="backward"):
 
 
 class ListImports(msgspec.Struct, frozen=True, tag="list_imports"):
-    """Name what was imported since the module was loaded; asked where that is the course's own solution."""
+    """List the imports since the module was loaded; only for the course's own solution."""
 
 
 class StandInAnswer(msgspec.Struct, frozen=True, tag="stand_in_answer"):
-    """What the solution's function returned, or the type and the text of what it raised.
+    """The value that the solution's function returned, or the type and text of its exception.
 
-    `graph` is kept there for `StandInBackward`, and `differentiable` are the positions of tensors, as in
+    `graph` is the number of its graph for `StandInBackward`; `differentiable` has positions of tensors, as in
     `Returned`.
     """
 
@@ -139,25 +138,25 @@ Request = Load | LoadProbe | Call | Build | Forward | Backward | ListImports | S
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The first frame of a sandbox, written before it knows any student's code: its walls."""
+    """The first frame of a sandbox, with its walls, written before it gets any student's code."""
 
     walls: tuple[str, ...]
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
-    """The module, or the probe, is there; `modes` are the global ones that the module's import changed."""
+    """The module or probe is loaded; `modes` are the global modes that the module's import changed."""
 
     modes: tuple[str, ...] = ()
 
 
 class Imports(msgspec.Struct, frozen=True, tag="imports"):
-    """The imports that no other import asked for, in their order."""
+    """The imports that were not part of another import, in order."""
 
     modules: tuple[str, ...]
 
 
 class Built(msgspec.Struct, frozen=True, tag="built"):
-    """A module was constructed: its parameters and buffers by name, and which of them it saves."""
+    """A module was constructed: its parameters and buffers by name, and the names in its state dict."""
 
     handle: int
     parameters: Value
@@ -170,8 +169,8 @@ class Built(msgspec.Struct, frozen=True, tag="built"):
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
     """A call raised: the type, the names of its bases, and the lines of the student's own file.
 
-    It is `in_probe` where the student's code was not in between. `probe` is the module and the line of a probe
-    that come after the last line of the student's.
+    `in_probe` is true if a probe raised it, without the student's code in between. `probe` is the module and
+    line of a probe that ran after the student's last line.
     """
 
     type_name: str
@@ -185,9 +184,10 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
 class Returned(msgspec.Struct, frozen=True, tag="returned"):
     """A call returned.
 
-    `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
-    positions of those among the packed tensors; `mutated` names the arguments changed in place. Of an
-    observed call `left` is the report, and `raised` the exception where it raised one.
+    graph: the number of its graph for `Backward`, if any output needs gradients.
+    differentiable: the positions of these outputs among the packed tensors.
+    mutated: the names of arguments that were changed in place.
+    left, raised: for an observed call, the report, and its exception if it raised one.
     """
 
     value: Value
@@ -206,10 +206,10 @@ class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):
 
 
 class StandInCall(msgspec.Struct, frozen=True, tag="stand_in_call"):
-    """In the middle of a call: the student's code calls a function for which the solution's stands in.
+    """Within a call, the student's code calls a function that the solution replaces.
 
-    `wants` are the positions of tensors for which gradients are needed. Answered by `StandInAnswer`; the call
-    then goes on.
+    `wants` has the positions of tensors for which gradients are needed. After a `StandInAnswer`, the call goes
+    on.
     """
 
     function: str
@@ -219,7 +219,7 @@ class StandInCall(msgspec.Struct, frozen=True, tag="stand_in_call"):
 
 
 class StandInBackward(msgspec.Struct, frozen=True, tag="stand_in_backward"):
-    """In the middle of a call: the gradients through an earlier `StandInCall`, given those of its outputs."""
+    """Within a call, the gradients through an earlier `StandInCall` are needed, for these output gradients."""
 
     graph: int
     gradients: Value
@@ -230,14 +230,14 @@ Reply = Ready | Loaded | Imports | Built | Returned | Raised | ForbiddenReply | 
 
 # --- reports --------------------------------------------------------------------------------------
 
-# A line of JSON in the pipe beside the channel (`inside.reports`), written at once.
+# The length of a report: a line of JSON on a socket beside the channel (`inside.reports`), written at once.
 MAX_REPORT = 512
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
-    """An event in a sandbox before it took effect, the line that led to it, a library's function in between.
+    """An event in a sandbox, reported before it took effect.
 
-    The line is 0 where none of the student's did.
+    `line` is the student's line that led to it, 0 if none did; `by` is a library's function in between.
     """
 
     event: Annotated[str, msgspec.Meta(max_length=100)]
@@ -245,22 +245,23 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     by: Annotated[str, msgspec.Meta(max_length=MAX_REPORT)]
 
 
-# Of a sandbox that tells nothing any more, or what is no report.
+# For a sandbox that can no longer report, or an unreadable report.
 UNCLEAR = Report("", 0, "")
 
 
 # --- demands on the fork server -------------------------------------------------------------------
 
-# A demand is one message on a control socket, MessagePack; the three descriptors of a `Spawn` travel with it.
+# A demand is one MessagePack message on a control socket; the three descriptors of a `Spawn` travel with it.
 MAX_DEMAND = 65_536
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The settings of the fork server, its one argument.
+    """The settings of the fork server, its only argument.
 
-    `controls` are the descriptors of its ends of the judges' sockets; `preload` are the modules to
-    import when there is nothing else to do; without `walls` it confines no process; `around` names the
-    walls that already stand around it.
+    controls: the descriptors of its ends of the judges' sockets.
+    preload: modules to import when there is nothing else to do.
+    walls: whether to confine sandboxes.
+    around: the walls that are already around the fork server.
     """
 
     controls: tuple[int, ...]
@@ -277,19 +278,19 @@ class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
 
 
 class Kill(msgspec.Struct, frozen=True, tag="kill"):
-    """Kill a sandbox with all that it started; answered by `Killed`, before its end."""
+    """Kill a sandbox and its descendants; answered by `Killed` before its end."""
 
     sandbox: int
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """Kill a sandbox with all that it started; answered by `SandboxEnded`, after its end."""
+    """Kill a sandbox and its descendants; answered by `SandboxEnded` after its end."""
 
     sandbox: int
 
 
 class ShowStack(msgspec.Struct, frozen=True, tag="show_stack"):
-    """Have a sandbox print its stack, and go on; answered by `StackAsked`."""
+    """Have a sandbox print its stack and continue; answered by `StackAsked`."""
 
     sandbox: int
 
@@ -301,21 +302,21 @@ class Spawned(msgspec.Struct, frozen=True, tag="spawned"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """No sandbox: why not."""
+    """No sandbox could be started, for this reason."""
 
     reason: str
 
 
 class StackAsked(msgspec.Struct, frozen=True, tag="stack_asked"):
-    """The sandbox was asked for its stack; what it does then is its own."""
+    """The sandbox was asked for its stack; it may not print one."""
 
 
 class Killed(msgspec.Struct, frozen=True, tag="killed"):
-    """The sandbox was killed; the fork server sees to its end."""
+    """The sandbox was killed; the fork server reaps it later."""
 
 
 class SandboxEnded(msgspec.Struct, frozen=True, tag="stopped"):
-    """How the sandbox had ended: its exit code, or the negative number of the signal that did it."""
+    """The sandbox's exit code, or the negative number of the signal that ended it."""
 
     status: int
 

@@ -1,4 +1,4 @@
-"""Values as they are written into a frame: plain data as it is, only the name of its type for all else."""
+"""Packing of values into a frame: plain data, and the name of the type of anything else."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 keep_builtins(globals())
 
-# Those that MessagePack has.
+# The range of integers in MessagePack.
 _INTEGERS = (-(2**63), 2**64 - 1)
 _AS_IT_IS = frozenset({type(None), bool, float})
-# What becomes of a number of NumPy's, by the kind of its dtype.
+# The Python type of a NumPy scalar, by the kind of its dtype.
 _PLAIN_KINDS = {"b": bool, "i": int, "u": int, "f": float}
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Packing:
-    """The tensors and arrays of one frame, in the order in which they were met.
+    """The tensors and arrays of one frame, in order of packing.
 
     With `strided`, for requests, tensors keep their strides and their offset in the storage.
     """
@@ -55,7 +55,7 @@ class Packing:
         self.tensors: list[torch.Tensor] = []
 
     def pack(self, value: Any, depth: int = 0) -> Any:
-        """`value` as MessagePack can carry it; what is not plain data becomes an `Opaque`."""
+        """Return `value` in a form that MessagePack can encode; values that are not plain become `Opaque`."""
         if type(value) in _AS_IT_IS:
             return value
         if type(value) is str:
@@ -79,7 +79,7 @@ class Packing:
         return self._pack_object(value, depth)
 
     def _pack_all(self, values: Iterable[Any], depth: int) -> list[Any]:
-        # Nearly all of a report, and of what is long, goes as it is; a call takes longer than a look.
+        # Most items of reports and long lists need no packing, and a check is faster than a call.
         return [
             item
             if type(item) in _AS_IT_IS or (type(item) is str and item.isascii())
@@ -110,18 +110,18 @@ class Packing:
         return msgspec.msgpack.Ext(TUPLE, _encode(packed))
 
     def _pack_object(self, value: Any, depth: int) -> Any:
-        """A tensor, an array or a child of a plain type; of all else the name of its type."""
+        """Pack a tensor, an array or an instance of a plain type's subclass, else the name of the type."""
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if torch is not None and isinstance(value, torch.Tensor):
             return self._pack_tensor(value, torch)
         if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
             return self._pack_array(value)
         if isinstance(value, (bool, int, float, str, bytes)):
-            # numpy.float64, enums of strings and other children of the plain types.
+            # numpy.float64, enums of strings and other subclasses of the plain types.
             plain: Any = next(t for t in (bool, int, float, str, bytes) if isinstance(value, t))
             return self.pack(plain(value), depth + 1)
         if numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
-            # A number is a number; whether it has to be Python's own, a probe can say.
+            # A NumPy scalar counts as a number; a probe can check for Python's own types.
             return self.pack(_PLAIN_KINDS[value.dtype.kind](value), depth + 1)
         if isinstance(value, dict):
             return self._pack_dict(dict(value), depth)
@@ -130,7 +130,7 @@ class Packing:
         return _extension(OPAQUE, _type_name(value))
 
     def _pack_tensor(self, value: torch.Tensor, torch: Any) -> Any:
-        """A tensor as its head and bytes; one that has no plain numbers as the name of its kind."""
+        """Pack a tensor as its head and bytes, or as the name of its kind if it has no plain numbers."""
         dtype = str(value.dtype).removeprefix("torch.")
         if value.layout is not torch.strided or value.is_meta or dtype not in DTYPES:
             return _extension(OPAQUE, f"Tensor ({value.layout}, {value.dtype}, {value.device})")
@@ -141,7 +141,7 @@ class Packing:
             plain = plain.view(torch.int16)  # NumPy has no bfloat16, and the bytes are the same
         self.tensors.append(value)
         shape, strides, offset = tuple(plain.shape), plain.stride(), plain.storage_offset()
-        # A dimension of size 1 may have any stride in what is contiguous.
+        # In a contiguous tensor, a dimension of size 1 may have any stride.
         if self._strided and (offset or strides != torch.empty(shape, device="meta").stride()):
             last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
             span = plain.as_strided((last + 1 if plain.numel() else 0,), (1,), offset)
@@ -159,13 +159,13 @@ class Packing:
 
 
 def utf8(value: str) -> str:
-    """The string as UTF-8 can carry it: half of a surrogate pair goes as its escape."""
+    """Return the string with halves of surrogate pairs escaped, so that UTF-8 can encode it."""
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _are_keys(values: Collection[object]) -> bool:
     try:
-        # Nearly always the names of a report: one look at all of them.
+        # Nearly always, these are the names of a report: check all of them at once.
         return "".join(values).isascii() or all(map(_is_key, values))  # type: ignore[arg-type]
     except TypeError:
         return all(map(_is_key, values))

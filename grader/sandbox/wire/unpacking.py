@@ -1,4 +1,4 @@
-"""Values out of a frame that an enemy may have written: plain data, or a ProtocolError."""
+"""Unpacking of values from a frame that may be hostile: plain data, or a ProtocolError."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 
 keep_builtins(globals())
 
-# Of all dicts of a frame: CPython's worst for so many takes 0.2 s, and no honest answer comes near.
+# The bound on the sum of the squared sizes of a frame's dicts. CPython's worst case takes 0.2 s for it, and
+# honest answers stay far below.
 _MAX_SQUARES = 10 * MAX_KEYS**2
 
-# As MessagePack decodes them, so that there are none of their subclasses.
+# MessagePack decodes these exact types, never their subclasses.
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 _decode_tensor = msgspec.msgpack.Decoder(TensorHead).decode
@@ -56,7 +57,7 @@ _decode_list: Callable[[Any], list[Any]] = msgspec.msgpack.Decoder(list[Value]).
 class Unpacking:
     """The values of one received frame; `tensors` lists its tensors in the order of the sender.
 
-    `strided` are the frames of the judge: strides of an enemy would make much memory of a few bytes.
+    Only the judge's frames may be `strided`: in hostile ones, strides could turn a few bytes into much memory.
     """
 
     def __init__(self, blob: bytearray, strided: bool = False) -> None:
@@ -68,14 +69,14 @@ class Unpacking:
         self.tensors: list[torch.Tensor] = []
 
     def unpack(self, value: Any) -> Any:
-        """Plain data from a decoded structure; raises ProtocolError for what does not fit."""
+        """Return plain data from a decoded structure; raises ProtocolError for an invalid value."""
         try:
             return self._unpack(value, 0)
         except UNREADABLE as error:
             raise ProtocolError(f"a value cannot be read: {error}"[:MAX_TEXT]) from error
 
     def _unpack(self, value: Any, depth: int) -> Any:
-        """The value of one extension or scalar, `depth` containers deep."""
+        """Return the value of one extension or scalar, `depth` containers deep."""
         if type(value) in _PLAIN:
             return value
         if not isinstance(value, msgspec.msgpack.Ext):
@@ -107,21 +108,21 @@ class Unpacking:
         self._values += len(values)
         if self._values > MAX_VALUES:
             raise ProtocolError("an answer holds too many values")
-        # Most of what is long is plain, and a call takes longer than a look at the type.
+        # Most items of long lists are plain, and a check of the type is faster than a call.
         return [item if type(item) in _PLAIN else self._unpack(item, depth + 1) for item in values]
 
     def _unpack_dict(self, keys: Sequence[Any], values: list[Any], depth: int) -> dict[Any, Any]:
-        # The hash of a string is salted; those of numbers can be chosen so that all of them meet.
+        # The hash of a string is salted, but numbers can be chosen so that all of their hashes collide.
         self._squares += (len(keys) - [type(key) for key in keys].count(str)) ** 2
         if len(keys) > MAX_KEYS or self._squares > _MAX_SQUARES:
             raise ProtocolError("a dict has too many keys")
         return dict(zip(keys, self._unpack_all(values, depth), strict=True))
 
     def _take(self, head: TensorHead, itemsize: int) -> memoryview:
-        """The bytes of the next tensor, if they fit its head; `itemsize` is that of its dtype in bytes."""
+        """Return the bytes of the next tensor if they fit its head; `itemsize` is its dtype's."""
         if len(head.shape) > MAX_DIMENSIONS or any(not 0 <= n < 2**40 for n in head.shape):
             raise ProtocolError("a tensor has an impossible shape")
-        # No elements, but a million millions of rows, which a suite might go through one by one.
+        # It has no elements, but maybe 10^12 rows, which a suite might iterate over.
         if not head.nbytes and math.prod(max(n, 1) for n in head.shape) > MAX_ITEMS:
             raise ProtocolError("a tensor has an impossible shape")
         end = self._position + head.nbytes
@@ -130,17 +131,17 @@ class Unpacking:
         if end > len(self._blob):
             raise ProtocolError("a tensor's bytes are missing")
         data = self._blob[self._position : end]
-        # Of two ways to ask whether such a one is true, one says yes and the other no.
+        # For a byte other than 0 and 1, different operations disagree on whether it is true.
         if head.dtype in ("bool", "|b1") and data.tobytes().strip(b"\0\1"):
             raise ProtocolError("a boolean is neither true nor false")
         self._position = end
         return data
 
     def _unpack_tensor(self, head: TensorHead) -> torch.Tensor:
-        """A tensor with memory of its own."""
+        """Return a tensor with its own memory."""
         import torch
 
-        # Looked up first: some names of torch's are modules that its lookup would import.
+        # DTYPES is checked first, since looking up some names of torch imports a module.
         dtype = getattr(torch, head.dtype, None) if head.dtype in DTYPES else None
         if not isinstance(dtype, torch.dtype):
             raise ProtocolError(f"unknown dtype {head.dtype[:40]!r}")
@@ -150,7 +151,7 @@ class Unpacking:
             return tensor
         data = self._take(head, dtype.itemsize)
         if data.nbytes:
-            # Through bytes of its own: offsets in the frame need not suit the dtype's alignment.
+            # Copied, since offsets in the frame need not suit the dtype's alignment.
             tensor = torch.frombuffer(bytearray(data), dtype=dtype).reshape(head.shape)
         else:
             tensor = torch.empty(head.shape, dtype=dtype)
@@ -158,7 +159,7 @@ class Unpacking:
         return tensor
 
     def _unpack_strided(self, head: TensorHead, dtype: torch.dtype) -> torch.Tensor:
-        """A tensor of the judge's with the strides and the offset that it had there."""
+        """Return a tensor with the strides and the offset that it has in the judge."""
         import torch
 
         if not self._strided or head.strides is None:
@@ -168,7 +169,7 @@ class Unpacking:
         storage = torch.zeros(head.offset + flat.shape[0], dtype=dtype)
         if data.nbytes:
             storage[head.offset :] = torch.frombuffer(bytearray(data), dtype=dtype)
-        # Its own tensor and no view, so that it is a leaf like any other.
+        # A tensor of its own, not a view, so that it is a leaf like any other.
         return torch.empty(0, dtype=dtype).set_(
             storage.untyped_storage(), head.offset, head.shape, head.strides
         )

@@ -1,10 +1,10 @@
-"""Which values may cross the wire, how many of them, and how those are written that MessagePack lacks.
+"""The values that may cross the wire, the limits on their number, and their form in MessagePack.
 
-None, bool, int, float and str are its own. Everything else is an extension, of a type below: bytes, tensors
-and arrays, the name of what is not plain data, and also every list, dict, tuple and named tuple. So a
-decoder meets one container at a time, of scalars and extensions alone, and refuses MessagePack's own maps
-and arrays: a map of keys that an enemy chose takes the square of their number, in C, where no deadline is
-looked at. `packing` writes values, `unpacking` reads them.
+MessagePack has None, bool, int, float and str. Everything else is an extension of a type below: bytes, tensors
+and arrays, the type's name of a value that is not plain data, and also every list, dict, tuple and named tuple.
+So a decoder reads one container at a time, which has only scalars and extensions, and refuses MessagePack's own
+maps and arrays. A map with hostile keys would take quadratic time in C, where no deadline is checked.
+`packing` writes values, `unpacking` reads them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ MAX_DEPTH = 24
 MAX_TEXT = 2_000
 MAX_DIMENSIONS = 16
 MAX_ITEMS = 100_000
-# Of all values in one frame: a few bytes of MessagePack are an empty list that takes fifty here.
+# In one frame: an empty list is a few bytes of MessagePack, but fifty in memory.
 MAX_VALUES = 4 * MAX_ITEMS
-# Of one dict. Numbers, whose hash is no secret, are bounded in the sum of the dicts' squares, too.
+# In one dict. Since hashes of numbers are predictable, the sum of the dicts' squares is bounded, too.
 MAX_KEYS = 5_000
 
-# What MessagePack calls the types of extensions.
+# The numbers of the extension types.
 TENSOR, ARRAY, TUPLE, RECORD, OPAQUE, LIST, DICT, BYTES = range(1, 9)
 
 if TYPE_CHECKING:
     Value = Any
 else:
-    # As it is decoded; what `unpacking` then makes of it is any plain data.
+    # The decoded form; `unpacking` makes plain data of it.
     Value = None | bool | int | float | str | msgspec.msgpack.Ext
 
-# As torch names them, and as NumPy writes them.
+# The dtypes by their names in torch, and in NumPy's notation.
 DTYPES = frozenset(
     [
         "bool",
@@ -75,7 +75,7 @@ ARRAY_DTYPES = frozenset(
     ]
 )
 
-# What a decoder raises for bytes that make no sense, and for more of them than it can hold.
+# The exceptions of decoders for invalid or too many bytes.
 UNREADABLE = (
     msgspec.DecodeError,
     ArithmeticError,
@@ -89,11 +89,11 @@ UNREADABLE = (
 
 
 class ProtocolError(Exception):
-    """A message of the other side does not fit; the text says which part."""
+    """A message of the other side is invalid; the text says which part."""
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """Something that is not plain data: only the name of its type crossed the wire."""
+    """A value that is not plain data: only the name of its type crossed the wire."""
 
     type_name: str
 
@@ -119,10 +119,10 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Made(NamedTuple):
-    """A live argument: the value of a call that the sandbox makes when it carries out a request.
+    """A live argument: the result of a call that the sandbox makes when it carries out a request.
 
-    `function` is one of the probe module `probe`, or of the student's module if that is None. In one
-    request the same `number` is the same object.
+    `function` is in the probe module `probe`, or in the student's module if that is None. Within one request,
+    the same `number` is the same object.
     """
 
     number: int
@@ -133,10 +133,10 @@ class Made(NamedTuple):
 
 
 class TensorHead(msgspec.Struct, frozen=True, array_like=True):
-    """A tensor's or array's head; its bytes stand in the frame's second part.
+    """The head of a tensor or array, whose bytes are in the frame's second part.
 
-    Only requests carry tensors that are not contiguous: `strides` and `offset` count elements, and the
-    bytes are those of the storage from the offset to the last element.
+    Only requests may have tensors that are not contiguous: `strides` and `offset` count elements, and the bytes
+    are the storage from the offset to the last element.
     """
 
     dtype: str
@@ -147,14 +147,14 @@ class TensorHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DictHead(msgspec.Struct, frozen=True, array_like=True):
-    """A dict as it is written: its values beside its keys."""
+    """The packed form of a dict: its keys and its values."""
 
     keys: list[bool | int | float | str]
     values: list[Value]
 
 
 class RecordHead(msgspec.Struct, frozen=True, array_like=True):
-    """A named tuple as it is written: a dict of its fields, which have names."""
+    """The packed form of a named tuple: its type's name, and the names and values of its fields."""
 
     type_name: str
     names: list[str]

@@ -50,8 +50,8 @@ def test_doctor_and_run_agree_on_what_stands() -> None:
         "run", "--submission", "solutions", "--require-isolation", "limits", "--no-isolation"
     )
     assert done.returncode == 3
-    assert "does not stand here; missing: process_group, rlimits" in done.stderr
-    assert "Nothing of the submission was run." in done.stderr
+    assert "is not available here; missing: process_group, rlimits" in done.stderr
+    assert "No code of the submission was run." in done.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "doctor"])

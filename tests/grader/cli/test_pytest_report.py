@@ -84,6 +84,10 @@ def unnamed(items: dict[str, Any]) -> dict[str, Any]:
 def test_both_reports_are_alike(grade: Grade, clone: Path, source: str, status: str) -> None:
     text = (clone / source).read_text() if source.endswith(".py") else source
     (clone / FILE).write_text(text, encoding="utf-8")
+    if source == LOOPING:
+        manifest = clone / "exercises/course.toml"
+        text = manifest.read_text("utf-8")
+        manifest.write_text(text.replace("seconds = 8", "seconds = 2"), encoding="utf-8")
     suites = [f"tests/{kind}/text/test_word_count.py" for kind in ("public", "hidden")]
     plain = run_pytest(clone, *suites)
     judged = clone / "judged.json"

@@ -163,10 +163,10 @@ def test_what_is_judged_otherwise_by_now_is_found() -> None:
     [
         (correction(Kind.POINTS, 10.5), "from 0 to 10"),
         (correction(Kind.POINTS, -1), "from 0 to 10"),
-        (correction(Kind.ADD, -11), "at most that"),
+        (correction(Kind.ADD, -11), "must be from -10 to 10"),
         (correction(Kind.ADD, 1, student="bob"), "by number 3, which is final"),
         (for_all(Kind.GIVE, "test_d"), "Did you mean 'test_"),
-        (for_all(Kind.GIVE, "test_a"), "dropped already, by number 1"),
+        (for_all(Kind.GIVE, "test_a"), "already dropped by number 1"),
         (for_all(Kind.DROP, "test_c"), "the last test of relu that counts"),
     ],
 )

@@ -29,7 +29,7 @@ TIME = datetime.datetime(2026, 10, 12, 10, tzinfo=datetime.UTC)
 HEAD = '[[correction]]\nexercise = "relu"\nauthor = "ben"\ntime = 2026-10-12T10:00:00Z\n'
 ZOE = HEAD + 'student = "zoe"\n'
 WRONG = {
-    "[[correction]\n": ["line 1: this is no TOML"],
+    "[[correction]\n": ["line 1: this is not TOML"],
     "points = 8\n": ["line 1: there is no key `points`", "It belongs below [correction]"],
     ZOE + 'point = 8\nreason = "so"\n': ["line 6: there is no key `point`", "'points'"],
     ZOE + 'points = "8"\nreason = "so"\n': [
@@ -44,11 +44,11 @@ WRONG = {
     '[[correction]]\nexercise = "relu"\nauthor = "ben"\n': ["[[correction]] 1 needs `time`"],
     ZOE.replace("Z\n", "\n") + 'points = 8\nreason = "so"\n': ["line 4: `time`", "10:00:00Z"],
     ZOE.replace("2026-10-12T10:00:00Z", '"noon"') + "points = 8\n": ["line 4: `time`"],
-    ZOE: ["line 1: [[correction]] 1 changes nothing", "`points`, `add`, `drop`"],
+    ZOE: ["line 1: [[correction]] 1 has no effect", "`points`, `add`, `drop`"],
     ZOE + "points = 8\n": ["line 1: [[correction]] 1 needs `reason`"],
     "\n" + ZOE + 'points = 8\nadd = 1\nreason = "so"\n': ["line 2:", "`points` and `add`"],
-    HEAD + 'points = 8\nreason = "so"\n': ["is for one student", 'student = "zoe"'],
-    ZOE + 'drop = "test_a"\nreason = "so"\n': ["leave `student` out"],
+    HEAD + 'points = 8\nreason = "so"\n': ["is for one student. Write", 'student = "zoe"'],
+    ZOE + 'drop = "test_a"\nreason = "so"\n': ["omit `student`"],
     "correction = 3\n": ["line 1: `correction`", "[[correction]]"],
 }
 

@@ -11,9 +11,9 @@ from grader.sandbox.wire.messages import Raised
 ALONE = "Your file is judged alone: files beside it are not there"
 NO_NETWORK = "There is no network where your code is judged"
 NO_DISPLAY = "There is no display where your code is judged"
-NO_PROGRAM = "it can start no other program and reach no network"
-ONE_PROCESS = "take num_workers=0 and no multiprocessing"
-WORKING_FOLDER = "it can read and write files only in its working folder"
+NO_PROGRAM = "Judged code cannot start another program or use the network"
+ONE_PROCESS = "use num_workers=0 and no multiprocessing"
+WORKING_FOLDER = "can read and write files only in its working folder"
 
 
 def told(type_name: str, text: str) -> str:
@@ -37,8 +37,8 @@ def told(type_name: str, text: str) -> str:
             "Dataset not found. You can use download=True to download it",
             ALONE,
         ),
-        ("NameError", "name 'get_ipython' is not defined", "are for notebooks; delete this line."),
-        ("NameError", "name 'display' is not defined", "are for notebooks; delete this line."),
+        ("NameError", "name 'get_ipython' is not defined", "only in notebooks; delete this line."),
+        ("NameError", "name 'display' is not defined", "only in notebooks; delete this line."),
         ("URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", NO_NETWORK),
         (
             "ImportError",
@@ -50,8 +50,8 @@ def told(type_name: str, text: str) -> str:
         ("OSError", "[Errno 30] Read-only file system", ONE_PROCESS),
         ("OSError", "[Errno 30] Read-only file system: '/etc/x'", WORKING_FOLDER),
         ("PermissionError", "[Errno 13] Permission denied: '/proc/self/fd'", WORKING_FOLDER),
-        ("SystemExit", "2", "give each argument that it parses a default."),
-        ("SystemExit", "", "remove the call of exit, or of what ends in one."),
+        ("SystemExit", "2", "give each argument that yours parses a default."),
+        ("SystemExit", "", "remove the call that exits."),
         ("AssertionError", "Torch not compiled with CUDA enabled", "There is no GPU here"),
         ("RuntimeError", "PyTorch is not linked with support for mps devices", "There is no GPU"),
     ],

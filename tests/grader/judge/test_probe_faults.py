@@ -108,7 +108,7 @@ def test_a_probe_that_raises_for_the_solution_too_is_at_fault(
         judged(source, suite, probe)
     assert "The suite of 'task' is at fault in test_first: " in str(raised.value)
     assert told.replace("module 'task'", "one/task.py") in str(raised.value)
-    assert "costs it nothing" in str(raised.value)
+    assert "costs it no points" in str(raised.value)
 
 
 def test_a_suite_that_makes_the_solution_raise_is_at_fault(
@@ -116,7 +116,7 @@ def test_a_suite_that_makes_the_solution_raise_is_at_fault(
 ) -> None:
     _write_solution(tmp_path)
     suite = SUITE.replace('student.run("story", 2)', 'student.function("first")()')
-    told = r"at fault in test_first: the course's own solution: TypeError: first does not take"
+    told = r"at fault in test_first: the course's own solution: TypeError: first does not accept"
     with pytest.raises(JudgeError, match=told):
         judged(SOLUTION, suite)
 

@@ -279,7 +279,7 @@ def test_who_reads_the_source_of_what_is_not_allowed_is_told_of(
     way: str, judged: JudgeSource
 ) -> None:
     told = held(judged(f"{RIGHT}{ADAM}{READING[way]}\n", SUITE, extra=FORBIDDEN))
-    assert any("reads the source of what is not allowed" in reason for reason in told), told
+    assert any("reads the source of a forbidden function" in reason for reason in told), told
 
 
 def test_a_library_that_shows_a_line_of_it_is_not(judged: JudgeSource) -> None:
@@ -301,7 +301,7 @@ def test_a_file_that_is_written_and_imported_is_a_text_that_is_run(judged: Judge
         "sys.path.insert(0, '.')\n"
         "import mine\n"
     )
-    assert any("runs a text" in reason for reason in held(judged(RIGHT + code, SUITE)))
+    assert any("runs code from a string" in reason for reason in held(judged(RIGHT + code, SUITE)))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors of sockets are no files there")
@@ -311,7 +311,7 @@ def test_a_file_that_is_written_and_imported_is_a_text_that_is_run(judged: Judge
 )
 def test_who_touches_the_reports_is_told_of(way: str, judged: JudgeSource) -> None:
     told = held(judged(f"{RIGHT}import os\n{way}\n", SUITE))
-    assert told == ("the sandbox was kept from telling what its code does",)
+    assert told == ("the code kept the sandbox from reporting its actions",)
 
 
 def test_nothing_is_done_that_cannot_be_told(judged: JudgeSource) -> None:
@@ -481,7 +481,7 @@ def test_reasons_name_the_line_and_the_event_and_what_is_ordinary_is_none() -> N
             "line 3 reads a running function's frame as it runs "
             "(tb_frame by torch.ao.quantization.utils.getattr_from_fqn)"
         ),
-        "runs a text as it runs (exec by numpy.testing._private.utils.measure)",
-        "the sandbox was kept from telling what its code does",
+        "runs code from a string as it runs (exec by numpy.testing._private.utils.measure)",
+        "the code kept the sandbox from reporting its actions",
     )
     assert reasons(reports[:3], 10, {"torch.ao", "f_back", "numpy"}) == ()

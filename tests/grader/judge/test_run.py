@@ -57,7 +57,7 @@ SECOND = "\ndef second():\n    return 2\n"
         (
             "open('/etc/lab-bench-canary', 'w')",
             Outcome.ERROR,
-            "it can read and write files only in its working folder",
+            "can read and write files only in its working folder",
         ),
         ("import ctypes; ctypes.string_at(0)", Outcome.ERROR, "SIGSEGV"),
         (
@@ -171,8 +171,8 @@ def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
     [
         ("a, c", "first has no parameter 'b', which the exercise passes by name;"),
         ("a", "first has no parameter 'b', which the exercise passes by name;"),
-        ("a, b, c", "first does not take what the exercise passes (first() missing 1 required"),
-        ("b", "first does not take what the exercise passes (first() got multiple values"),
+        ("a, b, c", "first does not accept the exercise's arguments (first() missing 1 required"),
+        ("b", "first does not accept the exercise's arguments (first() got multiple values"),
     ],
 )
 @pytest.mark.parametrize("call", ['student.function("first")(1, b=2)', 'student.run("first")'])
@@ -273,7 +273,7 @@ def test_a_wrong_gradient_is_one_by_its_name(judged: JudgeSource, what: str) -> 
         (
             "def f(n):\n    return 1 / n\n\nf(0)\n",
             Status.ERROR,
-            "(line 2, in f). Line 4 runs it as the file is imported",
+            "(line 2, in f). Line 4 runs it when the file is imported",
         ),
         ("1 / 0\n", Status.ERROR, "ZeroDivisionError: division by zero (line 1, in <module>)"),
         ("import sys; sys.exit()\n", Status.ERROR, "SystemExit"),

@@ -76,7 +76,10 @@ def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSo
             "import nowhere_at_all",
             "No module named 'nowhere_at_all'. A suite may import torch, pytest",
         ),
-        ("from probe_task import x", "what runs beside the student's code into probe_task.py."),
+        (
+            "from probe_task import x",
+            "functions that run beside the student's code into probe_task.py.",
+        ),
         ("from grader.judge.checks import assert_eqal", "Did you mean 'assert_equal'"),
         ("X = pytset.mark", "NameError: name 'pytset' is not defined."),
         ("X = 1 / 0", "ZeroDivisionError: division by zero."),

@@ -161,7 +161,10 @@ def test_no_value_is_read_of_our_own_findings(suite: Path) -> None:
             "This part is still to be written.",
         ),
         (TimedOut("No answer to glu(3.25)."), "Your code took too long."),
-        (Forbidden("3.25", Frame(3, "f")), "Your code uses what this exercise does not allow."),
+        (
+            Forbidden("3.25", Frame(3, "f")),
+            "Your code uses something that this exercise does not allow.",
+        ),
         (AssertionError(), ""),
         (CheckFailed("It is 3.25."), ""),
     ],

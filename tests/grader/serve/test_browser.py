@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.thorough
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
+T = TypeVar("T")
 WRONG = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
 
 
@@ -57,10 +58,11 @@ def sign_in(view: Chrome, served: Served, who: str) -> None:
     until(view, lambda v: not v.find_elements(By.ID, "token"))
 
 
-def until(view: Chrome, holds: Callable[[Chrome], object]) -> None:
-    """Wait for it; what the page replaces while it is read is read again."""
+def until(view: Chrome, holds: Callable[[Chrome], T]) -> T:
+    """Wait for it, and return it; what the page replaces while it is read is read again."""
     replaced = (NoSuchElementException, StaleElementReferenceException)
-    WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced).until(holds)
+    wait = WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced)
+    return wait.until(holds)
 
 
 def press(view: Chrome, label: str) -> None:
@@ -81,7 +83,7 @@ def test_a_student_signs_in_hands_in_and_reads_the_verdict(
     view: Chrome, served: Served, tmp_path: Path
 ) -> None:
     view.find_element(By.ID, "token").send_keys("0" * 32, Keys.ENTER)
-    until(view, lambda v: "does not hold" in text_of(v))
+    until(view, lambda v: "is not valid" in text_of(v))
     # The browser tells of the status 401 as of an error, which it is.
     assert all("401" in entry["message"] for entry in severe(view))
     sign_in(view, served, "ada")

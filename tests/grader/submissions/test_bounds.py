@@ -30,9 +30,9 @@ pytestmark = [
     pytest.mark.thorough,
 ]
 
-# What a bare reading of an ordinary archive takes, and so much more: time that the machine is given at
-# its busiest, and memory for what is unpacked (32 MiB, twice), for a dictionary of xz, and some.
-SECONDS = 20
+# Ends a test that hangs; the reader's own limit is of processor time, which a busy machine does not use up.
+SECONDS = 240
+# Beyond what reading an ordinary archive takes: unpacked data (32 MiB, twice) and a dictionary of xz.
 ADDED_BYTES = 128 << 20
 
 READER = """
@@ -227,9 +227,9 @@ def test_an_xz_that_asks_for_a_dictionary_of_gigabytes(told: Told) -> None:
     )
 
 
-def test_a_tar_of_a_hundred_thousand_members(told: Told) -> None:
+def test_a_tar_of_too_many_members(told: Told) -> None:
     one = header("x", 0)
-    data = gz_of(one * 1000 for _ in range(100))
+    data = gz_of(one * 1000 for _ in range(51))
     assert told(data, "alice.tar.gz") == (
         "alice.tar.gz holds more than 50,000 files: hand in those of the exercises."
     )

@@ -157,7 +157,7 @@ def test_points_and_reasons_stand_in_every_output(term: Term) -> None:
         reasons["cem"] == f"Handed in 1 day 31 minutes late ({due}): 20 % of the points are lost."
     )
     assert reasons["dee"] == (
-        f"Handed in 15 days 13 hours late ({due}): what is more than 7 days late counts for nothing."
+        f"Handed in 15 days 13 hours late ({due}): a file that is more than 7 days late does not count."
     )
     assert reasons["eva"] == f"Handed in 14 minutes late ({due}), within 15 minutes of grace."
     extension = "extension until 2026-10-26 23:59 CET: ill"
@@ -352,9 +352,9 @@ MISTYPED = [
     (["Bo", "task", "--points", "1", "--reason", "x"], "Did you mean 'bob'"),
     (["bob", "tsak", "--points", "1", "--reason", "x"], "Did you mean 'task'?"),
     (["bob", "task", "--points", "1"], "Give a reason with --reason"),
-    (["bob", "task", "--points", "11", "--reason", "x"], "--points is from 0 to 10"),
+    (["bob", "task", "--points", "11", "--reason", "x"], "--points must be from 0 to 10"),
     (["bob", "task", "--add", "nan", "--reason", "x"], "Points are a number"),
-    (["bob", "task", "--add", "11", "--reason", "x"], "--add is at most that"),
+    (["bob", "task", "--add", "11", "--reason", "x"], "--add must be from -10 to 10"),
     (["bob", "task"], "Say what to change"),
     (["bob", "--points", "1", "--reason", "x"], "Name STUDENT and EXERCISE"),
     (["bob", "task", "--points", "1", "--add", "1", "--reason", "x"], "Only one at a time"),

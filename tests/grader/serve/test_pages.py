@@ -1,0 +1,200 @@
+"""Every page in the real browser, as staff and as student, on a phone and at a desk, with each button pressed.
+
+What the policy of a page refuses is in the console of the browser, which must be empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from starlette.routing import Route
+
+from grader.serve.api import Api
+from grader.serve.app import routes
+from grader.serve.pages import Pages
+from tests.grader.exports.report.test_browser import light, resize
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked, sql
+from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_requests import form
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
+
+pytestmark = pytest.mark.thorough
+
+SIZES = ((390, 844), (1400, 900))
+WRONG = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
+POLICY = """\
+timezone = "Europe/Berlin"
+max_attempts = 100
+[[due]]
+at = 2036-12-01T23:59:00
+[[extension]]
+student = "ada"
+by = "30 days"
+reason = "ill"
+"""
+# What the page says in the end of a button that leads to no other page.
+ENDS = {
+    "Run": ("public tests passed", "The run is below"),
+    "Hand in": ("read the verdict",),
+    "Reset": ("handed out",),
+}
+# Each page, and the buttons that each of those who may read it finds there.
+BUTTONS = {
+    "/": {"": ["Sign in"], "ada": ["Hand in", "Ask", "Sign out"]},
+    "/exercise/greeting": {"": ["Sign in"], "ada": ["Run", "Hand in", "Reset", "Sign out"]},
+    "/class": {"": ["Sign in"], "staff": ["Pause the judging", "Go on judging", "Sign out"]},
+    "/class/requests": {"staff": ["Answer", "A further answer", "Sign out"]},
+}
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with something in each part of its pages: verdicts, a mistake, requests, a due time."""
+    server = Served(tmp_path_factory.mktemp("crowded"), policy=POLICY).start()
+    for who in ("ada", "bob"):
+        files = {"greeting.py": SOLUTION, "word_count.py": WRONG.read_bytes(), "hw 3.py": b"x = 1"}
+        server.judged(who, server.hand_in(who, files).json["id"])
+    for exercise in ("greeting", "word_count"):
+        form(server, "/requests", "bob", exercise=exercise, message="Why?")
+    form(server, "/class/requests", "staff", number="1", answer="So.")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def view(browser: Chrome, crowded: Served) -> Iterator[Chrome]:
+    """The browser, signed out and with nothing in its console."""
+    light(browser)
+    sign_out(browser, crowded)
+    console(browser)
+    yield browser
+    browser.get("about:blank")
+    console(browser)
+
+
+def console(view: Chrome) -> list[Any]:
+    """What the console has to say since it was asked last."""
+    return list(view.get_log("browser"))  # type: ignore[no-untyped-call]
+
+
+def opened(view: Chrome, served: Served, path: str) -> None:
+    """Open a page, and all of its details."""
+    view.get(address(served, path))
+    view.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+
+
+def buttons(view: Chrome) -> dict[str, WebElement]:
+    """The first button of each label that is to be seen; a form's own label tells two `Answer` apart.
+
+    Without those of a student's own versions and lines.
+    """
+    found: dict[str, WebElement] = {}
+    for button in view.find_elements(By.CSS_SELECTOR, "button:not(#versions *, [data-line])"):
+        label = button.text
+        if label == "Answer":
+            label = button.find_element(By.XPATH, "ancestor::form//label").text
+        if button.is_displayed():
+            found.setdefault(label, button)
+    return found
+
+
+def press(view: Chrome, served: Served, label: str, file: Path) -> None:
+    """Fill in what the form of a button asks for, press it, and wait for the page that follows."""
+    page = view.find_element(By.TAG_NAME, "html")
+
+    def is_pressed(view: Chrome) -> bool:
+        button = buttons(view)[label]
+        for own in button.find_elements(By.XPATH, "ancestor::form"):
+            fill(own)
+        button.click()
+        return True
+
+    def fill(own: WebElement) -> None:
+        for field in own.find_elements(By.CSS_SELECTOR, "textarea, input:not([type=hidden])"):
+            texts = {"file": str(file), "password": served.tokens["eve"]}
+            field.send_keys(texts.get(field.get_attribute("type") or "", "So?"))
+
+    def is_another(_: Chrome) -> bool:
+        try:
+            return not page.is_enabled()
+        except StaleElementReferenceException:
+            return True
+
+    is_here = "/exercise/" in view.current_url and label in ENDS
+    until(view, is_pressed)
+    if is_here:
+        said = view.find_element(By.ID, "said")
+        until(view, lambda _: any(end in said.text for end in ENDS[label]))
+        return
+    until(view, is_another)
+    until(view, lambda v: v.execute_script("return document.readyState") == "complete")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
+@pytest.mark.parametrize("who", ["", "ada", "staff"])
+def test_every_button_of_every_page_works_and_the_console_stays_empty(
+    view: Chrome, crowded: Served, who: str, size: tuple[int, int], tmp_path: Path
+) -> None:
+    resize(view, size)
+    if who == "staff":
+        exercise = ("greeting", "word_count")[SIZES.index(size)]
+        assert form(crowded, "/requests", "eve", exercise=exercise, message="Why?").status == 303
+    file = tmp_path / "greeting.py"
+    file.write_bytes(marked(SIZES.index(size)))
+    for path, readers in BUTTONS.items():
+        for label in readers.get(who, ()):
+            sign_out(view, crowded)
+            if who:
+                sign_in(view, crowded, who)
+            opened(view, crowded, path)
+            assert set(until(view, buttons)) <= set(readers[who]), path
+            # The browser tells of the status of a page that asks to sign in.
+            heard = [each["message"] for each in console(view)]
+            assert all("401" in each for each in heard) and (not heard or not who), (path, heard)
+            if "/exercise/" in path and who:
+                until(view, lambda v: v.find_element(By.ID, "run").is_enabled())
+            width = "return document.documentElement.scrollWidth - window.innerWidth"
+            assert view.execute_script(width) <= 0, (path, who)
+            press(view, crowded, label, file)
+            heard = console(view)
+            assert heard == [], (path, label, heard)
+            assert "That did not work" not in view.page_source, (path, label)
+    if who == "ada":
+        assert sql(crowded, "SELECT count(*) FROM requests WHERE student = 'ada'") != [(0,)]
+    if who == "staff":
+        assert sql(crowded, "SELECT count(*) FROM answers WHERE text = 'So?'") != [(0,)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
+def test_all_of_a_student_s_table_is_to_be_seen(
+    view: Chrome, crowded: Served, size: tuple[int, int]
+) -> None:
+    resize(view, size)
+    sign_in(view, crowded, "ada")
+    hidden = (
+        "return [...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
+    )
+    assert view.execute_script(hidden) == [0]
+    rows = [row.text for row in view.find_elements(By.CSS_SELECTOR, ".standing tbody tr")]
+    assert sum("2036-12-31" in row and "(extended)" in row for row in rows) == 3, rows
+
+
+def test_no_page_is_left_out() -> None:
+    pages = {
+        route.path
+        for route in routes(Api.__new__(Api), Pages.__new__(Pages))
+        if isinstance(route, Route) and "GET" in (route.methods or ())
+    }
+    pages = {path.replace("{exercise}", "greeting") for path in pages} - {"/exercise/greeting/file"}
+    others = {
+        path for path in pages if path.startswith(("/api/", "/healthz", "/metrics", "/static"))
+    }
+    assert pages - others == set(BUTTONS)
