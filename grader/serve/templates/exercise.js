@@ -168,6 +168,7 @@
     const isNewest = () => number === running;
     tell("Running…");
     save();
+    let isAnswered = false;
     try {
       const answer = await ask("POST", address + "/practice", { source: editor.text() });
       await eachEvent(answer.body, (name, data) => {
@@ -176,7 +177,9 @@
         if (name === "test") tell(data.ended === 1 ? "1 test ended" : data.ended + " tests ended");
         if (name === "error") tell(data.error);
         if (name === "judged") show(data);
+        isAnswered = isAnswered || name === "error" || name === "judged";
       });
+      if (isNewest() && !isAnswered) tell("The server ended before the run did. Run it again.");
     } catch (error) {
       if (isNewest()) tell(error.message);
     }

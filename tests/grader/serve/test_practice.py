@@ -54,8 +54,8 @@ def practicing(
     served: Served, who: str, exercise: str, source: bytes
 ) -> Iterator[Iterator[tuple[str, Any]]]:
     run = Practicing(served, who, exercise, source)
-    assert run.answer.status == 200, run.answer.read()
     try:
+        assert run.answer.status == 200, run.answer.read()
         yield run.events
     finally:
         run.leave()
