@@ -49,7 +49,9 @@ def subject(what: str, path: tuple[Any, ...]) -> str:
 
 def verb(what: str, singular: str, plural: str) -> str:
     """Return the verb that agrees with the first noun: the gradients of x *have*, the loss *has*."""
-    noun = re.split(r" (?:of|at|for|in|on|with|after|from|to|by|under|when|that)\b", what)[0]
+    noun = re.split(
+        r" (?:\w+ed )?(?:of|at|for|in|on|with|after|from|to|by|under|when|that)\b", what
+    )[0]
     return plural if re.search(r"[^siu']s$", noun) and not noun.endswith("bias") else singular
 
 
