@@ -147,13 +147,13 @@ def planned(
     Raises UsageError if the assignment is worth other points there and `out_of` does not say which.
     """
     mine: list[Mine] = []
+    worths: list[float] = []
 
     def collected() -> Iterator[Entry]:
         # Read once: a server may take in another student between two readings.
         for entry in entries:
             mine.append(_mine(entry, platform, options))
-            if options.out_of is None:
-                _refuse_other_worth(platform, entry.result.max_score)
+            worths.append(entry.result.max_score)
             yield entry
 
     grades = Grades(
@@ -163,6 +163,8 @@ def planned(
         place=f"among the students of the assignment in {platform.name}",
         outcome="nothing is sent",
     )
+    if options.out_of is None and worths:
+        _refuse_other_worth(platform, max(worths))
     students = platform.students()
     rows = [TemplateRow(s.cells, one_line(s.name), f"number {s.user}") for s in students]
     matched = {person: students[row] for row, person in grades.match(rows, platform.keys).items()}
