@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # Where an image forbids Python to keep bytecode, each process would compile the grader, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all verify lint bench pins clean
+.PHONY: demo test test-all verify lint bench pins editor clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -51,6 +51,15 @@ pins:
 	sed -n 's/ *\\$$//; /^[a-z]/p' build/kept.txt >> build/constraints.txt
 	mv build/hashed.txt requirements-hashed.txt
 	mv build/constraints.txt constraints.txt
+
+# The editor of the exercise page, as the one file that is shipped; needs npm, as nothing else does.
+editor:
+	mkdir -p build/editor
+	cp grader/serve/editor/* build/editor
+	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix build/editor
+	cd build/editor && node_modules/.bin/esbuild entry.mjs --bundle --minify --format=iife --charset=utf8 \
+	  --legal-comments=none --outfile=editor.js
+	cp build/editor/editor.js grader/serve/templates/editor.js
 
 clean:
 	rm -rf $(VENV) demo

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ from grader.results import StudentInfo
 from grader.submissions import Attempt, ExerciseFile, Submission
 
 _MIB = 2**20
+# As often as the page saves what somebody writes without a pause.
+_SAVE_SECONDS = 10.0
 
 
 class BenchServer:
@@ -86,6 +88,11 @@ class BenchServer:
         """Hand in one file."""
         body = json.dumps({"files": {name: base64.b64encode(source).decode()}}).encode()
         return self.ask("POST", "/api/submissions", self.tokens[student], body)
+
+    def practice(self, student: str, source: bytes) -> tuple[int, Any]:
+        """Run one file by the public tests, to the end of its events."""
+        body = json.dumps({"source": source.decode()}).encode()
+        return self.ask("POST", "/api/exercises/glu/practice", self.tokens[student], body)
 
     def waiting(self) -> int:
         """How many files have no verdict yet."""
@@ -213,6 +220,73 @@ def idle(rows: Rows, course: Course, runs: int) -> None:
     rows.add("idle: glu to its verdict", statistics.median(taken), "grade watch", median, "≤ 1.5")
 
 
+def writing(course: Course, students: int, seconds: float, jobs: int) -> None:
+    """Everyone runs glu in the page and hands it in within a minute; then everyone only writes."""
+    files = sources(course, 2 * students)
+    with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
+        server = BenchServer(Path(name), course, students, jobs)
+        with server.running():
+            _warm(server, course)
+            runs = []
+            for source in files[:20]:
+                time.sleep(0.5)
+                begin = time.perf_counter()
+                server.practice(server.names[0], source)
+                runs.append(time.perf_counter() - begin)
+            print(f"idle: a run of glu, {statistics.median(runs):.3f} s (bound 0.5)")
+            taken, judged = [0.0] * students, [False] * students
+
+            def run(number: int) -> None:
+                time.sleep(seconds * number / students)
+                begin = time.perf_counter()
+                _, answer = server.practice(server.names[number], files[number])
+                taken[number] = time.perf_counter() - begin
+                judged[number] = b"event: judged" in answer
+
+            def hand_in(number: int) -> None:
+                time.sleep(seconds * number / students)
+                server.hand_in(server.names[number], "glu.py", files[students + number])
+
+            _side_by_side(
+                [*((run, n) for n in range(students)), *((hand_in, n) for n in range(students))]
+            )
+            while server.waiting():
+                time.sleep(0.5)
+            taken.sort()
+            p95 = taken[min(students * 95 // 100, students - 1)]
+            print(
+                f"{students} runs beside as many hand-ins within {seconds:g} s: {judged.count(False)} not "
+                f"judged, median {statistics.median(taken):.3f} s, p95 {p95:.3f} s (bound 5)"
+            )
+
+            def write(number: int) -> None:
+                time.sleep(_SAVE_SECONDS * number / students)
+                path, token = "/api/exercises/glu/draft", server.tokens[server.names[number]]
+                for revision in range(int(seconds / _SAVE_SECONDS)):
+                    source = files[number].decode() + f"# {revision}\n"
+                    body = json.dumps({"source": source, "revision": revision}).encode()
+                    status, _ = server.ask("PUT", path, token, body)
+                    assert status == 200
+                    time.sleep(_SAVE_SECONDS)
+
+            work, begin = _processor_seconds(server.pid, alone=True), time.perf_counter()
+            _side_by_side([(write, number) for number in range(students)])
+            share = (_processor_seconds(server.pid, alone=True) - work) / (
+                time.perf_counter() - begin
+            )
+            print(
+                f"drafts of {students} students every {_SAVE_SECONDS:g} s: {share:.3f} processors (bound 0.1)"
+            )
+
+
+def _side_by_side(calls: Sequence[tuple[Callable[[int], None], int]]) -> None:
+    threads = [threading.Thread(target=call, args=(number,)) for call, number in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def large(course: Course, attempts: int) -> None:
     """The pages with so many attempts in the gradebook, a hundred a student."""
     students = max(attempts // 100, 1)
@@ -270,6 +344,7 @@ def main(students: int, seconds: float, jobs: int, runs: int, attempts: int) -> 
     rows, course = Rows(), load_course(".")
     idle(rows, course, runs)
     deadline(rows, course, students, seconds, jobs)
+    writing(course, students, seconds, jobs)
     large(course, attempts)
     Console().print(rows.table)
 

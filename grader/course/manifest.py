@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 MANIFEST = "course.toml"
+_NAMES_SHOWN = 3
 
 
 class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,6 +72,14 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     reason: Text
     names: tuple[Text, ...] = ()
     operators: tuple[Annotated[str, msgspec.Meta(pattern=r"^\w+::\w+$")], ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What students read of the ban: the first names, the places and the reason."""
+        names = self.names or self.operators
+        more = " and the like" if len(names) > _NAMES_SHOWN else ""
+        shown = ", ".join(names[:_NAMES_SHOWN])
+        return f"{shown}{more} in {', '.join(self.inside)}: {self.reason}"
 
     @property
     def entry_points(self) -> frozenset[str]:

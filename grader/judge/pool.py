@@ -34,6 +34,37 @@ if TYPE_CHECKING:
 _HOPELESS = 5
 
 
+class CallOff:
+    """Calls off one judgment from another thread, at any moment of it; one that has not begun ends at once.
+
+    As with `Judges.call_off`, a judge that is at work itself goes on.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._judge: Judge | None = None
+        self.is_asked = False
+
+    def ask(self) -> None:
+        """End the judgment with a JudgeError."""
+        with self._lock:
+            self.is_asked = True
+            if self._judge is not None:
+                self._judge.call_off()
+
+    def begin(self, judge: Judge) -> None:
+        """Called when a judge was given the task: before that it would ignore what is asked."""
+        with self._lock:
+            self._judge = judge
+            if self.is_asked:
+                judge.call_off()
+
+    def end(self) -> None:
+        """Called before the judge is free for another task."""
+        with self._lock:
+            self._judge = None
+
+
 class Judges:
     """Several judges behind one fork server, for as many threads; a context manager.
 
@@ -100,13 +131,22 @@ class Judges:
         options: GradingOptions,
         done: Callable[[TestResult], None] | None = None,
         author: AuthorOptions = AS_HANDED_IN,
+        call_off: CallOff | None = None,
     ) -> Judgment:
         """Judge a source as soon as a judge is free; raises GraderError for a fault of the grader."""
+        off = call_off or CallOff()
 
         def ask(judge: Judge) -> Judgment:
-            return judge_source(
-                judge, course, exercise, source, options, done, author=author, learn=self._learn
-            )
+            begun = functools.partial(off.begin, judge)
+            try:
+                return judge_source(
+                    *(judge, course, exercise, source, options, done),
+                    author=author,
+                    learn=self._learn,
+                    begun=begun,
+                )
+            finally:
+                off.end()
 
         stops = self._stops
         self.start(modules_of(course, [exercise]) if not self._judges else ())
@@ -163,11 +203,15 @@ class Judges:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Judge the source of one exercise; the number is the caller's."""
+    """Judge the source of one exercise, with the options of the pool unless it has its own.
+
+    The number is the caller's.
+    """
 
     number: int
     exercise: str
     source: bytes
+    options: GradingOptions | None = None
 
 
 class Pool(Protocol):
@@ -193,7 +237,10 @@ class LocalPool(Judges):
         self._without_sandbox = 0
 
     def complete(
-        self, task: Task, done: Callable[[TestResult], None] | None = None
+        self,
+        task: Task,
+        done: Callable[[TestResult], None] | None = None,
+        call_off: CallOff | None = None,
     ) -> Judgment | JudgeFault:
         """Judge a task as soon as a judge is free; `done` is called with every test as it ends.
 
@@ -201,7 +248,10 @@ class LocalPool(Judges):
         """
         exercise = self._course.exercise(task.exercise)
         try:
-            judgment = self.judge(self._course, exercise, task.source, self._options, done)
+            options = task.options or self._options
+            judgment = self.judge(
+                self._course, exercise, task.source, options, done, call_off=call_off
+            )
         except IsolationError:
             raise
         except GraderError as error:

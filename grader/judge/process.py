@@ -104,15 +104,21 @@ class Judge:
         )
 
     def judge(
-        self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
+        self,
+        assignment: Assignment,
+        done: Callable[[TestResult], None] | None = None,
+        begun: Callable[[], None] = lambda: None,
     ) -> Judgment:
         """Judge an exercise; `done` is called with every test as it ends.
+
+        `begun` is called once the judge can be told to call the judgment off.
 
         Raises JudgeOverrun if the judge takes too much time or memory, JudgeError for a fault or if the process
         has ended.
         """
         report_tests = done is not None
-        for line in self.ask(msgspec.structs.replace(assignment, report_tests=report_tests)):
+        request = msgspec.structs.replace(assignment, report_tests=report_tests)
+        for line in self.ask(request, begun):
             match _decode_answer(line):
                 case TestDone(result):
                     if done is not None:
@@ -126,8 +132,10 @@ class Judge:
             f"(exit code {self._process.wait()}); its last output is above."
         )
 
-    def ask(self, request: msgspec.Struct) -> Iterator[bytes]:
-        """Send a request, and yield the lines of the answer until the process ends.
+    def ask(
+        self, request: msgspec.Struct, sent: Callable[[], None] = lambda: None
+    ) -> Iterator[bytes]:
+        """Send a request, call `sent`, and yield the lines of the answer until the process ends.
 
         Raises JudgeOverrun or JudgeError if a limit ended the process.
         """
@@ -137,6 +145,7 @@ class Judge:
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(_encode(request) + b"\n")
             self._process.stdin.flush()
+        sent()
         while line := self._line():
             yield line
         _raise_overrun(self._process.wait())
@@ -256,6 +265,7 @@ def judge_source(
     *,
     author: AuthorOptions = AS_HANDED_IN,
     learn: bool = False,
+    begun: Callable[[], None] = lambda: None,
 ) -> Judgment:
     """Judge a source that `settle` left open.
 
@@ -267,7 +277,7 @@ def judge_source(
     manifest = str(course.folder / "course.toml")
     assignment = Assignment(manifest, exercise.id, source, options, author, learn=learn)
     try:
-        return judge.judge(assignment, done)
+        return judge.judge(assignment, done, begun)
     except JudgeOverrun as overrun:
         tests = tests_of(course, exercise, options.suites)
         result = score_alike(exercise, tests, overrun.outcome, str(overrun))

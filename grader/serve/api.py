@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -20,9 +20,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from grader.course.manifest import Exercise
 from grader.gradebook import queue
 from grader.gradebook.queue import JobState
-from grader.results import StudentInfo
+from grader.results import ExerciseResult, StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandIn
 from grader.serve.http import (
@@ -35,10 +36,13 @@ from grader.serve.http import (
     event,
     stream,
 )
+from grader.serve.practice import ENDED, Run
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
-from grader.serve.turns import RefusedHandIns, Turns
-from grader.serve.views import SubmissionAnswer, Views
+from grader.serve.turns import Rate, RefusedHandIns, Turns
+from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer, Views
+from grader.submissions.submission import MAX_FILE_BYTES
+from grader.text import utc
 
 # So long a stream is silent.
 _SILENT_SECONDS = 15
@@ -47,6 +51,11 @@ _MOST_AT_ONCE = 2
 # So many archives are read at a time on a machine with fewer processors.
 _FEWEST_READ = 2
 _RETRY_KEY = re.compile(r"[\x21-\x7e]{8,100}")
+_NUMBER = re.compile(r"[0-9]{1,15}")
+# A character of JSON takes up to twelve bytes, which no file of code needs for each of its own.
+_MOST_TEXT = 2 * MAX_FILE_BYTES + 1024
+# A tab saves every few seconds.
+_MOST_SAVES, _MINUTE_SECONDS = 120, 60.0
 _OPEN = (JobState.WAITING, JobState.RUNNING)
 
 
@@ -56,11 +65,26 @@ class RegradeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exercises: tuple[str, ...] = ()
 
 
-class Api:
-    """The routes for programs."""
+class DraftRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A draft that was written on top of this `revision`; with `keep` that one becomes a version."""
 
-    def __init__(self, server: OpenServer) -> None:
-        self._server = server
+    source: str
+    revision: int
+    keep: bool = False
+
+
+class PracticeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The text of a file to judge by the public tests."""
+
+    source: str
+
+
+class Api:
+    """The routes for programs; findings for a page are written by `shown`."""
+
+    def __init__(self, server: OpenServer, shown: Callable[[ExerciseResult], str]) -> None:
+        self._server, self._shown = server, shown
+        self._saves = Rate(_MOST_SAVES, _MINUTE_SECONDS)
         self._busy: Counter[str] = Counter()
         self._refused = RefusedHandIns()
         self._turns = Turns(max(os.cpu_count() or 0, _FEWEST_READ))
@@ -95,12 +119,12 @@ class Api:
 
     async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> queue.Submission:
         """Keep what was handed in, then tell the queue, the class and the judges."""
-        handed, places = await self._server.desk.answer(
-            lambda desk: (desk.accept(student, read, key), desk.places())
+        handed, places, urgent = await self._server.desk.answer(
+            lambda desk: (desk.accept(student, read, key), desk.places(), desk.urgent())
         )
         self._server.hub.tell_places(places)
         self._server.hub.tell(CLASS, CHANGED)
-        self._server.judging.wake()
+        self._server.judging.make_room(urgent)
         return handed
 
     @contextlib.contextmanager
@@ -157,6 +181,94 @@ class Api:
                         yield event("state", answer)
                     case told:
                         yield event(told.name, told.data)
+
+    # --- the page to write in -------------------------------------------------------------------
+
+    async def draft(self, request: Request) -> Response:
+        """One's own file for an exercise, as the page shows it."""
+        student, exercise = await self.student_at(request)
+        return answered(
+            await self._server.views.answer(lambda views: views.draft(student, exercise))
+        )
+
+    async def save_draft(self, request: Request) -> Response:
+        """Keep a draft; the answer is sent when it is on the disk."""
+        student, exercise = await self.student_at(request)
+        if wait := self._saves.wait(student.id):
+            raise Refusal(429, "You saved too often; wait a moment.", retry_after=wait)
+        self._saves.add(student.id)
+        sent = decoded(await body_of(request, _MOST_TEXT), DraftRequest)
+        source = _bytes_of(sent.source)
+        saved = await self._server.desk.answer(
+            lambda desk: desk.save_draft(
+                student.id, exercise.id, source, sent.revision, keep=sent.keep
+            )
+        )
+        return answered(DraftSaved(saved.revision, utc(saved.saved_at)))
+
+    async def version(self, request: Request) -> Response:
+        """A version of one's own draft."""
+        student, exercise = await self.student_at(request)
+        text = request.path_params["number"]
+        version = None
+        if _NUMBER.fullmatch(text):
+            version = await self._server.views.answer(
+                lambda views: views.version(student, exercise, int(text))
+            )
+        if version is None:
+            raise Refusal(404, "There is no such version of yours.")
+        return answered(version)
+
+    async def practice(self, request: Request) -> Response:
+        """Judge a file by the public tests; a stream of events until it is judged."""
+        student, exercise = await self.student_at(request)
+        sent = decoded(await body_of(request, _MOST_TEXT), PracticeRequest)
+        source, practice = _bytes_of(sent.source), self._server.practice
+        practice.admit(student.id, exercise)
+        async with self._turns.turn(student.id):
+            loop = asyncio.get_running_loop()
+            try:
+                run = await loop.run_in_executor(
+                    None, practice.run_of, student.id, exercise, source
+                )
+            except RuntimeError as error:  # no thread can be started
+                raise busy() from error
+        return stream(self._practice_events(run))
+
+    async def _practice_events(self, run: Run) -> AsyncIterator[bytes]:
+        """The place of a run in the queue, how many of its tests ended, then its end."""
+        practice = self._server.practice
+        if run.result is None:
+            with self._server.hub.listening(run.topic) as events:
+                practice.add(run)
+                self._server.judging.wake()
+                try:
+                    while (told := await _next_of(events)) is not ENDED:
+                        if told is CLOSED:
+                            return
+                        yield _STILL_HERE if told is None else event(told.name, told.data)
+                finally:
+                    practice.leave(run)
+        if run.result is not None:
+            yield event("judged", PracticeAnswer(run.result, self._shown(run.result)))
+        else:
+            sentence = (
+                "A newer run took the place of this one."
+                if run.replaced
+                else "This is a fault of the grader, and costs you nothing. Try again."
+            )
+            yield event("error", {"error": sentence})
+
+    async def student_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
+        """The student who asks, and the exercise of the address; raises Refusal where there is none."""
+        student, name = (
+            await self._server.identity.student(request),
+            request.path_params["exercise"],
+        )
+        for exercise in self._server.course.exercises:
+            if exercise.id == name:
+                return student, exercise
+        raise Refusal(404, "There is no such exercise.")
 
     # --- staff ----------------------------------------------------------------------------------
 
@@ -242,12 +354,25 @@ class Api:
         await self._server.identity.staff(request)
         counts = await self._server.views.answer(lambda views: queue.counts(views.book))
         metrics, judging = self._server.metrics, self._server.judging
-        for state, count in zip(("waiting", "regrade", "running"), counts, strict=True):
+        practice = self._server.practice.waiting
+        states = ("waiting", "regrade", "running", "practice")
+        for state, count in zip(states, (*counts, practice), strict=True):
             metrics.jobs.labels(state).set(count)
         metrics.streams.set(self._server.hub.streams)
         metrics.judges.set(judging.alive)
         metrics.healthy.set(not judging.fault)
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _bytes_of(text: str) -> bytes:
+    """Return the text of a file as UTF-8; raises Refusal for one that is too long, or no text."""
+    try:
+        source = text.encode()
+    except UnicodeEncodeError as error:
+        raise Refusal(400, "The source holds half a character.") from error
+    if len(source) > MAX_FILE_BYTES:
+        raise Refusal(413, f"The file is larger than {MAX_FILE_BYTES:,} bytes.")
+    return source
 
 
 async def _next_of(events: asyncio.Queue[Event]) -> Event | None:

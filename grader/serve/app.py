@@ -24,7 +24,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
 from grader.serve.http import Refusal, answered, busy
 from grader.serve.observing import JsonLines, Observed
-from grader.serve.pages import Pages
+from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
 
 log = logging.getLogger("grader.serve")
@@ -45,6 +45,10 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/api/submissions/{id}", api.submission),
         Route("/api/submissions/{id}/events", api.events),
         Route("/api/standing", api.standing),
+        Route("/api/exercises/{exercise}/draft", api.draft),
+        Route("/api/exercises/{exercise}/draft", api.save_draft, methods=["PUT"]),
+        Route("/api/exercises/{exercise}/versions/{number}", api.version),
+        Route("/api/exercises/{exercise}/practice", api.practice, methods=["POST"]),
         Route("/api/staff/queue", api.queue),
         Route("/api/staff/submissions", api.newest),
         Route("/api/staff/students", api.students),
@@ -55,6 +59,8 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/healthz", api.health),
         Route("/metrics", api.metrics),
         Route("/", pages.home),
+        Route("/exercise/{exercise}", pages.exercise),
+        Route("/exercise/{exercise}/file", pages.file),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
@@ -66,8 +72,9 @@ def routes(api: Api, pages: Pages) -> list[Route]:
 
 def _application(server: OpenServer) -> Starlette:
     """The routes, and one answer for each kind of error: JSON for programs, a page for people."""
-    api = Api(server)
-    pages = Pages(server, api)
+    writer = PageWriter(server.course.title, server.timezone)
+    api = Api(server, writer.findings)
+    pages = Pages(server, api, writer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -21,7 +21,7 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, queue
+from grader.gradebook import Attempt, Gradebook, drafts, queue
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
     Asking,
@@ -98,6 +98,7 @@ class Desk:
         if self._course.assignment is not None:
             book.assign(self._course)
         again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
+        drafts.prepare(book)
         with book.transaction():
             for student in self._students:
                 book.keep_student(student)
@@ -228,6 +229,22 @@ class Desk:
     def _look_at(self, attempt: Attempt, question: Question, kept: Kept) -> None:
         self._book.look_at(attempt.student, question.exercise.id, kept.attention)
 
+    # --- what is written in the page ------------------------------------------------------------
+
+    def save_draft(
+        self, student: str, exercise: str, source: bytes, revision: int, *, keep: bool
+    ) -> drafts.Draft:
+        """Keep a draft that was written on top of this revision, synced to the disk when this returns.
+
+        Raises Refusal where a newer one is there, as from another tab; the same text is no other one.
+        """
+        with self._book.transaction():
+            before = drafts.draft_of(self._book, student, exercise)
+            if before is not None and before.revision != revision and before.source != source:
+                raise Refusal(409, "A newer draft was saved in another tab or on another machine.")
+            now = time.time()
+            return drafts.save_draft(self._book, student, exercise, source, now, keep=keep)
+
     # --- what is asked --------------------------------------------------------------------------
 
     def ask(self, student: str, exercise: str, message: str) -> None:
@@ -245,14 +262,20 @@ class Desk:
 
     # --- what is judged -------------------------------------------------------------------------
 
-    def take(self) -> Taken | None:
-        """Take the next job for a judge; None if there is none now."""
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is given to judges."""
+        return self._book.facts.is_paused
+
+    def take(self, *, regrades: bool = True) -> Taken | None:
+        """Take the next job for a judge; None if there is none now. Without `regrades` they wait."""
         book = self._book
         while True:
             with book.transaction():
-                if book.facts.is_paused:
+                if self.is_paused:
                     return None
-                if (job := queue.take_job(book, time.time())) is None:
+                job = queue.take_job(book, time.time(), regrades=regrades)
+                if job is None:
                     return None
                 question, attempt = self._question(job), _attempt_of(job)
                 # The same file may have been judged for another student since it was handed in.
@@ -297,6 +320,11 @@ class Desk:
         """Let a job wait for the next server, because this one ends before the verdict."""
         with self._book.transaction():
             queue.give_back(self._book, taken.job, fault=False)
+
+    def urgent(self) -> int:
+        """Return how many jobs wait that a student waits for."""
+        counts = queue.counts(self._book)
+        return counts.waiting - counts.regrades
 
     def places(self) -> dict[tuple[int, str], int]:
         """Return the place in the queue, from 1, of each exercise of an attempt that waits."""

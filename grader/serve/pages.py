@@ -7,6 +7,7 @@ they follow what the server tells (`templates/serve.js`). A form is taken only f
 from __future__ import annotations
 
 import datetime
+import hashlib
 from typing import Any
 
 import msgspec
@@ -22,13 +23,15 @@ from grader.gradebook.queue import Role
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.judge.scoring import sum_of
-from grader.results import Entry, ExerciseResult
+from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
+from grader.serve.exercise import checked_in, task_of
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
+from grader.student.blocks import FIRST_FINDINGS, summarized
 from grader.submissions.submission import MOST_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
@@ -36,7 +39,12 @@ _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
     "serve.css": (_OWN_TEMPLATES, "text/css"),
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
+    "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
+    "editor.js": (_OWN_TEMPLATES, "text/javascript"),
 }
+# A browser keeps the editor, which is large, until there is another one.
+_EDITOR_VERSION = hashlib.sha256((_OWN_TEMPLATES / "editor.js").read_bytes()).hexdigest()[:16]
+_KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 # A character of a form takes up to twelve bytes.
 _REQUEST_BYTES = 12 * MOST_CHARACTERS + 1024
 # Of those about whom there is something to look at.
@@ -45,13 +53,34 @@ _MOST_STUDENTS = 200
 _MOST_ANSWERED = 100
 
 
+class PageWriter:
+    """Writes pages, and pieces of them, with the templates of the report and those of the server."""
+
+    def __init__(self, title: str, timezone: str) -> None:
+        self._title, self._renderer = title, Renderer(_OWN_TEMPLATES)
+        self._renderer.timezone = timezone
+
+    def page(self, template: str, /, **values: Any) -> str:
+        """Write a page of this course."""
+        return self._renderer.text(template, title=self._title, **values)
+
+    def findings(self, exercise: ExerciseResult) -> str:
+        """Write what `grade run` shows of an exercise, as a piece of a page."""
+        printed = any(test.printed for test in exercise.tests) and not exercise.message
+        return self._renderer.text(
+            "findings.html",
+            exercise=exercise,
+            passed=sum(test.outcome is Outcome.PASSED for test in exercise.tests),
+            summary=summarized(exercise, FIRST_FINDINGS, printed=True),
+            output="" if printed else exercise.output.strip(),
+        )
+
+
 class Pages:
     """The routes for people."""
 
-    def __init__(self, server: OpenServer, api: Api) -> None:
-        self._server, self._api = server, api
-        self._renderer = Renderer(_OWN_TEMPLATES)
-        self._renderer.timezone = server.timezone
+    def __init__(self, server: OpenServer, api: Api, writer: PageWriter) -> None:
+        self._server, self._api, self._writer = server, api, writer
 
     async def home(self, request: Request) -> Response:
         """A student's own page; staff is sent to the class, and a stranger to the door."""
@@ -120,6 +149,35 @@ class Pages:
             more=len(attention[_MOST_STUDENTS:]),
         )
 
+    # --- the page to write in ---------------------------------------------------------------------
+
+    async def exercise(self, request: Request) -> Response:
+        """The page of an exercise: its task, and an editor with the student's file."""
+        try:
+            _, exercise = await self._api.student_at(request)
+        except Refusal as refusal:
+            if refusal.status_code != 401:
+                raise
+            return self._door(refusal if COOKIE in request.cookies else None, 401)
+        course = self._server.course
+        stub = course.stub(exercise).source
+        return self._page(
+            "exercise.html",
+            exercise=exercise,
+            task=task_of(stub),
+            stub=stub,
+            forbidden=list(dict.fromkeys(rule.sentence for rule in exercise.forbidden)),
+            checked=checked_in(course, exercise),
+            editor_version=_EDITOR_VERSION,
+        )
+
+    async def file(self, request: Request) -> Response:
+        """A student's own file, as a download."""
+        student, exercise = await self._api.student_at(request)
+        draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
+        headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
+        return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
+
     # --- regrade requests: the form on a student's page, and the queue of staff -------------------
 
     async def ask(self, request: Request) -> Response:
@@ -172,7 +230,9 @@ class Pages:
         if name not in _STATIC:
             raise Refusal(404, "There is no such page.")
         folder, kind = _STATIC[name]
-        return Response((folder / name).read_bytes(), media_type=kind)
+        is_kept = name == "editor.js" and request.url.query == _EDITOR_VERSION
+        source = (folder / name).read_bytes()
+        return Response(source, headers=_KEPT if is_kept else None, media_type=kind)
 
     def refused(self, refusal: HTTPException) -> Response:
         """A page for what cannot be met."""
@@ -185,8 +245,7 @@ class Pages:
         return self._page("signed_out.html", status, heading=heading, said=reason)
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
-        title = self._server.course.title
-        return HTMLResponse(self._renderer.text(template, title=title, **values), status)
+        return HTMLResponse(self._writer.page(template, **values), status)
 
 
 def _without(entry: Entry, waiting: set[str]) -> Entry:

@@ -21,6 +21,7 @@ from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
 from grader.serve.observing import Metrics
+from grader.serve.practice import Practice
 from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
 
@@ -61,6 +62,7 @@ class OpenServer(NamedTuple):
     summaries: ClassSummaries
     hub: Hub
     judging: Judging
+    practice: Practice
     metrics: Metrics
     timezone: str
     waits_again: int
@@ -83,7 +85,10 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             BookThread("class", lambda: Gradebook.open_beside_writer(results))
         )
         judges = _judges(settings)
-        judging = Judging(course, options, judges, settings.judges, desk, hub, metrics.judged)
+        practice = Practice(course, options, hub)
+        judging = Judging(
+            *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
+        )
         server = OpenServer(
             course,
             Identity(views, settings.students, settings.github),
@@ -93,6 +98,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             ClassSummaries(of_class),
             hub,
             judging,
+            practice,
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,

@@ -14,20 +14,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from grader.course.manifest import Course
+from grader.course.manifest import Course, Exercise
 from grader.exports.disclosure import disclosed, disclosed_result
 from grader.exports.report.overview import ExerciseView, Figures, figures
 from grader.exports.report.tally import Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook, drafts, queue
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import attempts_at
 from grader.gradebook.queue import JobState
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import handed_in, result_of
 from grader.judge.scoring import with_extra_credit
-from grader.results import Entry, Result, StudentInfo, SubmissionInfo
+from grader.results import Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS
+from grader.serve.exercise import text_of
 from grader.serve.threads import BookThread
 from grader.text import utc
 
@@ -133,6 +134,48 @@ class ClassSubmission(msgspec.Struct, frozen=True):
     exercises: dict[str, JobState]
 
 
+class DraftVersion(msgspec.Struct, frozen=True):
+    """A version of a draft by its number, and when it was saved; number 0 is the newest file handed in."""
+
+    number: int
+    saved_at: str
+
+
+class DraftAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's file for an exercise, as the page shows it, and its earlier versions, newest first.
+
+    `revision` is 0 before the first draft: then the source is that of the newest file handed in, or the stub.
+    """
+
+    exercise: str
+    file: str
+    source: str
+    stub: str
+    revision: int
+    saved_at: str
+    versions: tuple[DraftVersion, ...]
+
+
+class DraftSaved(msgspec.Struct, frozen=True):
+    """A draft that is on the disk."""
+
+    revision: int
+    saved_at: str
+
+
+class VersionAnswer(msgspec.Struct, frozen=True):
+    """The text of a version of a draft."""
+
+    source: str
+
+
+class PracticeAnswer(msgspec.Struct, frozen=True):
+    """A practice run that was judged: its result, and the findings of `grade run` as a piece of a page."""
+
+    exercise: ExerciseResult
+    page: str
+
+
 class Views:
     """Answers from an open gradebook; each of them is called in the thread of that gradebook."""
 
@@ -230,6 +273,44 @@ class Views:
             exercises=tuple(exercises),
             submissions=tuple(self.submission(h, places, brief=True) for h in handed),
         )
+
+    def draft(self, student: StudentInfo, exercise: Exercise) -> DraftAnswer:
+        """A student's file for an exercise: the draft, else the newest file handed in, else the stub."""
+        draft = drafts.draft_of(self.book, student.id, exercise.id)
+        versions = drafts.versions_of(self.book, student.id, exercise.id)
+        listed = [DraftVersion(each.number, utc(each.saved_at)) for each in versions]
+        stub, handed = self._course.stub(exercise).source, self._handed_in(student, exercise)
+        if handed is not None:
+            listed.append(DraftVersion(0, handed[0]))
+        source = stub if handed is None else handed[1]
+        return DraftAnswer(
+            exercise=exercise.id,
+            file=f"{exercise.id}.py",
+            source=text_of(source if draft is None else draft.source),
+            stub=text_of(stub),
+            revision=0 if draft is None else draft.revision,
+            saved_at="" if draft is None else utc(draft.saved_at),
+            versions=tuple(listed),
+        )
+
+    def version(
+        self, student: StudentInfo, exercise: Exercise, number: int
+    ) -> VersionAnswer | None:
+        """A version of a student's own draft; None if there is none of this number."""
+        if number:
+            source = drafts.version_of(self.book, student.id, exercise.id, number)
+        else:
+            handed = self._handed_in(student, exercise)
+            source = None if handed is None else handed[1]
+        return None if source is None else VersionAnswer(text_of(source))
+
+    def _handed_in(self, student: StudentInfo, exercise: Exercise) -> tuple[str, bytes] | None:
+        """The time and the source of a student's newest file for an exercise."""
+        for attempt, _ in reversed(self.book.work(student).sources(exercise.id)):
+            file = self.book.files_of(attempt.id).get(exercise.id)
+            if file is not None and file.source is not None:
+                return attempt.submitted_at, file.source
+        return None
 
     def queue(self, judges: int, fault: str) -> QueueAnswer:
         """The queue and the judges."""

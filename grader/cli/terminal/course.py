@@ -29,7 +29,7 @@ from grader.text import clean, counted, number
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grader.course.manifest import Course, Exercise, ForbiddenRule
+    from grader.course.manifest import Course, Exercise
     from grader.sandbox.walls.survey import WallSurvey
     from grader.sandbox.walls.wall import Level
     from grader.student.workspace import Workspace
@@ -222,7 +222,7 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
         titles.append(f"and {counted(hidden, 'hidden test')}")
     paragraphs = {
         "What is checked": titles,
-        "Not allowed": dict.fromkeys(map(_rule_words, exercise.forbidden)),
+        "Not allowed": dict.fromkeys(rule.sentence for rule in exercise.forbidden),
         "Better done before": [course.exercise(name).title for name in exercise.prerequisites],
         "To read on": exercise.reading,
     }
@@ -231,12 +231,6 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
             yield from (Text(), Text(title, "bold"))
         for row in rows:
             yield from hang(console, "  - ", row)
-
-
-def _rule_words(rule: ForbiddenRule) -> str:
-    names = rule.names or rule.operators
-    shown = ", ".join(names[:3]) + (" and the like" if len(names) > 3 else "")
-    return f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
 
 
 @printed

@@ -215,7 +215,14 @@ STAFF = (
     ("POST", "/api/staff/regrade"),
     ("GET", "/metrics"),
 )
+WRITING = (
+    ("GET", "/api/exercises/greeting/draft"),
+    ("PUT", "/api/exercises/greeting/draft"),
+    ("GET", "/api/exercises/greeting/versions/1"),
+    ("POST", "/api/exercises/greeting/practice"),
+)
 OF_STUDENTS = (
+    *WRITING,
     ("POST", "/api/submissions"),
     ("GET", "/api/standing"),
     *(("GET", each) for each in OWN),
@@ -241,7 +248,7 @@ def test_without_a_token_that_holds_nothing_is_answered(
 ) -> None:
     path = path.format(id="0" * 32)
     for token in ("", "0" * 32, "x", "a.b.c", "é".encode().decode("latin-1"), "0" * 5000):
-        answer = served.ask(method, path, token, b"{}" if method == "POST" else None)
+        answer = served.ask(method, path, token, b"{}" if method != "GET" else None)
         assert answer.status == 401, (token, answer)
         assert answer.headers["WWW-Authenticate"] == "Bearer"
         assert set(answer.json) == {"error"}
@@ -251,6 +258,15 @@ def test_without_a_token_that_holds_nothing_is_answered(
 def test_what_is_for_staff_is_for_no_student(served: Served, method: str, path: str) -> None:
     assert served.ask(method, path, "ada").status == 403
     assert not served.ask("GET", "/api/staff/queue", "staff").json["paused"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [*WRITING, ("GET", "/exercise/greeting"), ("GET", "/exercise/greeting/file")],
+)
+def test_what_is_a_student_s_is_not_for_staff(served: Served, method: str, path: str) -> None:
+    body = b'{"source": "", "revision": 0}' if method != "GET" else None
+    assert served.ask(method, path, "staff", body).status == 403
 
 
 def test_staff_hands_nothing_in(served: Served) -> None:

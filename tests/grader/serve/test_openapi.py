@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,20 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 import grader
-from grader.serve.api import Api, RegradeRequest
+from grader.serve.api import Api, DraftRequest, PracticeRequest, RegradeRequest
 from grader.serve.app import routes
 from grader.serve.hand_in import Body
 from grader.serve.pages import Pages
 from grader.serve.views import (
     ClassSubmission,
+    DraftAnswer,
+    DraftSaved,
     OwnStanding,
+    PracticeAnswer,
     QueueAnswer,
     StudentRow,
     SubmissionAnswer,
+    VersionAnswer,
 )
 from tests.grader.serve.conftest import SOLUTION, Answer, Served, in_json
 
@@ -38,12 +43,26 @@ STRUCTS = (
     ClassSubmission,
     StudentRow,
     RegradeRequest,
+    DraftRequest,
+    DraftAnswer,
+    DraftSaved,
+    VersionAnswer,
+    PracticeRequest,
+    PracticeAnswer,
 )
 OPERATIONS = [
     (path, method, operation)
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 ]
+
+
+TEXT = json.dumps(SOLUTION.decode()).encode()
+BODIES = {
+    "submissions": in_json({"greeting.py": SOLUTION}),
+    "draft": b'{"source": %s, "revision": 0}' % TEXT,
+    "practice": b'{"source": %s}' % TEXT,
+}
 
 
 def generated() -> dict[str, Any]:
@@ -91,9 +110,9 @@ def test_what_the_server_answers_is_what_the_document_says(served: Served) -> No
         if path == "/api/staff/events":
             continue  # it does not end
         who = "staff" if "staff" in path else "ada"
-        address = path.replace("{id}", handed.json["id"])
-        body = b"{}" if path.endswith("regrade") else in_json({"greeting.py": SOLUTION})
-        answer = served.ask(method.upper(), address, who, body if method == "post" else None)
+        address = path.replace("{id}", handed.json["id"]).replace("{exercise}", "greeting")
+        body = BODIES.get(path.rpartition("/")[2], b"{}") if method != "get" else None
+        answer = served.ask(method.upper(), address.replace("{number}", "0"), who, body)
         assert answer.status < 300, (path, answer)
         check(path, method, answer)
     served.resume()
@@ -119,6 +138,15 @@ bodies = st.one_of(
         st.just({}) | st.dictionaries(st.text(max_size=8), anything, max_size=1),
     ),
     st.builds(
+        lambda source, revision, more: json.dumps(
+            {"source": source, "revision": revision, **more}
+        ).encode(),
+        st.text(max_size=200) | st.just("\ud800") | anything,
+        st.integers(-2, 5) | anything,
+        st.just({}) | st.just({"keep": True}),
+    ),
+    st.builds(lambda source: json.dumps({"source": source}).encode(), st.text(max_size=200)),
+    st.builds(
         lambda value: json.dumps({"exercises": value}).encode(),
         st.lists(st.sampled_from(["greeting", "word_count"]) | st.text(max_size=9)) | anything,
     ),
@@ -135,7 +163,8 @@ visible = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=1
         [(path, method) for path, method, _ in OPERATIONS if path != "/api/staff/events"]
     ),
     who=st.sampled_from(["ada", "bob", "staff", ""]) | visible,
-    id_=visible.filter(lambda text: not set(text) & set("/?#%")) | st.just("0" * 32),
+    id_=visible.filter(lambda text: not set(text) & set("/?#%"))
+    | st.sampled_from(["0" * 32, "greeting", "word_count"]),
     body=bodies,
     key=st.just("") | visible,
 )
@@ -143,9 +172,9 @@ def test_no_request_breaks_the_server(
     served: Served, operation: tuple[str, str], who: str, id_: str, body: bytes, key: str
 ) -> None:
     path, method = operation
-    address = path.replace("{id}", id_ or "0")
+    address = re.sub(r"{\w+}", lambda _: id_ or "0", path)
     headers = {"Idempotency-Key": key} if key else {}
-    answer = served.ask(method.upper(), address, who, body if method == "post" else None, headers)
+    answer = served.ask(method.upper(), address, who, body if method != "get" else None, headers)
     if id_ in (".", ".."):
         return  # another address
     assert answer.status < 500, (address, body, answer)

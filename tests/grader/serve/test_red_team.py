@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,9 @@ from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
 from grader.results import ExerciseResult, Status
+from grader.serve.practice import MOST_RUNS
 from tests.grader.serve.conftest import Served
+from tests.grader.serve.test_practice import practiced
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's"),
@@ -43,6 +46,9 @@ class Attacked(NamedTuple):
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     course = plant_course(CATALOGUE / "course", tmp_path_factory.mktemp("planted"))
+    # The same questions as a public suite, for practice; what is planted is in the hidden one alone.
+    tests = CATALOGUE / "course" / "tests" / "hidden"
+    shutil.copytree(tests, course.root / "tests" / "public")
     with Canaries() as canaries:
         served = Served(tmp_path_factory.mktemp("attacked"), course.root, POLICY)
         served.start("--jobs", "3")
@@ -65,14 +71,18 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
     # A neighbor to aim at is the server, which holds all that is secret.
     aims = {"neighbor": pid, "neighbor_address": "no-address", "memory_mb": 256}
     attacks = read_catalogue(CATALOGUE)
+    practiced_with: list[ExerciseResult] = []
     right = attacked.course.solution(attacked.course.exercise("scale")).read_bytes()
 
     def attack(who: str, mine: list[Attack]) -> list[tuple[str, str]]:
         found = []
-        for each in mine:
+        for number, each in enumerate(mine):
             source = arm(each, attacked.canaries.targets() | aims)
             answer = hand_in(attacked, who, each.exercise, source)
             found.append((each.name, answer))
+            # No student has more runs.
+            if number % 2 == 0 and number // 2 < MOST_RUNS:
+                practiced_with.append(practice(served, who, each.exercise, source))
         return found
 
     with ThreadPoolExecutor(3) as threads:
@@ -90,6 +100,9 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
     for name, answer in answers:
         for about, secret in attacked.secrets.items():
             assert secret not in answer, (name, about)
+    # By the public tests alone no attack succeeds either, and what the page gets holds no secret.
+    assert len(practiced_with) > len(attacks) // 3
+    assert [*itertools.chain.from_iterable(evidence(attacked, r) for r in practiced_with)] == []
     # A gradebook knows more than its students: nothing there shows that an attack succeeded.
     results = [result for who in ATTACKERS for result in verdicts(served, who)]
     assert len(results) == len(attacks)
@@ -100,6 +113,13 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
     assert served.pid == pid and psutil.pid_exists(pid)
     assert served.ask("GET", "/healthz").status == 200
     assert "Traceback" not in served.log.read_text()
+
+
+def practice(served: Served, who: str, exercise: str, source: bytes) -> ExerciseResult:
+    """The result of a practice run."""
+    name, told = practiced(served, who, exercise, source)
+    assert name == "judged", told
+    return msgspec.convert(told["exercise"], ExerciseResult)
 
 
 def verdicts(served: Served, who: str) -> Iterator[ExerciseResult]:

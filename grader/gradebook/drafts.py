@@ -1,0 +1,123 @@
+"""What students write in the page of the server: a draft of each exercise, and its last versions.
+
+A draft is no attempt: nothing here is judged, and no score depends on it. The tables are made where a gradebook
+has none, and earlier graders pass them over, so the format of the gradebook is the same. Only this module has
+their SQL. A function that writes is called within `Gradebook.transaction`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+from grader.gradebook.book import Gradebook
+
+# Of each student and exercise.
+MOST_VERSIONS = 10
+# A version is kept of what was written for so long, and of what is replaced as a whole.
+VERSION_SECONDS = 300.0
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS drafts (
+    student TEXT NOT NULL REFERENCES students (id),
+    exercise TEXT NOT NULL,
+    revision INTEGER NOT NULL,          -- from 1, one more with each change
+    deflated BLOB NOT NULL,
+    saved_at REAL NOT NULL,             -- seconds since 1970
+    PRIMARY KEY (student, exercise)
+);
+CREATE TABLE IF NOT EXISTS draft_versions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    student TEXT NOT NULL REFERENCES students (id),
+    exercise TEXT NOT NULL,
+    deflated BLOB NOT NULL,
+    saved_at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS draft_versions_by_student ON draft_versions (student, exercise);
+"""
+
+
+class Draft(NamedTuple):
+    """What a student last wrote for an exercise; `revision` is 0 before anything was saved."""
+
+    revision: int
+    source: bytes
+    saved_at: float
+
+
+class Version(NamedTuple):
+    """An earlier draft that was kept, by its number."""
+
+    number: int
+    saved_at: float
+
+
+def prepare(book: Gradebook) -> None:
+    """Make the tables if there are none."""
+    book.tables.connection.executescript(_TABLES)
+
+
+def draft_of(book: Gradebook, student: str, exercise: str) -> Draft | None:
+    """Return the draft of a student; None before the first one."""
+    row = book.tables.connection.execute(
+        "SELECT revision, deflated, saved_at FROM drafts WHERE student = ? AND exercise = ?",
+        (student, exercise),
+    ).fetchone()
+    return None if row is None else Draft(row[0], zlib.decompress(row[1]), row[2])
+
+
+def save_draft(
+    book: Gradebook, student: str, exercise: str, source: bytes, now: float, *, keep: bool = False
+) -> Draft:
+    """Replace the draft of a student, and return the new one.
+
+    The one before becomes a version if it is to be kept, or if the newest version is a while ago.
+    """
+    before = draft_of(book, student, exercise)
+    if before is not None and before.source == source:
+        return before
+    if before is not None:
+        versions = versions_of(book, student, exercise)
+        newest = versions[0].saved_at if versions else 0.0
+        # A clock that was set back must not end the keeping of versions.
+        if keep or not 0 <= now - newest < VERSION_SECONDS:
+            _keep_version(book, student, exercise, before)
+    draft = Draft(1 if before is None else before.revision + 1, source, now)
+    book.tables.connection.execute(
+        "INSERT OR REPLACE INTO drafts VALUES (?, ?, ?, ?, ?)",
+        (student, exercise, draft.revision, zlib.compress(source), now),
+    )
+    return draft
+
+
+def _keep_version(book: Gradebook, student: str, exercise: str, draft: Draft) -> None:
+    connection = book.tables.connection
+    connection.execute(
+        "INSERT INTO draft_versions (student, exercise, deflated, saved_at) VALUES (?, ?, ?, ?)",
+        (student, exercise, zlib.compress(draft.source), draft.saved_at),
+    )
+    connection.execute(
+        "DELETE FROM draft_versions WHERE student = ? AND exercise = ? AND number NOT IN"
+        " (SELECT number FROM draft_versions WHERE student = ? AND exercise = ?"
+        " ORDER BY number DESC LIMIT ?)",
+        (student, exercise, student, exercise, MOST_VERSIONS),
+    )
+
+
+def versions_of(book: Gradebook, student: str, exercise: str) -> list[Version]:
+    """Return the versions of a student's draft, the newest first."""
+    rows = book.tables.connection.execute(
+        "SELECT number, saved_at FROM draft_versions WHERE student = ? AND exercise = ?"
+        " ORDER BY number DESC",
+        (student, exercise),
+    )
+    return [Version(*row) for row in rows]
+
+
+def version_of(book: Gradebook, student: str, exercise: str, number: int) -> bytes | None:
+    """Return a version of a student's own draft; None if there is none of this number."""
+    row = book.tables.connection.execute(
+        "SELECT deflated FROM draft_versions WHERE student = ? AND exercise = ? AND number = ?",
+        (student, exercise, number),
+    ).fetchone()
+    return None if row is None else zlib.decompress(row[0])

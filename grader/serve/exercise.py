@@ -1,0 +1,70 @@
+"""What the page of an exercise shows: the task of the stub, what is checked, and the student's file."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from grader.course.manifest import Course, Exercise
+from grader.course.suite import tests_of
+from grader.course.syntax import syntax_tree
+from grader.results import Visibility
+
+_CODE_INDENT = "    "
+_ITEM = "- "
+
+
+class Kind(enum.Enum):
+    """How a paragraph of a task is shown."""
+
+    TEXT = "text"
+    CODE = "code"
+    LIST = "list"
+
+
+class Paragraph(NamedTuple):
+    """A paragraph of a task: the lines of a text or of code, or the items of a list."""
+
+    kind: str
+    lines: list[str]
+
+
+def task_of(stub: bytes) -> list[Paragraph]:
+    """Return the paragraphs of a stub's docstring; none if it has no docstring."""
+    tree = syntax_tree(stub)
+    text = ast.get_docstring(tree, clean=False) if isinstance(tree, ast.Module) else None
+    return [_paragraph(part) for part in inspect.cleandoc(text or "").split("\n\n") if part.strip()]
+
+
+def _paragraph(text: str) -> Paragraph:
+    lines = text.strip("\n").split("\n")
+    if all(line.startswith(_CODE_INDENT) for line in lines):
+        return Paragraph(Kind.CODE.value, [line.removeprefix(_CODE_INDENT) for line in lines])
+    if lines[0].startswith(_ITEM):
+        return Paragraph(Kind.LIST.value, list(_items(lines)))
+    return Paragraph(Kind.TEXT.value, [line.strip() for line in lines])
+
+
+def _items(lines: list[str]) -> Iterator[str]:
+    """Yield the items of a list, each on one line."""
+    item = ""
+    for line in lines:
+        if line.startswith(_ITEM) and item:
+            yield item
+            item = ""
+        item = f"{item} {line.removeprefix(_ITEM).strip()}".strip()
+    yield item
+
+
+def checked_in(course: Course, exercise: Exercise) -> list[str]:
+    """Return the titles of an exercise's public tests."""
+    return [test.title for test in tests_of(course, exercise, (Visibility.PUBLIC,))]
+
+
+def text_of(source: bytes) -> str:
+    """Return a file as an editor shows it: with line feeds, and without a byte order mark."""
+    text = source.decode("utf-8-sig", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

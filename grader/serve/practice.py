@@ -1,0 +1,162 @@
+"""Practice: a student's file is judged by the public tests, at once if a judge is free, and kept nowhere.
+
+Theory of operation. Practice has a queue of its own, in memory: it is no attempt, and a server that ends
+forgets what waits. A judge takes from it when no hand-in waits. A hand-in that finds all judges busy calls off
+a practice run, which waits again at the head of its queue. Of each student one run waits or is judged, the
+newest. Runs are judged behind the walls and within the times of a hand-in, with the seed of `grade run`:
+public tests print what they draw, and the seed of the hidden ones is not to be found from it.
+
+Threads of judges and the event loop call this.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.gradebook.intake import Question, Questions
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import CallOff, Task
+from grader.results import ExerciseResult, Visibility
+from grader.serve.http import Refusal
+from grader.serve.threads import Event, Hub
+from grader.serve.turns import Rate
+from grader.submissions import ExerciseFile
+from grader.text import counted
+
+# Of one student, for all exercises together.
+MOST_RUNS, RUNS_SECONDS = 60, 600
+# What a stream is told when there is nothing more to come.
+ENDED = Event("ended")
+
+
+class Run:
+    """One file that is practiced with; `result` is there once it is judged.
+
+    Without a result at its end, it was `replaced` by a newer one or there was a fault of the grader.
+    """
+
+    def __init__(self, topic: int, student: str, question: Question) -> None:
+        self.topic, self.student, self.question = topic, student, question
+        self.result: ExerciseResult | None = question.settled
+        self.replaced = self.is_over = False
+        self.call_off = CallOff()
+
+
+class Practice:
+    """The practice runs that wait, and those that are judged."""
+
+    def __init__(self, course: Course, options: GradingOptions, hub: Hub) -> None:
+        self._course, self._hub = course, hub
+        self.options = msgspec.structs.replace(options, suites=(Visibility.PUBLIC,), seed=0)
+        self._questions = Questions(course, self.options)
+        self._lock = threading.Lock()
+        self._waiting: deque[Run] = deque()
+        self._running: list[Run] = []
+        self._rate = Rate(MOST_RUNS, RUNS_SECONDS)
+        # Topics of the class and of attempts are not negative.
+        self._topics = itertools.count(-1, -1)
+
+    # --- the event loop -------------------------------------------------------------------------
+
+    def admit(self, student: str, exercise: Exercise) -> None:
+        """Count a run of a student; raises Refusal for one too many, or without a public test."""
+        if Visibility.PUBLIC not in self._course.suites(exercise):
+            raise Refusal(422, f"{exercise.id} has no public tests: hand it in.")
+        if wait := self._rate.wait(student):
+            raise Refusal(
+                429,
+                f"{MOST_RUNS} runs within {RUNS_SECONDS // 60} minutes are the most. Wait "
+                f"{counted(wait, 'second')}.",
+                retry_after=wait,
+            )
+        self._rate.add(student)
+
+    def run_of(self, student: str, exercise: Exercise, source: bytes) -> Run:
+        """Return a run that is not queued yet; one that needs no judge has its result. Any thread may ask."""
+        question = self._questions.about(exercise, ExerciseFile(source))
+        _ = question.settled
+        return Run(next(self._topics), student, question)
+
+    def add(self, run: Run) -> None:
+        """Queue a run, in place of an earlier one of its student."""
+        with self._lock:
+            for other in (*self._waiting, *self._running):
+                if other.student == run.student:
+                    other.replaced = True
+                    self._end(other)
+            self._waiting.append(run)
+        self.tell_places()
+
+    def leave(self, run: Run) -> None:
+        """Forget a run whose student no longer listens."""
+        with self._lock:
+            self._end(run)
+        self.tell_places()
+
+    # --- judges ---------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """How many runs wait."""
+        return len(self._waiting)
+
+    def take(self) -> Run | None:
+        """Take the next run; None if there is none."""
+        with self._lock:
+            if not self._waiting:
+                return None
+            run = self._waiting.popleft()
+            run.call_off = CallOff()
+            self._running.append(run)
+            return run
+
+    def task(self, run: Run) -> Task:
+        """Return what a judge is asked about a run."""
+        source = run.question.file.source
+        assert source is not None, "a run is of a file"
+        return Task(0, run.question.exercise.id, source, self.options)
+
+    def give_back(self, run: Run) -> None:
+        """Let a run that was called off wait again, before all others, unless it is over."""
+        with self._lock:
+            self._running = [other for other in self._running if other is not run]
+            if not run.is_over:
+                self._waiting.appendleft(run)
+        self.tell_places()
+
+    def finish(self, run: Run, result: ExerciseResult | None) -> None:
+        """End a run with its result, or without one after a fault of the grader."""
+        with self._lock:
+            if not run.is_over:
+                run.result = None if result is None else run.question.answered_by(result)
+            self._end(run)
+
+    def make_room(self) -> None:
+        """Call off the run that was begun last, for a hand-in that no free judge takes."""
+        with self._lock:
+            for run in reversed(self._running):
+                if not run.call_off.is_asked:
+                    run.call_off.ask()
+                    return
+
+    def _end(self, run: Run) -> None:
+        """Take a run out of wherever it is, and tell its stream. Within the lock."""
+        self._waiting = deque(other for other in self._waiting if other is not run)
+        if any(other is run for other in self._running):
+            self._running = [other for other in self._running if other is not run]
+            run.call_off.ask()
+        if not run.is_over:
+            run.is_over = True
+            self._hub.tell(run.topic, ENDED)
+
+    def tell_places(self) -> None:
+        """Tell each waiting student their place, from 1."""
+        with self._lock:
+            places = [(run.topic, place) for place, run in enumerate(self._waiting, 1)]
+        for topic, place in places:
+            self._hub.tell(topic, Event("place", {"place": place}))

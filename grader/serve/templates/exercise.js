@@ -1,0 +1,265 @@
+"use strict";
+// The page to write in: drafts are saved while the student writes, runs and hand-ins are answered beside the editor.
+(async function () {
+  const work = document.querySelector("[data-exercise]");
+  const exercise = work.dataset.exercise;
+  const address = "/api/exercises/" + exercise;
+  const [said, saved, verdict] = ["said", "saved", "verdict"].map((id) => document.getElementById(id));
+  const choice = document.getElementById("choice");
+  // After the last change a draft is saved, and while somebody writes on and on at the latest.
+  const [PAUSE, LATEST, AGAIN] = [1500, 8000, 5000];
+
+  async function ask(method, path, body) {
+    const options = { method, keepalive: method === "PUT" && body.source.length < 30000 };
+    if (body) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    let answer;
+    try {
+      answer = await fetch(path, options);
+    } catch {
+      throw Object.assign(new Error("The server cannot be reached."), { status: 0 });
+    }
+    if (!answer.ok) {
+      const told = await answer.json().catch(() => ({ error: "The server answered " + answer.status + "." }));
+      throw Object.assign(new Error(told.error), { status: answer.status });
+    }
+    return answer;
+  }
+  const read = async (path) => (await ask("GET", path)).json();
+  const tell = (text) => (said.textContent = text);
+  const clock = (text) => new Date(text).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+
+  let draft;
+  try {
+    draft = await read(address + "/draft");
+  } catch (error) {
+    tell(error.message);
+    return;
+  }
+  // What is on the server's disk, as far as this tab knows.
+  let [revision, kept] = [draft.revision, draft.source];
+  // Whether another tab saved something newer: nothing is saved before the student has chosen.
+  let isOlder = false;
+  let [timer, since, saving] = [0, 0, Promise.resolve(true)];
+
+  const editor = window.openEditor(document.getElementById("editor"), {
+    text: draft.source,
+    label: "Your file " + draft.file + ". Escape, then Tab leaves the editor.",
+    changed: later,
+    run,
+    save: () => save(),
+  });
+  for (const button of work.querySelectorAll("button[disabled]")) button.disabled = false;
+  if (draft.revision) saved.textContent = "Saved " + clock(draft.saved_at);
+  listVersions(draft.versions);
+
+  // --- drafts ---------------------------------------------------------------------------------
+
+  function later() {
+    const now = Date.now();
+    if (!timer) since = now;
+    clearTimeout(timer);
+    saved.textContent = "Not saved yet";
+    timer = setTimeout(save, Math.max(0, Math.min(PAUSE, since + LATEST - now)));
+  }
+
+  // One after the other: each is written on top of the one before. Resolves to whether the text is on the disk.
+  function save(keep = false) {
+    clearTimeout(timer);
+    timer = 0;
+    saving = saving.then(() => saveNow(keep === true));
+    return saving;
+  }
+
+  async function saveNow(keep) {
+    const source = editor.text();
+    if (isOlder) return false;
+    if (source === kept) {
+      if (saved.textContent === "Not saved yet") saved.textContent = "Saved";
+      return true;
+    }
+    try {
+      const told = await (await ask("PUT", address + "/draft", { source, revision, keep })).json();
+      [revision, kept] = [told.revision, source];
+      if (!timer) saved.textContent = "Saved " + clock(told.saved_at);
+      return true;
+    } catch (error) {
+      if (error.status === 409) {
+        tellOlder();
+      } else {
+        saved.textContent = "Not saved: " + error.message;
+        if (![401, 403, 413].includes(error.status)) timer = timer || setTimeout(save, AGAIN);
+      }
+      return false;
+    }
+  }
+
+  function tellOlder() {
+    isOlder = true;
+    saved.textContent = "Not saved: a newer draft was saved in another tab or on another machine.";
+    choice.hidden = false;
+  }
+
+  async function newest() {
+    const told = await read(address + "/draft");
+    [revision, kept, isOlder, choice.hidden] = [told.revision, told.source, false, true];
+    listVersions(told.versions);
+    return told;
+  }
+
+  async function loadNewest() {
+    await newest();
+    editor.replace(kept);
+    await save();
+    editor.focus();
+  }
+
+  async function keepThis() {
+    await newest();
+    await save(true);
+    await newest();
+    editor.focus();
+  }
+
+  // Another tab may have saved while this one was not looked at.
+  async function lookAgain() {
+    if (document.hidden || isOlder) return;
+    const told = await read(address + "/draft").catch(() => null);
+    if (told === null || told.revision <= revision) return;
+    if (editor.text() === kept) {
+      [revision, kept] = [told.revision, told.source];
+      if (editor.text() !== kept) editor.replace(kept);
+      listVersions(told.versions);
+      saved.textContent = "Saved " + clock(told.saved_at) + ", in another tab or on another machine";
+    } else tellOlder();
+  }
+
+  function listVersions(versions) {
+    const items = versions.map(({ number, saved_at }) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = (number ? "" : "Handed in ") + clock(saved_at);
+      button.addEventListener("click", attempt(async () => {
+        const { source } = await read(address + "/versions/" + number);
+        await put(source, "This is the version of " + clock(saved_at) + ".");
+      }));
+      const item = document.createElement("li");
+      item.append(button);
+      return item;
+    });
+    document.getElementById("versions").replaceChildren(...items);
+    document.getElementById("no-versions").hidden = items.length > 0;
+  }
+
+  // Replace the whole text: what was there is saved first, and is a version then.
+  async function put(source, what) {
+    if (!(await save())) return;
+    editor.replace(source);
+    if (await save(true)) tell(what + " What was there before is among the versions, and undo brings it back.");
+    await newest();
+    editor.focus();
+  }
+
+  // --- runs and hand-ins ------------------------------------------------------------------------
+
+  let running = 0;
+
+  async function run() {
+    const number = ++running;
+    const isNewest = () => number === running;
+    tell("Running…");
+    save();
+    let isAnswered = false;
+    try {
+      const answer = await ask("POST", address + "/practice", { source: editor.text() });
+      await eachEvent(answer.body, (name, data) => {
+        if (!isNewest()) return;
+        if (name === "place") tell("Place " + data.place + " in the queue of practice runs");
+        if (name === "test") tell(data.ended === 1 ? "1 test ended" : data.ended + " tests ended");
+        if (name === "error") tell(data.error);
+        if (name === "judged") show(data);
+        isAnswered = isAnswered || name === "error" || name === "judged";
+      });
+      if (isNewest() && !isAnswered) tell("The server ended before the run did. Run it again.");
+    } catch (error) {
+      if (isNewest()) tell(error.message);
+    }
+  }
+
+  async function eachEvent(body, told) {
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += value;
+      const events = text.split("\n\n");
+      text = events.pop();
+      for (const each of events) {
+        const found = /^event: (.*)\ndata: (.*)$/.exec(each);
+        if (found) told(found[1], JSON.parse(found[2]));
+      }
+    }
+  }
+
+  function show({ exercise: result, page }) {
+    const piece = new DOMParser().parseFromString(page, "text/html");
+    verdict.replaceChildren(...piece.body.childNodes);
+    const places = [...verdict.querySelectorAll("[data-line]")];
+    editor.mark(places.map((each) => Number(each.dataset.line)));
+    for (const each of places) each.addEventListener("click", () => editor.show(Number(each.dataset.line)));
+    const passed = result.tests.filter((test) => test.outcome === "passed").length;
+    tell(result.message ? "The run is below." : passed + " of " + result.tests.length + " public tests passed.");
+  }
+
+  async function handIn() {
+    if (!(await save(true))) return;
+    const bytes = new TextEncoder().encode(editor.text());
+    const content = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+    tell("Handing in…");
+    const handed = await (await ask("POST", "/api/submissions", { files: { [draft.file]: content } })).json();
+    const problems = Object.values(handed.problems ?? {}).join(" ");
+    await newest();
+    const source = new EventSource("/api/submissions/" + handed.id + "/events");
+    source.addEventListener("place", (event) => {
+      tell("Handed in: place " + JSON.parse(event.data).place + " in the queue. " + problems);
+    });
+    source.addEventListener("test", (event) => {
+      const { ended, of } = JSON.parse(event.data);
+      tell("Handed in: " + ended + " of " + of + " tests. " + problems);
+    });
+    source.addEventListener("state", (event) => {
+      const answer = JSON.parse(event.data);
+      if (answer.state !== "done" && answer.state !== "replaced") {
+        tell("Handed in. " + problems);
+        return;
+      }
+      source.close();
+      tell((answer.result ? "Handed in, and judged. " : "Handed in. ") + problems);
+      const link = document.createElement("a");
+      link.href = "/#ex-" + exercise;
+      const result = answer.result?.exercises.find((each) => each.name === exercise);
+      link.textContent = result ? result.score + " of " + result.max_score + " points: read the verdict" : "Your page";
+      said.append(link);
+    });
+  }
+
+  function attempt(action) {
+    return () => Promise.resolve(action()).catch((error) => tell(error.message));
+  }
+
+  const press = (id, action) => document.getElementById(id).addEventListener("click", attempt(action));
+  press("run", run);
+  press("hand-in", handIn);
+  press("reset", () => put(draft.stub, "This is the file as it was handed out."));
+  press("load-newest", loadNewest);
+  press("keep-this", keepThis);
+  document.getElementById("download").addEventListener("click", (event) => {
+    event.preventDefault();
+    save().then(() => location.assign(event.target.href));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) run();
+  });
+  document.addEventListener("visibilitychange", () => (document.hidden ? save() : lookAgain()));
+  window.addEventListener("focus", lookAgain);
+})();

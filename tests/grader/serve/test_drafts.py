@@ -1,0 +1,154 @@
+"""Drafts on the server: confirmed means on the disk, the newer tab wins, and a draft is its student's alone."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.gradebook import drafts
+from grader.serve.http import Refusal
+from tests.grader.gradebook.test_durability import in_a_child
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
+from tests.grader.serve.test_chaos import WRITES, a_desk
+
+ADDRESS = "/api/exercises/greeting"
+STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8")
+HOSTILE = "</textarea><script>alert(1)</script>\x1b[2J\u202e{{ 7 * 7 }}\x00\n"
+
+
+def save(served: Served, who: str, source: str, revision: int, *, keep: bool = False) -> Answer:
+    sent = {"source": source, "revision": revision, "keep": keep}
+    return served.ask("PUT", f"{ADDRESS}/draft", who, json.dumps(sent).encode())
+
+
+def draft(served: Served, who: str) -> Any:
+    answer = served.ask("GET", f"{ADDRESS}/draft", who)
+    assert answer.status == 200, answer
+    return answer.json
+
+
+def test_before_the_first_draft_it_is_the_newest_file_handed_in_or_the_stub(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving().start()
+    begun = draft(served, "ada")
+    assert (begun["source"], begun["revision"], begun["versions"]) == (STUB, 0, [])
+    for source in (marked(1), SOLUTION.replace(b"\n", b"\r\n")):
+        served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
+    handed = draft(served, "ada")
+    assert (handed["source"], handed["stub"]) == (SOLUTION.decode(), STUB)
+    # What is handed in besides is a version of what is written in the page, and replaces none of it.
+    assert save(served, "ada", "# mine\n", 0).status == 200
+    mine = draft(served, "ada")
+    assert (mine["source"], mine["revision"]) == ("# mine\n", 1)
+    assert [each["number"] for each in mine["versions"]] == [0]
+    version = served.ask("GET", f"{ADDRESS}/versions/0", "ada").json
+    assert version == {"source": SOLUTION.decode()}
+
+
+def test_the_newer_tab_wins_and_the_other_is_told(serving: Callable[..., Served]) -> None:
+    served = serving().start()
+    assert save(served, "ada", "one\n", 0).json["revision"] == 1
+    # Two tabs have revision 1.
+    assert save(served, "ada", "first tab\n", 1).json["revision"] == 2
+    late = save(served, "ada", "second tab\n", 1)
+    assert late.status == 409 and "newer draft" in late.json["error"]
+    assert draft(served, "ada")["source"] == "first tab\n"
+    # A client that had no answer saves the same text again.
+    assert save(served, "ada", "first tab\n", 1).json["revision"] == 2
+    # Who keeps the text of the second tab all the same has the other one as a version.
+    assert save(served, "ada", "second tab\n", 2, keep=True).json["revision"] == 3
+    newest, *_ = draft(served, "ada")["versions"]
+    version = served.ask("GET", f"{ADDRESS}/versions/{newest['number']}", "ada").json
+    assert version == {"source": "first tab\n"}
+
+
+def test_another_student_s_draft_is_not_there(served: Served) -> None:
+    for number, source in enumerate((HOSTILE, "secret\n")):
+        assert save(served, "ada", source, number, keep=True).status == 200
+    number = draft(served, "ada")["versions"][0]["number"]
+    own = served.ask("GET", f"{ADDRESS}/versions/{number}", "ada")
+    assert own.json == {"source": HOSTILE}
+    other = served.ask("GET", f"{ADDRESS}/versions/{number}", "bob")
+    nothing = served.ask("GET", f"{ADDRESS}/versions/999999", "bob")
+    assert (other.status, other.body) == (nothing.status, nothing.body) and other.status == 404
+    assert draft(served, "bob")["source"] == STUB
+    assert b"secret" not in served.ask("GET", "/exercise/greeting/file", "bob").body
+    assert served.ask("GET", "/exercise/greeting/file", "ada").body == b"secret\n"
+    for path in ("/api/exercises/nothing/draft", "/exercise/nothing", "/exercise/nothing/file"):
+        assert served.ask("GET", path, "ada").status == 404
+
+
+def test_what_is_no_draft_is_refused_and_a_foreign_page_saves_nothing(served: Served) -> None:
+    before = draft(served, "bob")
+    assert save(served, "bob", "#" * 200_001, 0).status == 413
+    assert save(served, "bob", "é" * 150_000, 0).status == 413
+    for body in (b"", b"{}", b'{"source": 7, "revision": 0}', b'{"source": "", "revision": "0"}'):
+        assert served.ask("PUT", f"{ADDRESS}/draft", "bob", body).status == 400
+    headers = {"Cookie": f"lab_bench_token={served.tokens['bob']}", "Origin": "http://evil.example"}
+    body = b'{"source": "x", "revision": 0}'
+    for method, path in (("PUT", f"{ADDRESS}/draft"), ("POST", f"{ADDRESS}/practice")):
+        assert served.ask(method, path, "", body, headers).status == 403
+    assert draft(served, "bob") == before
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_killed_at_any_statement_a_confirmed_draft_is_there(memory_path: Path) -> None:
+    course, results = load_course(PLAIN), memory_path / "results"
+    texts = [f"text {number}\n" for number in range(4)]
+    confirmed_before = set()
+    for number in itertools.count(1):
+        shutil.rmtree(results, ignore_errors=True)
+        reader, writer = os.pipe()
+
+        def act(deadly: int = number, writer: int = writer) -> None:
+            left = deadly
+
+            def count(statement: str) -> None:
+                nonlocal left
+                left -= statement.startswith(WRITES)
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            with a_desk(course, results) as (desk, book):
+                desk.open()
+                book.tables.connection.set_trace_callback(count)
+                for revision, text in enumerate(texts):
+                    desk.save_draft("ada", "greeting", text.encode(), revision, keep=True)
+                    os.write(writer, b"%d\n" % revision)
+
+        status = in_a_child(act)
+        os.close(writer)
+        with os.fdopen(reader) as lines:
+            confirmed = len(lines.readlines())
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        confirmed_before.add(confirmed)
+        with a_desk(course, results) as (desk, book):
+            desk.open()
+            found = drafts.draft_of(book, "ada", "greeting")
+            revision = 0 if found is None else found.revision
+            # The last one may be on the disk without an answer; one that was answered is.
+            assert revision in (confirmed, confirmed + 1)
+            assert found is None or found.source.decode() == texts[revision - 1]
+            kept = [
+                drafts.version_of(book, "ada", "greeting", version.number)
+                for version in drafts.versions_of(book, "ada", "greeting")
+            ]
+            assert kept == [text.encode() for text in reversed(texts[: max(revision - 1, 0)])]
+            if found is not None:
+                with pytest.raises(Refusal):
+                    desk.save_draft("ada", "greeting", b"another", revision - 1, keep=False)
+            desk.save_draft("ada", "greeting", b"goes on", revision, keep=False)
+    assert confirmed_before == set(range(len(texts)))

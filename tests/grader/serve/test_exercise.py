@@ -1,0 +1,261 @@
+"""The page to write in, in the real browser: by keyboard alone, in two tabs, on a phone, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from grader.serve.exercise import Kind, Paragraph, task_of
+from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
+from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_drafts import HOSTILE, draft, save
+from tests.grader.serve.test_pages import console
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+MOST_BYTES = 500_000
+STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def view(browser: Chrome, served: Served) -> Iterator[Chrome]:
+    """The browser at a desk, signed out; afterwards its console is empty."""
+    light(browser)
+    resize(browser, DESK)
+    sign_out(browser, served)
+    console(browser)
+    yield browser
+    heard = console(browser)
+    browser.get("about:blank")
+    console(browser)
+    assert heard == []
+
+
+def open_editor(view: Chrome, served: Served, exercise: str = "greeting") -> None:
+    view.get(address(served, f"/exercise/{exercise}"))
+    until(view, lambda v: v.find_element(By.ID, "run").is_enabled())
+
+
+def focused(view: Chrome) -> str:
+    """The label or the text of what has the focus, also in the editor."""
+    return str(
+        view.execute_script(
+            "let e = document.activeElement; if (e.shadowRoot) e = e.shadowRoot.activeElement;"
+            "return e === document.body ? '' : e.getAttribute('aria-label') || e.innerText"
+        )
+    )
+
+
+def tab_to(view: Chrome, label: str) -> None:
+    """Press Tab until something with this label has the focus; in the editor, Escape before it."""
+    for _ in range(60):
+        if label in focused(view):
+            return
+        ActionChains(view).send_keys(Keys.ESCAPE, Keys.TAB).perform()
+    raise AssertionError(f"{label} is not reached")
+
+
+def keys(view: Chrome, *pressed: str) -> None:
+    ActionChains(view).send_keys(*pressed).perform()
+
+
+def control(view: Chrome, key: str) -> None:
+    ActionChains(view).key_down(Keys.CONTROL).send_keys(key).key_up(Keys.CONTROL).perform()
+
+
+def said(view: Chrome, text: str, where: str = "said") -> None:
+    until(view, lambda v: text in v.find_element(By.ID, where).text)
+
+
+def lines(view: Chrome) -> list[str]:
+    """The lines that the editor shows."""
+    found: list[str] = view.execute_script(
+        "const root = document.getElementById('editor').shadowRoot;"
+        "return [...root.querySelectorAll('.cm-line')].map(line => line.textContent)"
+    )
+    return found
+
+
+@pytest.mark.thorough
+def test_an_exercise_is_completed_by_keyboard_alone(view: Chrome, served: Served) -> None:
+    view.get(address(served))
+    while view.switch_to.active_element.get_attribute("id") != "token":
+        keys(view, Keys.TAB)
+    keys(view, served.tokens["ada"], Keys.ENTER)
+    until(view, lambda v: v.find_elements(By.CLASS_NAME, "standing"))
+    tab_to(view, "Write greeting")
+    keys(view, Keys.ENTER)
+    until(view, lambda v: v.find_elements(By.ID, "run"))
+    until(view, lambda v: v.find_element(By.ID, "run").is_enabled())
+    # One hint after the other.
+    assert not view.find_element(By.XPATH, "//summary[.='Hint 2 of 3']").is_displayed()
+    tab_to(view, "Hint 1 of 3")
+    keys(view, Keys.ENTER)
+    until(view, lambda v: "An f-string." in v.find_element(By.TAG_NAME, "body").text)
+    assert not view.find_element(By.XPATH, "//summary[.='Hint 3 of 3']").is_displayed()
+    tab_to(view, "Your file greeting.py")
+    control(view, "a")
+    keys(view, "def greeting(name):\nreturn 'Hallo, ' + name")
+    # Indented by the editor.
+    assert lines(view) == ["def greeting(name):", "    return 'Hallo, ' + name"]
+    control(view, Keys.ENTER)
+    said(view, "0 of 1 public tests passed.")
+    assert "greeting.py:" not in view.find_element(By.ID, "said").text
+    control(view, "a")
+    keys(view, "def greeting(name):\nreturn f'Hello, {name}!'")
+    said(view, "Saved", "saved")
+    tab_to(view, "Run")
+    keys(view, Keys.ENTER)
+    said(view, "1 of 1 public tests passed.")
+    tab_to(view, "Hand in")
+    keys(view, Keys.ENTER)
+    said(view, "2.5 of 2.5 points: read the verdict")
+    tab_to(view, "read the verdict")
+    keys(view, Keys.ENTER)
+    until(view, lambda v: v.current_url.endswith("/#ex-greeting"))
+    assert "2.5 of 20 points" in view.find_element(By.TAG_NAME, "header").text
+
+
+@pytest.mark.thorough
+def test_a_finding_marks_its_line_and_leads_to_it(view: Chrome, served: Served) -> None:
+    sign_in(view, served, "bob")
+    source = "\n" * 40 + "def greeting(name):\n    print('<script>')\n    raise ValueError(name)\n"
+    assert save(served, "bob", source, draft(served, "bob")["revision"]).status == 200
+    open_editor(view, served)
+    view.find_element(By.ID, "run").click()
+    said(view, "0 of 1 public tests passed.")
+    findings = view.find_element(By.ID, "verdict")
+    assert "ValueError" in findings.text and "<script>" in findings.text
+    place = findings.find_element(By.CSS_SELECTOR, "[data-line]")
+    assert place.text.endswith("greeting.py:43")
+    place.click()
+    marked = "return document.getElementById('editor').shadowRoot.querySelector('.cm-marked')?.textContent"
+    until(view, lambda v: "raise ValueError" in (v.execute_script(marked) or ""))
+    assert focused(view).startswith("Your file")
+
+
+@pytest.mark.thorough
+def test_with_two_tabs_the_newer_wins_and_the_other_is_told(view: Chrome, served: Served) -> None:
+    sign_in(view, served, "eve")
+    open_editor(view, served)
+    begun = draft(served, "eve")["revision"]
+    # The other tab.
+    assert save(served, "eve", "# from the other tab\n", begun).status == 200
+    tab_to(view, "Your file")
+    control(view, Keys.HOME)
+    keys(view, "# from this tab\n")
+    said(view, "a newer draft was saved in another tab", "saved")
+    # The browser tells of the status 409 as of an error, which the page has told.
+    assert all("409" in entry["message"] for entry in console(view))
+    assert draft(served, "eve")["source"] == "# from the other tab\n"
+    tab_to(view, "Keep this text")
+    keys(view, Keys.ENTER)
+    said(view, "Saved", "saved")
+    newest = draft(served, "eve")
+    assert newest["source"] == "# from this tab\n" + STUB
+    # The way back to the other one, and from there.
+    assert save(served, "eve", "# once more\n", newest["revision"]).status == 200
+    tab_to(view, "Your file")
+    keys(view, "x")
+    said(view, "a newer draft was saved in another tab", "saved")
+    assert all("409" in entry["message"] for entry in console(view))
+    view.find_element(By.ID, "load-newest").click()
+    until(view, lambda v: lines(v) == ["# once more", ""])
+    said(view, "Saved", "saved")
+
+
+@pytest.mark.thorough
+def test_a_reset_has_a_way_back_and_the_file_is_downloaded(view: Chrome, served: Served) -> None:
+    sign_in(view, served, "eve")
+    revision = draft(served, "eve")["revision"]
+    mine = SOLUTION.decode() + "# mine\n"
+    assert save(served, "eve", mine, revision, keep=True).status == 200
+    open_editor(view, served)
+    view.find_element(By.ID, "reset").click()
+    said(view, "as it was handed out")
+    assert draft(served, "eve")["source"] == STUB
+    view.find_element(By.XPATH, "//summary[.='Earlier versions']").click()
+    view.find_element(By.CSS_SELECTOR, "#versions button").click()
+    said(view, "This is the version of")
+    assert draft(served, "eve")["source"] == mine
+    # Undo goes back to the stub, and is saved as all else that is written.
+    tab_to(view, "Your file")
+    control(view, "z")
+    until(view, lambda _: draft(served, "eve")["source"] == STUB)
+    download = view.find_element(By.ID, "download")
+    assert download.get_attribute("href") == address(served, "/exercise/greeting/file")
+    answer = served.ask("GET", "/exercise/greeting/file", "eve")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="greeting.py"'
+    assert answer.body == STUB.encode()
+
+
+@pytest.mark.thorough
+def test_no_script_in_a_draft_runs(view: Chrome, served: Served) -> None:
+    sign_in(view, served, "bob")
+    revision = draft(served, "bob")["revision"]
+    assert save(served, "bob", HOSTILE, revision).status == 200
+    open_editor(view, served)
+    assert "<script>alert(1)</script>" in "".join(lines(view))
+    view.find_element(By.ID, "run").click()
+    said(view, "The run is below.")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK, (2560, 1440)], ids=["phone", "desk", "projector"])
+def test_the_page_shuts_no_reader_out_and_fits(
+    view: Chrome, served: Served, axe: str, scheme: str, size: tuple[int, int]
+) -> None:
+    sign_in(view, served, "bob")
+    revision = draft(served, "bob")["revision"]
+    wrong = "print('here')\ndef greeting(name: str) -> str:\n    '''Greet.'''\n    return 1 + 'a'\n"
+    assert save(served, "bob", wrong, revision, keep=True).status == 200
+    light(view, scheme)
+    resize(view, size)
+    open_editor(view, served)
+    view.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+    view.find_element(By.ID, "run").click()
+    said(view, "public tests passed")
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert view.execute_script(wide) <= 0
+    view.execute_script(axe)
+    found = view.execute_async_script(
+        "const done = arguments[0];"
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+        ".then(r => done([r.passes.length,"
+        " r.violations.map(v => v.id + ': ' + v.nodes[0].html)]))"
+    )
+    assert found[0] > 10 and found[1] == [], found
+
+
+def test_the_page_is_small_and_loads_the_editor_alone_of_all_pages(served: Served) -> None:
+    page = served.ask("GET", "/exercise/greeting", "ada").body.decode()
+    files = ("style.css", "serve.css", "serve.js", "exercise.js", "editor.js")
+    assert all(f"/static/{name}" in page for name in files)
+    sizes = [len(served.ask("GET", f"/static/{name}").body) for name in files]
+    assert len(page.encode()) + sum(sizes) < MOST_BYTES
+    version = page.partition("editor.js?")[2].partition('"')[0]
+    kept = served.ask("GET", f"/static/editor.js?{version}").headers["Cache-Control"]
+    assert "immutable" in kept
+    assert served.ask("GET", "/static/editor.js?other").headers["Cache-Control"] == "no-store"
+    assert "editor.js" not in served.ask("GET", "/", "ada").body.decode()
+    policy = served.ask("GET", "/exercise/greeting", "ada").headers["Content-Security-Policy"]
+    assert "unsafe" not in policy and "script-src 'self'" in policy
+
+
+def test_the_task_is_the_text_of_the_stub() -> None:
+    stub = b'"""Build it.\n\nAs a\nformula:\n\n    y = x\n      + 1\n\n- one,\n  or another\n- two\n"""\n'
+    assert task_of(stub) == [
+        Paragraph(Kind.TEXT.value, ["Build it."]),
+        Paragraph(Kind.TEXT.value, ["As a", "formula:"]),
+        Paragraph(Kind.CODE.value, ["y = x", "  + 1"]),
+        Paragraph(Kind.LIST.value, ["one, or another", "two"]),
+    ]
+    assert task_of(b"x = 1\n") == []

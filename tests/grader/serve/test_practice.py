@@ -1,0 +1,191 @@
+"""Practice: judged as `grade run` does, kept nowhere, within its own limit, and never before a hand-in."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from grader import grade
+from grader.results import ExerciseResult, Visibility
+from grader.serve.practice import MOST_RUNS
+from grader.submissions import ExerciseFile, Submission
+from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked, sql
+from tests.grader.serve.test_api import events
+
+Serving = Callable[..., Served]
+COUNTING = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
+WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").read_bytes()
+STUB = (PLAIN / "exercises" / "text" / "word_count.py").read_bytes()
+# It ends only when it is called off, or its time is over.
+ENDLESS = b"def greeting(name):\n    while True:\n        pass\n"
+
+
+class Practicing:
+    """A run whose events are read one by one, until its student leaves."""
+
+    def __init__(self, served: Served, who: str, exercise: str, source: bytes) -> None:
+        self._connection = http.client.HTTPConnection(
+            "127.0.0.1", served.port, timeout=PATIENCE_SECONDS
+        )
+        self._connection.request(
+            "POST",
+            f"/api/exercises/{exercise}/practice",
+            json.dumps({"source": source.decode()}).encode(),
+            {"Authorization": f"Bearer {served.tokens[who]}"},
+        )
+        self.answer = self._connection.getresponse()
+        self.events = events(self.answer)
+
+    def leave(self) -> None:
+        self._connection.close()
+        self.answer.close()
+
+
+@contextlib.contextmanager
+def practicing(
+    served: Served, who: str, exercise: str, source: bytes
+) -> Iterator[Iterator[tuple[str, Any]]]:
+    run = Practicing(served, who, exercise, source)
+    try:
+        assert run.answer.status == 200, run.answer.read()
+        yield run.events
+    finally:
+        run.leave()
+
+
+def practiced(served: Served, who: str, exercise: str, source: bytes) -> tuple[str, Any]:
+    """The last event of a run."""
+    with practicing(served, who, exercise, source) as told:
+        *_, last = told
+    return last
+
+
+def what_is_kept(served: Served) -> list[object]:
+    tables = ("attempts", "submissions", "jobs", "files", "grades", "sources")
+    return [sql(served, f"SELECT count(*) FROM {table}") for table in tables]
+
+
+def timeless(result: ExerciseResult) -> ExerciseResult:
+    """The result without what differs from run to run."""
+    tests = tuple(msgspec.structs.replace(test, duration_seconds=0.0) for test in result.tests)
+    return msgspec.structs.replace(result, tests=tests, duration_seconds=0.0)
+
+
+@pytest.mark.parametrize("source", [COUNTING, WRONG, b"print('here')\n" + WRONG, STUB, b"x = (\n"])
+def test_a_run_is_what_grade_run_says_by_the_public_tests(served: Served, source: bytes) -> None:
+    before = what_is_kept(served)
+    name, told = practiced(served, "ada", "word_count", source)
+    assert name == "judged"
+    result = msgspec.convert(told["exercise"], ExerciseResult)
+    here = Submission("ada", {"word_count": ExerciseFile(source)})
+    (own,) = grade(here, course=PLAIN, exercises=["word_count"], suite="public").exercises
+    assert timeless(result) == timeless(own)
+    assert {test.visibility for test in result.tests} == {Visibility.PUBLIC}
+    assert what_is_kept(served) == before, "it is no attempt"
+
+
+def test_of_hidden_tests_nothing_reaches_the_page(served: Served) -> None:
+    suite = PLAIN / "tests" / "hidden" / "text" / "test_word_count.py"
+    _, told = practiced(served, "ada", "word_count", WRONG)
+    page = served.ask("GET", "/exercise/word_count", "ada").body.decode()
+    titles = re.findall(r'^    """(.+?)\.?"""', suite.read_text(encoding="utf-8"), re.MULTILINE)
+    assert titles
+    for text in (json.dumps(told), page):
+        assert all(title not in text for title in titles)
+
+
+def test_what_code_prints_is_text_and_no_markup(served: Served) -> None:
+    source = b"print('<script>alert(1)</script>\\x1b[2J')\n" + SOLUTION.replace(b"Hello", b"<i>")
+    _, told = practiced(served, "ada", "greeting", source)
+    assert "&lt;script&gt;alert(1)" in told["page"]
+    assert "<script" not in told["page"] and "<i>" not in told["page"]
+    assert "\x1b" not in told["page"]
+
+
+def test_a_hand_in_calls_a_run_off_which_is_judged_after_it(serving: Serving) -> None:
+    served = serving(policy='attempts = "best"\n').start()
+    with practicing(served, "ada", "greeting", ENDLESS) as told:
+        # One judge, which waits for this code for a minute.
+        assert next(told) == ("place", {"place": 1})
+        handed = served.hand_in("bob", {"greeting.py": marked(1)}).json["id"]
+        assert served.judged("bob", handed)["result"]["score"] == 2.5
+        assert next(told) == ("place", {"place": 1}), "it waits again, and is not over"
+        again = served.hand_in("eve", {"greeting.py": marked(2)}).json["id"]
+        assert served.judged("eve", again)["result"]["score"] == 2.5
+        assert next(told) == ("place", {"place": 1})
+    # Whose student left is judged no more: the next run has the judge.
+    assert practiced(served, "bob", "greeting", SOLUTION)[0] == "judged"
+
+
+def test_a_newer_run_takes_the_place_of_an_older_one(serving: Serving) -> None:
+    served = serving(policy='attempts = "best"\n').start()
+    with practicing(served, "ada", "greeting", ENDLESS) as old:
+        next(old)
+        name, told = practiced(served, "ada", "greeting", SOLUTION)
+        assert name == "judged" and told["exercise"]["status"] == "passed"
+        *_, (name, told) = old
+        assert name == "error" and "newer run" in told["error"]
+
+
+def test_practice_waits_while_the_judging_is_paused_and_goes_on_with_it(serving: Serving) -> None:
+    served = serving().start()
+    served.pause()
+    with practicing(served, "ada", "greeting", SOLUTION) as told:
+        assert next(told) == ("place", {"place": 1})
+        metrics = served.ask("GET", "/metrics", "staff").body.decode()
+        assert 'lab_bench_jobs{state="practice"} 1.0' in metrics
+        # What needs no judge is answered all the same.
+        assert practiced(served, "bob", "word_count", STUB)[0] == "judged"
+        served.resume()
+        *_, (name, _) = told
+        assert name == "judged"
+
+
+def test_a_student_has_so_many_runs_and_another_has_their_own(serving: Serving) -> None:
+    served = serving().start()
+    body = json.dumps({"source": STUB.decode()}).encode()
+    path = "/api/exercises/word_count/practice"
+    statuses = {served.ask("POST", path, "ada", body).status for _ in range(MOST_RUNS)}
+    assert statuses == {200}
+    refused = served.ask("POST", path, "ada", body)
+    assert refused.status == 429 and int(refused.headers["Retry-After"]) > 0
+    assert served.ask("POST", path, "bob", body).status == 200
+    # It is no limit for handing in, nor that one for it.
+    handed = served.hand_in("ada", {"greeting.py": SOLUTION})
+    assert handed.status == 202
+    served.judged("ada", handed.json["id"])
+
+
+@pytest.mark.thorough
+def test_runs_and_hand_ins_side_by_side_are_all_judged_and_none_is_mixed_up(
+    serving: Serving,
+) -> None:
+    served = serving(policy='attempts = "best"\nmost_submissions = 1000\n').start("--jobs", "2")
+    ended: list[tuple[str, Any]] = []
+
+    def practice(who: str) -> None:
+        for number in range(8):
+            right = number % 2 == 0
+            source = SOLUTION if right else b"def greeting(name):\n    return name\n"
+            name, told = practiced(served, who, "greeting", source + b"# %d\n" % number)
+            ended.append((name, (told["exercise"]["status"], right)))
+
+    threads = [threading.Thread(target=practice, args=(who,)) for who in ("ada", "bob")]
+    for thread in threads:
+        thread.start()
+    for number in range(8):
+        id_ = served.hand_in("eve", {"greeting.py": marked(number)}).json["id"]
+        assert served.judged("eve", id_)["result"]["score"] == 2.5
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    expected = [("judged", ("passed", True)), ("judged", ("failed", False))] * 8
+    assert sorted(ended, key=str) == sorted(expected, key=str)
+    assert "Traceback" not in served.log.read_text()
