@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when first used: a sandbox imports this package too, and must hold nothing of the judge.
+    # Imported on first use: a sandbox imports this package, too, and must not contain the judge.
     if name == "grade":
         from grader.grading import grade
 

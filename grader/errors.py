@@ -1,17 +1,17 @@
 """Errors on our side of the wall; an outcome of a submission is never one of these.
 
 GraderError           a fault of the grader or the machine: exit code 3, costs no student a point
-├── CourseError       the course's author has to mend something
-├── UsageError        what was asked for cannot be done as it was named: exit code 2
+├── CourseError       the course has a mistake, which its author has to correct
+├── UsageError        the caller's request is impossible: exit code 2
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
-├── ServerError       (grader.student) a server is out of reach, or refuses
-├── ExportError       (grader.exports) what was asked for cannot be written: exit code 2
-├── PolicyError       (grader.gradebook) a policy is not in order: exit code 2
-├── CorrectionsError  (grader.gradebook) the file of corrections is not in order: exit code 2
-├── NoVerdict         (grader.exports) a format cannot say that there is no score
-├── SandboxError      no sandbox could be started, or the fork server is gone
-├── IsolationError    a wall that was asked for does not stand on this machine
-└── JudgeError        the judge ended without a verdict, or its verdict does not add up
+├── ServerError       (grader.student) a server cannot be reached, or refuses
+├── ExportError       (grader.exports) an export cannot be written: exit code 2
+├── PolicyError       (grader.gradebook) a policy has a mistake: exit code 2
+├── CorrectionsError  (grader.gradebook) the file of corrections has a mistake: exit code 2
+├── NoVerdict         (grader.exports) a format cannot express that there is no score
+├── SandboxError      no sandbox could be started, or the fork server has ended
+├── IsolationError    a required wall is missing on this machine
+└── JudgeError        the judge ended without a verdict, or its verdict is inconsistent
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class GraderError(Exception):
 
 
 class CourseError(GraderError):
-    """The course is not in order, and its author must mend it."""
+    """The course has a mistake, which its author has to correct."""
 
 
 class UsageError(GraderError):
@@ -33,8 +33,7 @@ class UsageError(GraderError):
     exit_code = 2
 
 
-# The caller named a path that is missing, in the way, or not theirs; a full or broken disk is not the caller's
-# choice.
+# Errors about a path that the caller chose; a full or broken disk is not the caller's choice.
 _NAMED_WRONGLY = (
     FileExistsError,
     FileNotFoundError,
@@ -44,10 +43,10 @@ _NAMED_WRONGLY = (
 )
 
 
-def not_written(what: object, error: OSError) -> GraderError:
+def not_written(path: object, error: OSError) -> GraderError:
     """Return the error for a file or a folder, named by the caller, that cannot be written."""
     kind = UsageError if isinstance(error, _NAMED_WRONGLY) else GraderError
-    return kind(f"{what} cannot be written: {error.strerror}.")
+    return kind(f"{path} cannot be written: {error.strerror}.")
 
 
 class SubmissionError(GraderError):
@@ -57,7 +56,7 @@ class SubmissionError(GraderError):
 
 
 class SandboxError(GraderError):
-    """A sandbox could not be started, or the process that starts them is gone."""
+    """A sandbox could not be started, or the process that starts sandboxes has ended."""
 
 
 class IsolationError(GraderError):
@@ -65,4 +64,4 @@ class IsolationError(GraderError):
 
 
 class JudgeError(GraderError):
-    """The judge ended without a verdict, or with one that does not add up."""
+    """The judge ended without a verdict, or with an inconsistent one."""

@@ -1,4 +1,4 @@
-"""Files that are written whole, and synced, or not at all."""
+"""Files that are written whole and synced, or not at all."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def remove_drafts(folder: Path, name: str = "") -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to the disk, so that a renamed file is found after the power went."""
+    """Sync the names in a folder to the disk, so that a renamed file survives a power failure."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

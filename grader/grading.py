@@ -84,9 +84,9 @@ def grade(
 
     Raises:
         SubmissionError: there is nothing to grade at this path.
-        CourseError: the course is not in order, or has no such exercise.
-        GraderError: any other fault that is not the submission's, if no exercise has a verdict; beside
-            others, an exercise without a verdict is `unjudged` in the result.
+        CourseError: the course has a mistake, or no such exercise.
+        GraderError: any other fault that is not the submission's, if no exercise has a verdict. If others
+            have one, an exercise without a verdict is `unjudged` in the result.
     """
     begin, started = time.monotonic(), utc()
     if not isinstance(course, Course):
@@ -99,7 +99,7 @@ def grade(
     selected = _selected(course, submission, exercises, options)
     grading = _Grading(course, submission, options, progress or Progress())
     with grading.judges_started(selected, walls=walls):
-        # While the judge loads, since it is only needed at the end.
+        # Computed while the judge loads.
         course_info = course.info()
         results = [grading.result(exercise) for exercise in selected]
     if len(grading.faults) == len(results):
@@ -142,7 +142,7 @@ class _Grading:
 
     @contextlib.contextmanager
     def judges_started(self, selected: Iterable[Exercise], *, walls: bool) -> Iterator[None]:
-        """Start a judge, which takes longest, first, if any of these exercises needs one."""
+        """Start a judge first, if any of these exercises needs one, since that takes longest."""
         course, files = self._course, self._files
         self._verdicts = {e.id: _verdict(course, e, files[e.id]) for e in selected}
         open_ones = [exercise for exercise in selected if self._verdicts[exercise.id] is None]
@@ -177,7 +177,7 @@ class _Grading:
         """Have one exercise judged, and report each test as it ends."""
         source = self._files[exercise.id].source
         assert self._judges is not None and source is not None, (
-            "a judge was started for what is open"
+            "a judge was started for open exercises"
         )
         self._progress.begin(exercise, len(tests_of(self._course, exercise, self._options.suites)))
         judgment = self._judges.judge(
@@ -194,7 +194,7 @@ class _Grading:
 def _selected(
     course: Course, read: Submission, ids: Iterable[str], options: GradingOptions
 ) -> tuple[Exercise, ...]:
-    """Return the exercises to grade: those named or handed in that have a suite of the chosen ones.
+    """Return the named or handed-in exercises that have one of the chosen suites.
 
     A missing hidden suite is not a fault, since students have none. An exercise that no test would judge is
     never scored.
@@ -202,7 +202,7 @@ def _selected(
     named = course.select(tuple(ids) or read.files)
     for exercise in named:
         if exercise.id not in read.files:
-            raise SubmissionError(f"{read.name} is one file, and not that of {exercise.id!r}.")
+            raise SubmissionError(f"{read.name} is a single file, not the one of {exercise.id!r}.")
         if not course.suites(exercise):
             public = course.suite(exercise, Visibility.PUBLIC)
             raise CourseError(f"The exercise {exercise.id!r} has no suite; write one to {public}.")

@@ -60,8 +60,8 @@ class Status(enum.Enum):
     NOT_ATTEMPTED = "not_attempted"
     ERROR = "error"
     TIMEOUT = "timeout"
-    # A fault of the grader: there is no verdict. It is not a loss either, and readers of the score must check
-    # it first.
+    # A fault of the grader: there is no verdict. This is not a loss, so readers of the score must check for it
+    # first.
     UNJUDGED = "unjudged"
 
 

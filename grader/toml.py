@@ -1,8 +1,8 @@
 """TOML that people write: read it into structs, explain its mistakes in plain words, and write tables.
 
 The manifest, the assignments, the policy, corrections, rubrics and wrong answers are decoded by msgspec.
-Neither tomllib nor msgspec tells the line of a key, so that `line_of` looks for it. Errors of msgspec name
-types and paths; `explained` names the key, its table or exercise, and what to write.
+Neither tomllib nor msgspec reports the line of a key, so `line_of` searches for it. Errors of msgspec name
+types and paths; `explained` names the key, its table or exercise, and a remedy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
 QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
 
-# How messages of msgspec and tomllib end: with the place where they stopped.
+# The ends of messages from msgspec and tomllib, with the place of the error.
 _AT = re.compile(r" - at (`key` in )?`\$\.?(?P<path>[^`]*)`$")
 _AT_LINE = re.compile(r" \(at line (?P<line>\d+), column \d+\)")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
@@ -92,8 +92,8 @@ def read_toml(text: str, kind: type[T], *, dec_hook: Callable[[type, Any], Any] 
         reason = str(error)
         at = _AT_LINE.search(reason)
         raise TomlMistake(_AT_LINE.sub("", reason), "", int(at["line"]) if at else 0) from error
-    for path, what in _impossible(table):
-        raise TomlMistake(what, path, line_of(text, path))
+    for path, problem in _impossible(table):
+        raise TomlMistake(problem, path, line_of(text, path))
     return converted(table, kind, text, dec_hook=dec_hook)
 
 
@@ -132,7 +132,7 @@ def _impossible(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def line_of(text: str, path: str) -> int:
-    """The line, from 1, where a key or table stands, or else the table around it; 0 where neither is seen.
+    """Return the line, from 1, of a key or table, or else of the table around it; 0 if neither is found.
 
     >>> line_of("[[due]]\\nat = 1\\n[[due]]\\nat = 2\\n", "due[1].at")
     4
@@ -197,31 +197,31 @@ def read_course_file(file: Path, kind: type[T], page: str) -> T:
 def explained(
     mistake: TomlMistake, text: str, kind: type, examples: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    """Return a sentence on a mistake in a text of this kind: the key, its table, and what to write.
+    """Return a sentence on a mistake in a text of this kind, with the key, its table, and a remedy.
 
-    `examples` has what to write, by key. A table with an `id` is named by it.
+    `examples` has an example for each key. A table with an `id` is named by it.
     """
     if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
         return _no_toml(mistake, text)
-    what, path = mistake.reason.rstrip("."), mistake.path
-    if (unknown := _UNKNOWN.fullmatch(what)) is not None:
+    reason, path = mistake.reason.rstrip("."), mistake.path
+    if (unknown := _UNKNOWN.fullmatch(reason)) is not None:
         where = f" of {_where(_parts(path), text)}" if path else ""
         advice = _key_advice(unknown["key"], kind, path, anywhere=bool(examples))
         return f"there is no key `{unknown['key']}`{where}. {advice}"
-    if (missing := _MISSING.fullmatch(what)) is not None:
+    if (missing := _MISSING.fullmatch(reason)) is not None:
         key, where = missing["key"], f"{_where(_parts(path), text)} " if path else ""
         return f"{where}needs `{key}`.{f' Write {examples[key]}.' if key in examples else ''}"
     key, table = _key_and_table(path, text)
-    if what.startswith("Invalid enum value") and key not in examples:
-        what += f", not one of {', '.join(map(str, _choices(kind, path)))}"
+    if reason.startswith("Invalid enum value") and key not in examples:
+        reason += f", not one of {', '.join(map(str, _choices(kind, path)))}"
     for pattern, words in _PATTERNS.items():
-        what = what.replace(f"`str` matching regex {pattern!r}", words)
+        reason = reason.replace(f"`str` matching regex {pattern!r}", words)
     for word, plain in _PLAIN_WORDS.items():
-        what = what.replace(word, plain)
+        reason = reason.replace(word, plain)
     of = f" of {table}" if table else ""
     example = f" Write {examples[key]}." if key in examples else ""
-    begin, what = f"`{key}`{of}: " if key else "", what[0].lower() + what[1:]
-    return f"{begin}{sentence(what)}{example}"
+    begin, reason = f"`{key}`{of}: " if key else "", reason[0].lower() + reason[1:]
+    return f"{begin}{sentence(reason)}{example}"
 
 
 def sentence(text: str) -> str:
@@ -258,7 +258,7 @@ def _alternatives(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
 
 
 def _id_of(text: str, table: str, number: int) -> str:
-    """Return the id of a table in a file that is not in order; empty if it has none."""
+    """Return the id of a table in a file with mistakes, empty if it has none."""
     try:
         return repr(tomllib.loads(text)[table][number]["id"])
     except (ValueError, LookupError, TypeError):
@@ -266,17 +266,17 @@ def _id_of(text: str, table: str, number: int) -> str:
 
 
 def _no_toml(mistake: TomlMistake, text: str) -> str:
-    """Return the parser's message with the text of the line, and how to write a time."""
+    """Return the parser's message with the text of the line, and advice on times."""
     lines = text.splitlines()
     line = lines[mistake.line - 1].strip() if 0 < mistake.line <= len(lines) else ""
     advice = ""
     if re.search(r"\d{4}-\d\d?-\d\d?", line):
         advice = " A time has seconds and no quotes: 2026-10-12T23:59:00."
-    return f"this is no TOML: {mistake.reason}{f', in `{line}`' if line else ''}.{advice}"
+    return f"this is not TOML: {mistake.reason}{f', in `{line}`' if line else ''}.{advice}"
 
 
 def _key_advice(key: str, kind: type, path: str, *, anywhere: bool) -> str:
-    """Return which keys of its table an unknown key may mean, or `anywhere` the table to which it belongs."""
+    """Return advice on an unknown key: similar keys of its table, or with `anywhere` the table that has it."""
     tables = _tables_of(kind)
     elsewhere = [f"[{name}]" for name, keys in tables.items() if key in keys]
     if anywhere and elsewhere:
@@ -335,7 +335,7 @@ def written(table: Mapping[str, Any]) -> str:
     """
     text = "\n".join(_lines(table, "")) + "\n"
     if tomllib.loads(text) != table:
-        raise GraderError("A file of the course could not be written anew as TOML.")
+        raise GraderError("A file of the course could not be rewritten as TOML.")
     return text
 
 

@@ -116,7 +116,7 @@ def _draw(
 
     read = read_submission(submission, course)
     if (handed := read.files.get(exercise.id)) is None:
-        raise SubmissionError(f"{read.name} is one file, and not that of {exercise.id!r}.")
+        raise SubmissionError(f"{read.name} is a single file, not the one of {exercise.id!r}.")
     if (settled := settle(course, exercise, handed, GradingOptions())) is not None:
         message, place = settled.message, settled.tests[0].place if settled.tests else None
         unwritten = settled.status is Status.NOT_ATTEMPTED

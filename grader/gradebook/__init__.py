@@ -1,15 +1,15 @@
-"""The gradebook: a SQLite file in which every verdict on every attempt is kept the moment that it is there.
+"""The gradebook: a SQLite file that keeps every verdict on every attempt at once.
 
-`batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`;
-`intake` takes in what was handed in and decides which files need one. `book` is the gradebook, opened to read
-or to write; its `facts` and `tables` lie in the file, which `migration` brings up to date. `work` is all that a
-student handed in, `policy` says by its rules which attempt counts and how much of it (`policy_file` reads them,
-`times` are those in it), `corrections` are what a person changed (`corrections_file` reads and writes them),
-and `standing` is what counts by both. `review` lists what a person should look at; `marking` has the points
-that a person gives by a rubric, `requests` what students ask to be looked at again; `mistakes` groups what no
-sentence explains, and `similarity` finds alike files. `anonymous` reads a gradebook without names, and `term`
-adds up those of a term. `queue` is what a server keeps in the same file, and `drafts` what students write in
-its page.
+`batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`.
+`intake` keeps submissions and decides which files need a verdict. `book` is the gradebook, opened to read or to
+write; the file has its `facts` and `tables`, and `migration` brings it up to date. `work` has all attempts of a
+student. `policy` chooses the attempt that counts and its points (`policy_file` reads it, `times` are in it).
+`corrections` are a person's changes (`corrections_file` reads and writes them). `standing` applies both.
+
+`review` lists things that a person should look at. `marking` has points by a rubric, and `requests` has regrade
+requests. `mistakes` groups failures without a sentence, and `similarity` finds alike files. `anonymous` reads a
+gradebook without names, and `term` adds up the gradebooks of a term. `queue` is the part of a server in the
+same file, and `drafts` are what students write in its page.
 """
 
 from grader.gradebook.book import Gradebook

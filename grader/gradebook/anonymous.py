@@ -1,8 +1,8 @@
 """A gradebook without names: each student has a pseudonym, the same one in every output of that gradebook.
 
-A pseudonym is drawn from the student's id and a secret of the gradebook, so that a list of ids does not tell
-whose it is; the gradebook does (`grade show RESULTS PSEUDONYM`). A student's ids, names and addresses are
-replaced in the texts about that student, which may still give the student away in other words.
+A pseudonym depends on the student's id and a secret of the gradebook, so a list of ids does not reveal its
+owner; the gradebook does (`grade show RESULTS PSEUDONYM`). A student's ids, names and addresses are replaced in
+texts about that student, which may still reveal the student in other words.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _WORDS = re.compile(r"[^\W_]+")
 
 
 def pseudonyms_of(book: Gradebook) -> Callable[[str], str]:
-    """The function from a student's id to the pseudonym, by the secret that was drawn with the gradebook.
+    """Return a function from a student's id to the pseudonym, by the secret of the gradebook.
 
-    A pseudonym is `anon-` and eight letters and digits, so that two of a class are never alike in practice.
+    A pseudonym is `anon-` and eight letters and digits, so two in a class are never equal in practice.
     """
     secret = book.facts.secret.encode()
 
@@ -67,10 +67,10 @@ def pseudonyms_of(book: Gradebook) -> Callable[[str], str]:
 
 
 class AnonymousBook:
-    """A gradebook as it is shown without names; open it with `AnonymousBook.open`.
+    """A gradebook without names; open it with `AnonymousBook.open`.
 
-    Ids become pseudonyms in `shown`, names in texts and files in `_Hiding`. The gradebook itself, `book`, is
-    asked what names no student.
+    `shown` replaces ids by pseudonyms, and `_Hiding` names in texts and files. Use the gradebook itself,
+    `book`, only for facts that name no student.
     """
 
     def __init__(self, book: Gradebook) -> None:
@@ -82,7 +82,7 @@ class AnonymousBook:
     @classmethod
     @contextlib.contextmanager
     def open(cls, folder: Path, assignment: str | None = None) -> Iterator[AnonymousBook]:
-        """As `Gradebook.open`."""
+        """Open a gradebook, as `Gradebook.open` does."""
         with Gradebook.open(folder, assignment) as book:
             yield cls(book)
 
@@ -149,13 +149,13 @@ class AnonymousBook:
         return self.shown(self.book.requests())
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what counts for every student, by pseudonym."""
+        """Yield the entry of every student, by pseudonym."""
         for name in sorted(self._real):
             if (entry := self.entry_of(name)) is not None:
                 yield entry
 
     def entry_of(self, student: str) -> Entry | None:
-        """Return what counts for a student; None if there is none with this pseudonym."""
+        """Return the entry of a student, None if there is no student with this pseudonym."""
         real = self._real.get(student)
         entry = self.book.entry_of(real.id) if real is not None else None
         return None if entry is None else msgspec.structs.replace(self.shown(entry), origin="")
@@ -199,7 +199,7 @@ class AnonymousBook:
         return source_digest(self._hiding(student).source(source))
 
     def _hiding(self, student: str) -> _Hiding:
-        """Return what takes a student's names out of texts; a name that is no student's stays in them."""
+        """Return an object that removes a student's names from texts; other names stay."""
         if student not in self._hidings:
             real = self._real.get(self._of(student), StudentInfo(id=""))
             origins = [attempt.origin for attempt in self.book.tables.attempts_of(real.id)]
@@ -208,20 +208,20 @@ class AnonymousBook:
 
 
 def _telling(names: Iterable[str]) -> set[str]:
-    """The names that are surely somebody's in a text: `max` and `list` are Python's."""
+    """Return the names that surely are a person's in a text, unlike `max` and `list`, which are Python's."""
     pythons = {*dir(builtins), *keyword.kwlist}
     return {name for name in names if len(name) >= _SHORTEST and name not in pythons}
 
 
 class _Hiding:
-    """Takes what names a student out of texts."""
+    """A replacement of a student's names in texts."""
 
     def __init__(self, pseudonym: str, real: StudentInfo, origins: list[str]) -> None:
         self._pseudonym = pseudonym
         parts = [part for name in origins for part in (name, name.partition(".")[0])]
         names = {real.id, real.name, real.email, real.email.partition("@")[0]}
         names |= {*real.other_ids.values(), *parts}
-        # "Doe, Jane" is "Jane Doe" in a comment, or "Jane" alone; `max` is no Max.
+        # "Doe, Jane" may be "Jane Doe" in a comment, or only "Jane"; but `max` is not Max.
         words = {word for word in _WORDS.findall(real.name) if not word.islower()}
         self._patterns = [
             re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest))})(?![^\W_])", flags)
@@ -230,7 +230,7 @@ class _Hiding:
         ]
 
     def texts(self, value: Any) -> Any:
-        """Return texts with the pseudonym in the place of names; a tuple of them, or a dict, is alike."""
+        """Return texts with the pseudonym instead of names; also for a tuple or a dict of texts."""
         match value:
             case str():
                 return self._text(value)

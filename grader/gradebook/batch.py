@@ -1,7 +1,7 @@
-"""A class at once: read what was handed in, judge what is new, keep every verdict as it comes.
+"""Grade a class: read its attempts, judge new files, and keep every verdict at once.
 
-Nothing is judged twice: a verdict is found again by the digests of all that it depends on, whether it was
-made a minute ago for another student's same file or before the power went. `batch` takes its attempts from a
+Nothing is judged twice: a verdict is found again by the digests of everything it depends on, whether it was
+made a minute ago for another student's equal file, or before a power failure. `batch` takes its attempts from a
 download, `regrade` from the gradebook; the rest is the same.
 """
 
@@ -38,20 +38,20 @@ class BatchProgress:
     """Events of a batch; every method does nothing unless overridden."""
 
     def begin(self, students: int) -> None:
-        """The grading of this number of students begins."""
+        """Called when the grading of this number of students begins."""
 
     def judged(self, student: str, result: ExerciseResult) -> None:
-        """A verdict was kept."""
+        """Called when a verdict was kept."""
 
     def done(self, student: str) -> None:
-        """All of a student's exercises have a verdict."""
+        """Called when all of a student's exercises have a verdict."""
 
 
 class BatchSummary(msgspec.Struct, frozen=True):
-    """The numbers of new and known verdicts of a batch, and what a person should look at.
+    """The numbers of new and known verdicts of a batch, and entries that a person should look at.
 
-    `undated` are students with several files for an exercise and an attempt without a time, so that the
-    one found last counts; of the `older` ones the gradebook has a newer attempt than the download.
+    `undated` are students with several files for an exercise and an attempt without a time, so the last found
+    one counts. `older` are students with a newer attempt in the gradebook than in the download.
     """
 
     attempts: int
@@ -66,9 +66,8 @@ class BatchSummary(msgspec.Struct, frozen=True):
 class ScoreChange(msgspec.Struct, frozen=True):
     """A difference that a regrading made in an exercise of a student.
 
-    `attempt` is the one that counts now; points are by the policy and with what a person corrected. `tests` are
-    the names of those that end otherwise than before, each with both outcomes; one that was not there has
-    None.
+    `attempt` is the one that counts now; points include the policy and corrections. `tests` has the tests with
+    another outcome, each with the outcomes before and now, None if there was no such test.
     """
 
     student: str
@@ -91,11 +90,11 @@ def batch(
 ) -> BatchSummary:
     """Grade a class's download: each student's attempts that may count, or all of them.
 
-    All are kept in the gradebook in any case, with their files. Which one counts for an exercise, the policy
-    and the times of the attempts decide, also those of earlier downloads.
+    The gradebook keeps all of them, with their files. The policy and the times of all attempts, including
+    earlier downloads, decide which one counts for an exercise.
 
-    Raises SubmissionError, before anything is written, where the gradebook is that of another course or
-    knows most of these students under other ids.
+    Raises SubmissionError, before anything is written, if the gradebook is another course's, or has most of
+    these students under other ids.
     """
     refuse_other_course(book, course)
     refuse_other_ids(book, download)
@@ -122,9 +121,9 @@ def regrade(
 ) -> BatchSummary:
     """Grade the files of a gradebook again, if a suite or the grader changed.
 
-    What has no verdict and may count by the policy is judged, too.
+    Files without a verdict are judged, too, if they may count by the policy.
 
-    Raises SubmissionError where the gradebook is that of another course.
+    Raises SubmissionError if the gradebook is another course's.
     """
     refuse_other_course(book, course)
     # No download is read again: a file that was unreadable still is, and one misnamed too.
@@ -140,10 +139,9 @@ def regrade(
 class _Batch:
     """One grading on its way through the pool.
 
-    The pool asks for a task when a judge is free; only then the next student's files are read, so that memory
-    does not grow with the class. Of each file the verdict is looked up by its key first. A file without one
-    becomes a task, or joins the task of an equal file that is being judged. A student is complete, and the
-    result written, when no verdict is missing any more.
+    The pool asks for a task when a judge is free. Only then are the next student's files read, so memory does
+    not grow with the class. The verdict on each file is first looked up by its key. A file without one becomes
+    a task, or joins the task of an equal file. When a student has all verdicts, the result is written.
     """
 
     def __init__(
@@ -179,9 +177,9 @@ class _Batch:
         }
 
     def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
-        """Judge what the students handed in, and end the grading.
+        """Judge the students' files, and end the grading.
 
-        Where the rules changed, the results of all other students are written, too.
+        If the rules changed, write the results of all other students, too.
         """
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
         policy = policy_of(self._course, self._book.facts.named_policy)
@@ -279,9 +277,9 @@ class _Batch:
 
 
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
-    """Yield what changed for a student since the last grading, once for each exercise, with the tests.
+    """Yield the changes for a student since the last grading, one for each exercise, with the tests.
 
-    Left out is an attempt that does not count, and what a fault of the grader left unjudged: that is no loss.
+    Attempts that do not count are left out, and so are exercises unjudged by a fault of the grader.
     """
     for student, group in itertools.groupby(book.replaced(), key=lambda verdict: verdict.student):
         verdicts = list(group)

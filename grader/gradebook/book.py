@@ -1,9 +1,9 @@
-"""A gradebook: students, attempts, files and verdicts of one RESULTS folder, and what counts for each student.
+"""A gradebook: students, attempts, files and verdicts of one RESULTS folder, and the results that count.
 
-It is opened to read or to write. Many may read, also while one grading writes. What is written is on the disk
-(WAL, synced) before the next verdict is taken, so that a grading may be killed at any moment; a verdict that is
-replaced is set aside. The rows are read and written by `tables.py`. What counts is computed from them by
-`standing.py` each time, and no table says it.
+It is opened to read or to write. Many may read, even while one grading writes. Each verdict is on the disk
+(WAL, synced) before the next one is taken, so a grading may be killed at any moment. Replaced verdicts are set
+aside. `tables.py` reads and writes the rows. `standing.py` computes each time from them which results count; no
+table has this.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Gradebook:
         )
         is_other = facts != before or before.is_unfinished or before.is_stale
         if is_other:
-            # Until `settled`, also where a kill comes between the end of a grading and the last result.
+            # Until `settled`, even if a kill comes between the end of a grading and the last result.
             facts = msgspec.structs.replace(facts, is_stale=True)
         if not before.is_unfinished:
             facts = msgspec.structs.replace(
@@ -236,7 +236,7 @@ class Gradebook:
         self.change(totals=final, attention=attention, is_unfinished=False)
 
     def settled(self) -> None:
-        """Know that the results on the disk are what counts."""
+        """Note that the results on the disk are those that count."""
         self.change(is_stale=False)
 
     def seeds(self) -> tuple[int, ...]:
@@ -257,7 +257,7 @@ class Gradebook:
     def unanswered(self, entries: Iterable[Attention]) -> tuple[Attention, ...]:
         """Return the entries without odd code that a person released, or whose points a person set.
 
-        That is about one file: another file of the student is told again.
+        This holds for one file: another file of the student is listed again.
         """
         held: dict[str, set[str]] = {}
         answered = {
@@ -345,10 +345,12 @@ class Gradebook:
         return self.rules().corrections
 
     def correct(self, *added: Correction, replacing: Collection[int] = ()) -> None:
-        """Append corrections to their file, in the place of those at these places, and write the results.
+        """Append corrections to their file, replacing those at these places, and write the results.
 
-        The file changes at once. What a person changed in it since the last time is written, too. Killed in
-        between, the next grading writes the results. Raises CorrectionsError or GraderError.
+        The file changes in one write. Results also include a person's edits of the file. After a kill in
+        between, the next grading writes the results.
+
+        Raises CorrectionsError or GraderError.
         """
         before = self.corrections()
         students = {c.student for c in (*added, *(before[place] for place in replacing))}
@@ -545,18 +547,18 @@ class Gradebook:
             self.tables.reword(attempt, result)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what counts for each student, by id, including those who handed in nothing."""
+        """Yield the entry of each student, by id, including students who handed in nothing."""
         for student in self.students():
             if (entry := entry_of(self.work(student), self.rules())) is not None:
                 yield entry
 
     def entry_of(self, student: str) -> Entry | None:
-        """Return what counts for a student; None if there is none with this id."""
+        """Return the entry of a student, None if there is no student with this id."""
         info = self.student(student)
         return None if info is None else entry_of(self.work(info), self.rules())
 
     def entry_before(self, student: str, replaced: Sequence[Replaced]) -> Entry | None:
-        """Return what counted for a student before these verdicts were replaced, by the rules of today."""
+        """Return the entry of a student before these verdicts were replaced, by the present rules."""
         info = self.student(student)
         if info is None:
             return None

@@ -1,11 +1,11 @@
 """More than one machine: a pool whose judges are the workers of a Dask cluster.
 
-Theory of operation. A plugin goes to every worker, also to one that joins later: it carries the files that
-judge (nothing of a student), writes them to a folder of the worker's own, and starts as many
-judges there as the worker has threads, with one warm fork server. A task travels as bytes, its verdict comes
-back as a struct. What a lost worker was at is given to another one by Dask; only the process that asked writes
-to the gradebook, so that nothing is there twice. A worker with another grader or torch is refused. A scheduler
-that ends takes with it what was not judged yet: that is no fault of the grader, and the next run goes on.
+Theory of operation. A plugin goes to every worker, even one that joins later. It carries the course's files for
+judging (nothing of a student), writes them to a folder on the worker, and starts a judge for each thread of the
+worker, with one warm fork server. A task travels as bytes, and its verdict comes back as a struct. Dask gives
+the tasks of a lost worker to another one. Only the process that asked writes to the gradebook, so nothing is
+kept twice. A worker with another grader or torch is refused. If the scheduler ends, its open tasks are lost;
+that is not a fault of the grader, and the next run goes on.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from grader.judge.pool import CallOff, LocalPool, Task
 from grader.results import TestResult
 
 _CERTIFICATE = "distributed.comm.tls.client.cert"
-# To find a scheduler, and then its first worker.
+# Limits for finding a scheduler, and then its first worker.
 _CONNECT_SECONDS = 20
 _WORKER_SECONDS = 300
-# How long the cluster may lack workers before the user hears of it.
+# The time without workers after which the user is told.
 _SILENT_SECONDS = 5
-# So often a thread that waits for a verdict looks whether it is to go on.
+# A thread that waits for a verdict checks this often whether it should stop.
 _MOMENT_SECONDS = 0.5
-# And so long after a connection failed it is tried again.
+# The pause after a failed connection.
 _AGAIN_SECONDS = 1.0
 
 
 class _UnpreparedError(SandboxError):
-    """A worker was given none of what judges: its scheduler is not the one that was told of it."""
+    """A worker has no judges, since its scheduler was restarted without our plugin."""
 
 
 class _JudgesPlugin(WorkerPlugin):
-    """Keeps a worker's judges from the worker's start, or ours, to the end of either.
+    """The judges of a worker, from the later start to the earlier end of the worker and our run.
 
-    It travels with all that a worker needs in order to judge.
+    It travels with everything that a worker needs to judge.
     """
 
     def __init__(self, name: str, course: Course, options: GradingOptions) -> None:
         self.name = name
-        # A worker reads the whole manifest, and would miss what an assignment leaves out.
+        # A worker reads the whole manifest, so it needs files of exercises outside of the assignment, too.
         whole = load_course(course.folder)
         self.manifest = whole.name_of(whole.folder / "course.toml")
         self.files = whole.judged_files()
@@ -66,7 +66,7 @@ class _JudgesPlugin(WorkerPlugin):
         self.judges: LocalPool | None = None
 
     def setup(self, worker: Worker) -> None:
-        """Write the course to a folder of the worker's own and start its judges."""
+        """Write the course to a folder on the worker, and start its judges."""
         if grader_digest() != self.grader:
             raise GraderError(_other(str(worker.name)))
         self._stack = contextlib.ExitStack()
@@ -83,7 +83,7 @@ class _JudgesPlugin(WorkerPlugin):
         self.judges = judges
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # as inherited
-        """Let go of the judges and the folder."""
+        """End the judges and remove the folder."""
         self._stack.close()
 
 
@@ -95,12 +95,12 @@ def _other(worker: str) -> str:
 
 
 def _judged(name: str, task: Task) -> Judgment | JudgeFault:
-    """Judge a task on the worker that this is called on."""
+    """Judge a task; called on a worker."""
     plugin = get_worker().plugins.get(name)
     if not isinstance(plugin, _JudgesPlugin):
         raise _UnpreparedError("This worker has no judges of this run.")
     if plugin.judges is None:
-        raise SandboxError("This worker could not start its judges; its own log says why.")
+        raise SandboxError("This worker could not start its judges; its own log has the reason.")
     return plugin.judges.complete(task)
 
 
@@ -120,25 +120,26 @@ class ClusterPool:
         *,
         patient: bool = True,
     ) -> None:
-        """`tell` is called, from another thread, with what the one who waits should know.
+        """Prepare a connection to the scheduler at `address`.
 
-        It begins with a first worker, or where it is not `patient` with none.
+        `tell` is called, from another thread, with a sentence for the person who waits. Entering waits for a
+        first worker, unless the pool is not `patient`.
         """
         self._tell, self._is_patient = tell, patient
-        # Whether the scheduler is out of reach, and whether it has no worker.
+        # Whether the scheduler cannot be reached, and whether it has no worker.
         self.is_lost, self._is_alone = False, False
         self._over = threading.Event()
         self._plugin = _JudgesPlugin(f"lab-bench-{uuid.uuid4()}", course, options)
         self._address = address
 
     def __enter__(self) -> ClusterPool:
-        # What Dask logs of a lost connection, with a traceback, is said in a sentence here.
+        # Instead of Dask's log of a lost connection, with a traceback, our errors have a sentence.
         for name in [name for name in logging.root.manager.loggerDict if "distributed" in name]:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if self._address.startswith("tls://") and not dask.config.get(_CERTIFICATE, None):
             raise GraderError(
-                f"No certificate for {self._address}: name those of this machine in Dask's configuration "
-                "(distributed.comm.tls, in a file under DASK_CONFIG); docs/cluster.md has one that works."
+                f"No certificate for {self._address}: name this machine's in Dask's configuration "
+                "(distributed.comm.tls, in a file under DASK_CONFIG); docs/cluster.md has an example."
             )
         try:
             seconds = _CONNECT_SECONDS if self._is_patient else _SILENT_SECONDS
@@ -146,7 +147,7 @@ class ClusterPool:
         except (OSError, ValueError) as error:
             raise GraderError(
                 f"There is no Dask scheduler at {self._address}: {error}. "
-                "docs/cluster.md says how to start one."
+                "docs/cluster.md explains how to start one."
             ) from error
         with contextlib.ExitStack() as stack:
             stack.callback(self._close)
@@ -159,12 +160,12 @@ class ClusterPool:
                 # A worker that joins later is checked by the plugin.
                 self._client.register_plugin(self._plugin)
                 stack.callback(self._unregister)
-            # All of it stays open until the end.
+            # Everything stays open until the end.
             self._stack = stack.pop_all()
         return self
 
     def _unregister(self) -> None:
-        """Let the workers' judges go; a scheduler that is gone is not waited for."""
+        """End the workers' judges, unless the scheduler is lost."""
         with contextlib.suppress(OSError, RuntimeError, CancelledError):
             if not self.is_lost:
                 self._client.unregister_worker_plugin(self._plugin.name)
@@ -175,10 +176,10 @@ class ClusterPool:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
-        """Raise GraderError where the connection to the scheduler ends within."""
+        """Raise GraderError if the connection to the scheduler ends within the block."""
         try:
             yield
-        # Dask's client says RuntimeError once it has closed itself.
+        # Dask's client raises RuntimeError after it has closed itself.
         except (OSError, CancelledError, RuntimeError) as error:
             raise self._lost() from error
 
@@ -186,16 +187,16 @@ class ClusterPool:
         self.is_lost = True
         return GraderError(
             f"The connection to the Dask scheduler at {self._address} was lost: it ended, or the network "
-            "did. What was judged so far is kept; start the scheduler and its workers again, and run the "
-            "same command: only what is left is judged."
+            "failed. Verdicts so far are kept. Start the scheduler and its workers again, and run the same "
+            "command: only the rest is judged."
         )
 
     def _watch(self) -> None:
-        """Say that no worker is there, each time that there was none for a while, until we are over."""
+        """Tell the user each time that there was no worker for a while, until the run ends."""
         while not self._over.wait(_SILENT_SECONDS):
             try:
                 is_alone = not self._client.nthreads()
-            except Exception:  # noqa: BLE001  # the border: the connection is lost, and is told elsewhere
+            except Exception:  # noqa: BLE001  # the connection is lost, which is reported elsewhere
                 return
             if is_alone and not self._is_alone:
                 self._tell(self._no_worker)
@@ -209,7 +210,7 @@ class ClusterPool:
         )
 
     def _check_workers(self) -> None:
-        """Wait for a first worker, and refuse one that has another grader or torch."""
+        """Wait for a first worker, and refuse workers with another grader or torch."""
         try:
             if self._is_patient:
                 self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
@@ -227,11 +228,11 @@ class ClusterPool:
         self._stack.close()
 
     def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
-        """As `Pool.judged`; the cluster may grow and shrink meanwhile."""
+        """Yield tasks judged, as `Pool.judged` does; the cluster may grow and shrink meanwhile."""
         waiting: dict[Any, Task] = {}
         running: as_completed = as_completed(loop=self._client.loop)
         for task in tasks:
-            # Not pure: Dask would otherwise hand out what it remembers of an equal call.
+            # Not pure: otherwise, Dask would return its cached result of an equal call.
             with self._connected():
                 future = self._client.submit(
                     _judged, self._plugin.name, task, pure=False, retries=1
@@ -245,25 +246,24 @@ class ClusterPool:
             yield self._next(running, waiting)
 
     def _ahead(self) -> int:
-        """Enough that no worker waits for the next task, few enough that memory stays flat."""
+        """Return how many tasks to send: no worker should wait for one, and memory should not grow."""
         threads: dict[str, int] = self._client.nthreads()
         return 2 * max(1, sum(threads.values())) + 2
 
     def _next(
         self, running: as_completed, waiting: dict[Any, Task]
     ) -> tuple[Task, Judgment | JudgeFault]:
-        """The task that ends next; if its worker fails, only this task has no judgment."""
+        """Return the task that ends next; if its worker fails, only this task has no judgment."""
         with self._connected():
             future: Future[Judgment | JudgeFault] = next(running)
         task = waiting.pop(future.key)
         try:
             return task, self._judgment(future)
         except SandboxError as error:
-            # The others go on.
             return task, _fault(error)
 
     def _judgment(self, future: Future[Judgment | JudgeFault]) -> Judgment | JudgeFault:
-        """The judgment of a task that ended, or its fault; raises SandboxError if its worker cannot judge."""
+        """Return the judgment of a task, or its fault; raises SandboxError if its worker cannot judge."""
         try:
             with self._connected():
                 error = future.exception()
@@ -271,20 +271,20 @@ class ClusterPool:
         finally:
             future.release()
         if isinstance(error, _UnpreparedError):
-            # Dask's client connects by itself to a scheduler that was started anew, and knows of no judges.
+            # Dask's client reconnects by itself to a restarted scheduler, which has no judges.
             raise self._lost() from error
         if isinstance(error, KilledWorker):
-            # The workers that had it died each time: whatever it is, the others go on.
+            # Each worker that had this task died; the other tasks go on.
             return _fault(error)
         if judged is None:
             raise error or SandboxError("A worker gave no verdict.")
         return judged
 
     def complete(self, task: Task) -> Judgment | JudgeFault:
-        """Have one task judged; any thread may ask, and several at a time.
+        """Have one task judged; several threads may call this at a time.
 
-        Raises GraderError where the scheduler is lost or has no worker, or the worker cannot judge at all: then
-        nothing of the task is left there.
+        Raises GraderError if the scheduler is lost or has no worker, or if the worker cannot judge. The task is
+        then removed from the cluster.
         """
         with self._connected():
             future = self._client.submit(_judged, self._plugin.name, task, pure=False, retries=1)
@@ -299,7 +299,7 @@ class ClusterPool:
             future.release()
 
     def _is_ended(self, future: Future[Judgment | JudgeFault]) -> bool:
-        """Wait for a moment; whether the task has ended then."""
+        """Wait for a moment; return whether the task has ended."""
         with self._connected():
             try:
                 future.exception(timeout=_MOMENT_SECONDS)
@@ -308,15 +308,14 @@ class ClusterPool:
         return True
 
     def stop(self) -> None:
-        """Have those who wait for a verdict wait no longer."""
+        """Stop threads that wait for a verdict."""
         self._over.set()
 
 
 class ClusterJudges:
     """The judges of a cluster for a server, which outlives schedulers and workers.
 
-    It begins without a worker, connects anew to a scheduler that was lost, and gives back a task that no worker
-    takes.
+    It can begin without a worker, reconnects to a lost scheduler, and returns a task that no worker takes.
     """
 
     def __init__(self, course: Course, address: str, options: GradingOptions) -> None:
@@ -327,18 +326,18 @@ class ClusterJudges:
         self._closed = False
 
     def start(self) -> None:
-        """Connect, unless that is done; raises GraderError."""
+        """Connect, unless already connected; raises GraderError."""
         self._connected()
 
     def _connected(self) -> ClusterPool:
-        """The pool, connected anew where the scheduler was lost; GraderError where that fails."""
+        """Return the pool, reconnected if the scheduler was lost; raises GraderError if that fails."""
         with self._lock:
             if self._closed:
                 raise GraderError("The judging was told to stop.")
             if self._pool is not None and self._pool.is_lost:
                 self._end()
             if self._pool is None:
-                # Threads that waited for a connection in vain do not all try it, one after the other.
+                # After a failure, the threads that waited for it do not all try again.
                 if time.monotonic() < self._failed_at + _AGAIN_SECONDS:
                     raise GraderError(self._failure)
                 pool = ClusterPool(self._course, self._address, self._options, patient=False)
@@ -355,9 +354,9 @@ class ClusterJudges:
         done: Callable[[TestResult], None] | None = None,  # noqa: ARG002  # as LocalPool
         call_off: CallOff | None = None,  # noqa: ARG002  # as LocalPool
     ) -> Judgment | JudgeFault:
-        """Have a task judged by a worker, to its end; of its tests nothing is told before the verdict.
+        """Have a task judged by a worker; its tests are not reported before the verdict.
 
-        Raises GraderError where nothing can be judged now.
+        Raises GraderError if nothing can be judged now.
         """
         try:
             return self._connected().complete(task)
@@ -367,7 +366,7 @@ class ClusterJudges:
             raise
 
     def close(self) -> None:
-        """Let go of the cluster; what is being judged gets no verdict."""
+        """Disconnect from the cluster; running tasks get no verdict."""
         self._closed = True
         pool = self._pool
         if pool is not None:

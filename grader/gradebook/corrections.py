@@ -134,7 +134,7 @@ def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> Exerc
 
 
 def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple[str, ...]:
-    """A sentence for each test that is dropped, or given and was not passed, by its title."""
+    """Return a sentence for each test that is dropped, or given although it did not pass."""
     # The name of a hidden test is not for students.
     return tuple(
         _sentence(f"“{test.title}” is {_words(correction)}", correction.reason)
@@ -146,9 +146,9 @@ def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple
 
 
 def corrected(points: float, worth: float, corrections: Sequence[Correction]) -> Corrected:
-    """The points of an exercise that is `worth` so many, after what was added and what is final.
+    """Return the points of an exercise of `worth` points after corrections that add or set points.
 
-    Of several that set the points the last one holds, and what was added stands for nothing beside it.
+    If several set the points, the last one counts, and added points do not.
     """
     final = next((c for c in reversed(corrections) if c.points is not None), None)
     if final is not None and final.points is not None:

@@ -1,9 +1,9 @@
-"""What was handed in comes into a gradebook: whose it is, which files need a verdict, and how each gets one.
+"""Intake of submissions into a gradebook: their students, the files that need a verdict, and their results.
 
-A gradebook is for one course, and every student is in it once: what would break that is refused before anything
-is written. Then all that was handed in is kept, and the policy says which attempts have to be judged. For a
-batch and a server alike, `Verdicts` decides what happens to a file: it gets the verdict that the same file has,
-or the result that needs no judge, or else a judge is asked.
+A gradebook is for one course, and has every student once. A grading that would break this is refused before
+anything is written. Then all attempts are kept, and the policy decides which of them have to be judged. For a
+batch and a server, `Verdicts` decides how a file gets its result: from the verdict on an equal file, without a
+judge, or from a judge.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
 from grader.submissions.odd_code import ordinary_in
 
-# How a request came that was handed in beside the work.
+# The origin of a request in a file beside the work.
 _FILE = "a file"
 
 
@@ -45,7 +45,7 @@ _FILE = "a file"
 
 
 def refuse_other_course(book: Gradebook, course: Course) -> None:
-    """Raise SubmissionError for the gradebook of another course; the points of both would be added up."""
+    """Raise SubmissionError for the gradebook of another course: points of both would be added up."""
     name = book.facts.course.name
     if name and name != course.name:
         raise SubmissionError(
@@ -55,9 +55,10 @@ def refuse_other_course(book: Gradebook, course: Course) -> None:
 
 
 def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
-    """Raise SubmissionError if most of a class are there under other ids, as without the earlier roster.
+    """Raise SubmissionError if most of a class are in the gradebook under other ids.
 
-    They would be in the gradebook twice. A few who seem to be may be others, with a like number.
+    This happens without the earlier roster, and students would be in the gradebook twice. A few such matches
+    may be other people with equal numbers.
     """
     counts = book.attempt_counts()
     registered = {student.id: student for student in book.students() if student.id in counts}
@@ -121,10 +122,10 @@ def _names_of(student: StudentInfo) -> set[str]:
 
 
 class ToJudge(NamedTuple):
-    """The files of one student that need a verdict, and what to look at among files that can have none.
+    """The files of one student that need a verdict, and notes on files that cannot have one.
 
-    `is_undated` where one of several files counts for being found last, for want of a time; `is_older` where
-    the gradebook has a newer attempt than the download.
+    `is_undated` is true if one of several files counts because it was found last, without known times.
+    `is_older` is true if the gradebook has a newer attempt than the download.
     """
 
     student: str
@@ -135,15 +136,15 @@ class ToJudge(NamedTuple):
 
 
 class Asking:
-    """Finds the files of each student that need a verdict, for the exercises that are graded."""
+    """The choice of each student's files that need a verdict, for the graded exercises."""
 
     def __init__(self, book: Gradebook, course: Course, exercises: Sequence[Exercise]) -> None:
         self._book, self._course, self._exercises = book, course, exercises
 
     def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
-        """Keep what one student handed in; returns which of these and of earlier files may count.
+        """Keep a student's attempts; return which of these and of earlier files may count.
 
-        Within a transaction.
+        Call this within a transaction.
         """
         student = attempts[0].student
         read: dict[int, dict[str, ExerciseFile]] = {}
@@ -193,7 +194,7 @@ class Asking:
             ids.update(wanted[exercise.id])
             with_file = [attempt for attempt, _ in work.sources(exercise.id) if attempt.id in ids]
             pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
-        # What was read just now says more of why there is no file, and was looked at.
+        # Files that were just read know more about why there is no source.
         files_of = {
             id_: {**self._book.files_of(id_), **read.get(id_, {})}
             for id_ in {attempt.id for attempt, _ in pairs}
@@ -211,9 +212,9 @@ class Asking:
         *,
         asks: bool,
     ) -> tuple[Attention, ...]:
-        """Return what to look at in the newest attempt here, which is `without` files for these exercises.
+        """Return entries on the newest attempt here, which is `without` files for these exercises.
 
-        An attempt that only `asks` for a regrade needs none.
+        An attempt that only `asks` for a regrade needs no files.
         """
         entries: list[Attention] = []
         if len(without) == len(self._course.exercises) and not asks:
@@ -245,7 +246,7 @@ def _missing(exercise: Exercise) -> ExerciseFile:
 
 
 class Question:
-    """A file that needs a verdict, the key of that verdict, and why its points are held, if they are."""
+    """A file that needs a verdict, the key of the verdict, and the reasons why its points are held, if any."""
 
     def __init__(
         self,
@@ -265,18 +266,18 @@ class Question:
         return settle(self._course, self.exercise, self.file, self._options)
 
     def answered_by(self, result: ExerciseResult) -> ExerciseResult:
-        """Return the result as it is kept for this file: odd code holds the points of any file but the stub.
+        """Return the result to keep for this file, with held points for odd code, except in a stub.
 
-        Both what is found in the source and what happened as it ran.
+        Odd code is found in the source, or reported as it ran.
         """
         held = () if result.untouched else tuple(dict.fromkeys((*self.held, *result.held)))
         return with_note(msgspec.structs.replace(result, held=held), self.file)
 
 
 class Questions:
-    """Asks about the files of a course; any thread may call it.
+    """A maker of questions about a course's files, for any thread.
 
-    A suite is run for each of the `exercises`.
+    Each of the `exercises` has a suite to run.
     """
 
     def __init__(self, course: Course, options: GradingOptions) -> None:
@@ -292,9 +293,9 @@ class Questions:
         file: ExerciseFile,
         found: tuple[VerdictKey, tuple[str, ...]] | None = None,
     ) -> Question:
-        """Ask about a file, which needs neither the suite nor the gradebook.
+        """Return a question about a file, without reading the suite or the gradebook.
 
-        The key and what holds the points are the `found` ones if it was asked about before: that saves time.
+        If there was such a question before, pass its key and reasons as `found`, which saves time.
         """
         if found is not None:
             question = Question(self._course, self._options, exercise, file, *found)
@@ -307,14 +308,14 @@ class Questions:
         )
 
     def _held(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
-        # Of a class that has not begun most files are the stub, and need no look.
+        # Before a class has begun, most files are the stub, which need not be checked.
         if file.source is None or file.source == self._stubs[exercise.id]:
             return ()
         return held(file.source, self._ordinary[exercise.id])
 
 
 class Kept(NamedTuple):
-    """The result that was kept for a file, and what to look at; `is_known` if it was the verdict on another."""
+    """The result that was kept for a file, and entries on it; `is_known` if it is an equal file's verdict."""
 
     result: ExerciseResult
     attention: list[Attention]
@@ -322,9 +323,9 @@ class Kept(NamedTuple):
 
 
 class Verdicts:
-    """Gives files their results and keeps them in a gradebook, for one grading or one server.
+    """The results of files, kept in a gradebook, for one grading or one server.
 
-    Called within a transaction if other writes belong to it.
+    Call the methods within a transaction if other writes belong to it.
     """
 
     def __init__(self, book: Gradebook, course: Course, options: GradingOptions) -> None:
@@ -349,7 +350,7 @@ class Verdicts:
         return None
 
     def judged(self, attempt: Attempt, question: Question, judged: Judgment | JudgeFault) -> Kept:
-        """Keep the verdict of a judge; after a fault the file is unjudged, which a later grading makes good."""
+        """Keep the verdict of a judge; after a fault, the file is unjudged until a later grading."""
         if isinstance(judged, Judgment):
             result, walls = judged.result, judged.walls
         else:
@@ -362,7 +363,7 @@ class Verdicts:
         return self._book.tables.has_verdict(attempt.id, question.exercise.id, question.key.key)
 
     def wait(self, attempt: Attempt, question: Question, not_yet: ExerciseResult) -> None:
-        """Keep that a verdict is waited for; one that is there stays until then."""
+        """Note that a verdict is awaited; an existing one stays until then."""
         key, seed = question.key, self._options.seed
         self._book.keep(attempt, key, seed, not_yet, self._here, waited_for=True)
 
@@ -375,9 +376,9 @@ class Verdicts:
         *,
         is_known: bool = False,
     ) -> Kept:
-        """Keep a result for a file, with what is odd in that file; a known one only if the attempt lacks it."""
+        """Keep a result for a file, with its odd code; a known one only if the attempt lacks it."""
         kept = question.answered_by(result)
-        # What is odd may be known only since then.
+        # A newer grader may find more odd code.
         if not (is_known and kept == result and self.has_verdict(attempt, question)):
             self._book.keep(attempt, question.key, self._options.seed, kept, environment)
         entries = attention(attempt.student, question.exercise, question.file, kept)
@@ -385,5 +386,5 @@ class Verdicts:
 
 
 def _is_final(verdict: Verdict) -> bool:
-    """Whether the verdict holds for the same file, too: time runs out on a busy machine, and is tried again."""
+    """Whether the verdict holds for equal files: a timeout may be due to a busy machine, and is tried again."""
     return all(test.outcome is not Outcome.TIMEOUT for test in verdict.result.tests)

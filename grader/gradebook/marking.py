@@ -1,7 +1,7 @@
 """Points by a person beside the judge's: the rubric of an exercise, and the files that were read by it.
 
-A mark is a correction that adds or takes off points, with the sentences of the items that hold. It is about
-one file, so that it stands through a regrade and says nothing of a newer file.
+A mark is a correction that adds or deducts points, with the sentences of the items that hold. It is about one
+file, so it survives a regrade, and does not apply to a newer file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LONGEST = 1000
 
 
 class RubricItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One item: the key that is pressed, the points that it adds or takes off, and what the student reads."""
+    """One item: its key on the keyboard, the points that it adds or deducts, and its text for the student."""
 
     key: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]$")]
     points: Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
@@ -55,7 +55,7 @@ class FileToMark(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The digest by which a mark names the file."""
+        """The digest of the file, by which a mark names it."""
         return code_digest(self.source)
 
 

@@ -1,11 +1,11 @@
-"""Bring a gradebook of an earlier format up to date, with the SQL of tables that are no more.
+"""Bring a gradebook of an earlier format up to date, with the SQL of former tables.
 
-A copy of the file is on the disk before anything changes, and all changes are one transaction: whatever ends
-the process, the gradebook is the old one or the new one, and the next command goes on.
+A copy of the file is on the disk before anything changes, and all changes are one transaction. If the process
+is killed, the gradebook is the old one or the new one, and the next command goes on.
 
-Format 1 kept only the files of judged attempts, and which attempt was found last. Format 2 had corrections in
-a table. Format 3 had a row for each fact, in notations of their own, and the text of the policy. Format 4 is
-today's.
+Format 1 kept only the files of judged attempts, and the attempt that was found last. Format 2 had corrections
+in a table. Format 3 had a row for each fact, in several notations, and the text of the policy. Format 4 is the
+present one.
 """
 
 from __future__ import annotations
@@ -50,18 +50,16 @@ _TABLES_OF_RESULTS = ("grades", "replaced")
 
 
 def migrate(connection: sqlite3.Connection, file: Path, tables: str, version: int) -> None:
-    """Make a gradebook of an earlier format one of this `version`, with these `tables`.
+    """Bring a gradebook of an earlier format to this `version`, with these `tables`.
 
-    A copy stays beside it, and the person is told. The caller holds the lock of the folder and has checked the
-    file.
+    A copy stays beside it, and a warning names it. Hold the lock of the folder, and check the file before.
 
-    Raises GraderError if no copy can be kept, and sqlite3.DatabaseError as SQLite does; then the gradebook is
-    the old one.
+    Raises GraderError if no copy can be kept, and sqlite3.DatabaseError. The gradebook is then unchanged.
     """
     (before,) = connection.execute("PRAGMA user_version").fetchone()
     kept = _keep_copy(connection, file, before)
     if before == 2:
-        # A kill after this leaves a file that the next migration finds as it would write it.
+        # After a kill, the next migration finds the same file and goes on.
         put_corrections(file.parent, _corrections(connection))
     connection.execute("PRAGMA synchronous = FULL")
     with connection:
@@ -76,11 +74,11 @@ def migrate(connection: sqlite3.Connection, file: Path, tables: str, version: in
         connection.execute("INSERT INTO facts VALUES (1, ?)", (encoded(facts),))
         connection.execute(f"PRAGMA user_version = {version}")
     told = (
-        f"{file} was a gradebook of format {before} and is one of format {version} now. The old one is kept as "
+        f"{file} was a gradebook of format {before} and now has format {version}. The old one is kept as "
         f"{kept.name} beside it."
     )
     if before == 2 and (file.parent / CORRECTIONS_FILE).is_file():
-        told += f" Its corrections are in {CORRECTIONS_FILE} now."
+        told += f" Its corrections are now in {CORRECTIONS_FILE}."
     if lost:
         told += f" {lost} of its verdicts cannot be read by this grader: `grade regrade` judges them again."
     logging.getLogger(__name__).warning(told)
@@ -90,16 +88,16 @@ def migrate(connection: sqlite3.Connection, file: Path, tables: str, version: in
 
 
 def _keep_copy(connection: sqlite3.Connection, file: Path, version: int) -> Path:
-    """Write the gradebook as it is to `gradebook.format2.sqlite` beside it, synced; returns that file.
+    """Write a synced copy of the gradebook to `gradebook.format2.sqlite` beside it; return its path.
 
-    A copy that is there is not replaced: another one has the next number.
+    An earlier copy is not replaced: a further one gets the next number.
     """
     draft = file.with_name(f"{file.stem}.format{version}.part")
     try:
         draft.unlink(missing_ok=True)
-        # It has what the gradebook has: only its owner reads it.
+        # Like the gradebook, only its owner may read it.
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o600))
-        # By SQLite, so that what is in the write-ahead log alone is in the copy.
+        # Copied by SQLite, so that it includes the write-ahead log.
         with contextlib.closing(sqlite3.connect(draft)) as copy:
             connection.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
@@ -111,8 +109,8 @@ def _keep_copy(connection: sqlite3.Connection, file: Path, version: int) -> Path
     except OSError as error:
         raise GraderError(
             f"The gradebook {file} has the format {version} of an earlier grader, and no copy of it can be "
-            f"kept beside it: {error.strerror}. Nothing was changed; make room, or copy {file.parent} to a "
-            "folder in which you may write, and run this again."
+            f"kept beside it: {error.strerror}. Nothing was changed. Free some space, or copy {file.parent} to "
+            "a folder where you may write, and run this again."
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -120,7 +118,7 @@ def _keep_copy(connection: sqlite3.Connection, file: Path, version: int) -> Path
 
 
 def _placed(draft: Path, file: Path, version: int) -> Path:
-    """Give the copy its name, or the next one that is free; the same copy is not kept twice."""
+    """Give the copy its name, or the next free one; an equal copy is not kept twice."""
     number = 1
     while True:
         end = f"-{number}" if number > 1 else ""
@@ -139,7 +137,7 @@ def _placed(draft: Path, file: Path, version: int) -> Path:
 def _facts(rows: Mapping[str, str]) -> Facts:
     """Return the facts of the rows of formats 1 to 3, without the ones that this grader cannot read.
 
-    The next grading writes those anew.
+    The next grading writes the missing facts again.
     """
 
     def read(name: str, kind: type[T], otherwise: T) -> T:
@@ -151,7 +149,7 @@ def _facts(rows: Mapping[str, str]) -> Facts:
     def names(name: str) -> tuple[str, ...]:
         return tuple(filter(None, rows.get(name, "").split(",")))
 
-    # Before there was a text of the named policy, what counted was kept as it was read.
+    # Before the text of a named policy was kept, there was only the text of the policy in force.
     named = read("named policy", str, rows.get("policy", ""))
     file, blank = rows.get("policy_file", ""), rows.get("blank", "")
     return Facts(
@@ -200,7 +198,7 @@ def _rules(text: str) -> Rules:
 
 
 def _corrections(connection: sqlite3.Connection) -> list[Correction]:
-    """The corrections that hold, as the file has them, in the order in which they were made."""
+    """Return the corrections that hold, for the file, in the order in which they were made."""
     rows = connection.execute(
         "SELECT student, exercise, test, kind, points, reason, comment, author, made_at, judged"
         " FROM corrections WHERE undone_at = '' ORDER BY id"
@@ -220,7 +218,7 @@ def _correction(
     made_at: str,
     judged: float | None,
 ) -> Correction:
-    """One correction of a row; a comment alone was one that added 0 points."""
+    """Return the correction in a row; a mere comment was a correction that added 0 points."""
     changes: dict[str, Any] = {kind: points if kind in ("points", "add") else test}
     if kind == "add" and not points and comment:
         changes = {}
@@ -243,23 +241,23 @@ def _correction(
 
 
 def _from_format_1(connection: sqlite3.Connection, tables: str) -> None:
-    """Make today's attempts, in which the order of commands chose none, and the tables that there were not."""
+    """Make the present table of attempts, which does not choose one, and the missing tables."""
     there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     for statement in _separate(tables):
         kind, name = statement.split()[1:3]
         if kind == "TABLE" and name == "attempts":
-            # Not by renaming the old one: what points to it would follow.
+            # The old table is not renamed, since references to it would follow.
             connection.execute(statement.replace("attempts", "attempts_of_today", 1))
         elif kind == "TABLE" and name not in there:
             connection.execute(statement)
-    # Without `counted`, which was for the order of the commands to say.
+    # Without the column `counted`, which depended on the order of commands.
     connection.execute(
         "INSERT INTO attempts_of_today"
         " SELECT id, student, number, digest, submitted_at, late, origin FROM attempts"
     )
     connection.execute("DROP TABLE attempts")
     connection.execute("ALTER TABLE attempts_of_today RENAME TO attempts")
-    # The very first gradebooks had results as plain JSON.
+    # The first gradebooks had results as plain JSON.
     connection.create_function("deflated", 1, lambda text: zlib.compress(text.encode()))
     for table in _TABLES_OF_RESULTS:
         connection.execute(
@@ -281,7 +279,7 @@ def _separate(tables: str) -> Iterator[str]:
 
 
 def _keep_files(connection: sqlite3.Connection) -> None:
-    """The files that verdicts are about; why there is none is what a verdict on none says."""
+    """Keep the files of verdicts; without a file, the verdict's message is the problem."""
     connection.execute(
         "INSERT INTO files SELECT attempt, exercise, source, '' FROM grades WHERE source != ''"
     )
@@ -294,14 +292,15 @@ def _keep_files(connection: sqlite3.Connection) -> None:
 
 
 def _blank(connection: sqlite3.Connection) -> Result | None:
-    """The result of who handed in nothing, from one verdict on each exercise; None where there is none."""
+    """Return the result of a student who handed in nothing, from verdicts on each exercise, else None."""
     facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
     rows = connection.execute(
         "SELECT exercise, result, environments.environment, seed, graded_at FROM grades"
         " JOIN environments ON environments.id = grades.environment GROUP BY exercise"
     ).fetchall()
-    found = {row[0]: row for row in rows}
-    graded = [found[name] for name in facts.get("exercises", "").split(",") if name in found]
+    by_exercise = {row[0]: row for row in rows}
+    names = facts.get("exercises", "").split(",")
+    graded = [by_exercise[name] for name in names if name in by_exercise]
     results = [_read(row[1]) for row in graded]
     exercises = tuple(_emptied(result) for result in results if result is not None)
     if not exercises:
@@ -325,7 +324,7 @@ def _blank(connection: sqlite3.Connection) -> Result | None:
 
 
 def _emptied(result: ExerciseResult) -> ExerciseResult:
-    """The exercise as a student has it who handed in nothing."""
+    """Return the result of an exercise for a student who handed in nothing."""
     tests = tuple(
         msgspec.structs.replace(
             test,
@@ -353,11 +352,11 @@ def _emptied(result: ExerciseResult) -> ExerciseResult:
     )
 
 
-# --- what this grader no longer reads -------------------------------------------------------------
+# --- unreadable results ---------------------------------------------------------------------------
 
 
 def _unreadable_results(connection: sqlite3.Connection) -> int:
-    """Leave verdicts open whose result this grader cannot read; returns how many. Their files stay."""
+    """Remove verdicts with results that this grader cannot read; return their number. Their files stay."""
     connection.create_function("is_read", 1, lambda cell: _read(cell) is not None)
     lost = {
         table: connection.execute(f"DELETE FROM {table} WHERE NOT is_read(result)").rowcount  # noqa: S608
@@ -367,7 +366,7 @@ def _unreadable_results(connection: sqlite3.Connection) -> int:
 
 
 def _read(cell: bytes) -> ExerciseResult | None:
-    """The result in a cell; None where this grader cannot read it."""
+    """Return the result in a cell, None if this grader cannot read it."""
     try:
         return unpacked(cell)
     except DamagedValueError:

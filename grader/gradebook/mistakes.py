@@ -1,8 +1,8 @@
-"""Failures of a class that no sentence explains yet, grouped by what the tests saw.
+"""Failures of a class that no sentence explains yet, grouped by the tests' observations.
 
-Students whose tests saw the same made the same mistake, whatever their code looks like: one sentence of a
-teacher explains it to all of them. It becomes a wrong answer of the course (`grader.course.mutants`), by which
-the mistake is recognized from then on.
+Students with the same observations made the same mistake, even if their code differs. One sentence of a teacher
+explains it to all of them. The sentence and a file become a wrong answer of the course
+(`grader.course.mutants`), by which the mistake is recognized from then on.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from grader.results import Entry, ExerciseResult, Finding, Outcome, TestResult
 from grader.submissions.source import decode
 from grader.text import counted
 
-# Of a student's code and its difference to a right answer.
+# The lines around each difference to a right answer.
 _CONTEXT_LINES = 2
 
 
 class UnnamedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Students of whom the tests of one function saw the same, and the file that shows it best.
+    """Students with the same observations in the tests of one function, and the file that shows it best.
 
-    That is the one that fails the fewest tests, and of these the shortest. `tests` are as its student reads
-    them.
+    This file fails the fewest tests, and is the shortest of such files. `tests` are its failed tests.
     """
 
     id: str
@@ -46,7 +45,7 @@ class UnnamedGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Failure(msgspec.Struct, frozen=True):
-    """What the tests of one function saw of one student's file."""
+    """The failed tests of one function in one student's file."""
 
     student: str
     tests: dict[Key, TestResult]
@@ -64,9 +63,9 @@ def unnamed_groups(
     sources: Callable[[Entry], Mapping[str, bytes]],
     exercises: Sequence[str] = (),
 ) -> list[UnnamedGroup]:
-    """The failures that no sentence explains, by equal observations, the largest group first.
+    """Return groups of unexplained failures with equal observations, the largest group first.
 
-    `exercises` are those to look at, all if none is named.
+    `exercises` names the exercises to include, by default all.
     """
     groups: dict[tuple[str, str], list[list[_Failure]]] = {}
     for entry in entries:
@@ -93,7 +92,7 @@ def unnamed_groups(
 
 
 def _unnamed(result: ExerciseResult) -> dict[str, dict[Key, TestResult]]:
-    """The failed tests without a named mistake, by the function that they are about."""
+    """Return the failed tests without a named mistake, by function."""
     by_function: dict[str, dict[Key, TestResult]] = {}
     for test in result.tests:
         if is_unnamed(test) and _seen(test) and not result.message:
@@ -107,7 +106,7 @@ def _seen(test: TestResult) -> Finding | None:
 
 
 def _group(exercise: str, function: str, failures: Sequence[_Failure]) -> UnnamedGroup:
-    """A group of alike failures, named by the exercise and a digest of what their tests saw."""
+    """Return a group of alike failures, named by the exercise and a digest of its observations."""
     shown = min(failures, key=lambda each: (each.failed, len(each.source), each.student))
     tests = tuple(shown.tests.values())
     seen = "\0".join(
@@ -124,9 +123,9 @@ def _group(exercise: str, function: str, failures: Sequence[_Failure]) -> Unname
 
 
 def difference(course: Course, exercise: Exercise, group: UnnamedGroup) -> list[str]:
-    """The lines of a unified diff, from the nearest right answer to the group's file, of its function alone.
+    """Return the lines of a unified diff of the function, from the nearest right answer to the group's file.
 
-    Comments, docstrings and layout are left out of both. Empty where the course has no right answer.
+    Comments, docstrings and layout do not count. The diff is empty if the course has no right answer.
     """
     mine = _plain(group.source)
     rights = [_plain(path.read_bytes()) for path in course.rights(exercise)]
@@ -145,7 +144,7 @@ def difference(course: Course, exercise: Exercise, group: UnnamedGroup) -> list[
 
 
 def _plain(source: bytes) -> ast.Module | None:
-    """The syntax tree without docstrings; None for what is no Python."""
+    """Return the syntax tree without docstrings, None if the source is not Python."""
     try:
         tree = syntax_tree(decode(source))
     except (SyntaxError, ValueError, RecursionError):
@@ -158,23 +157,23 @@ def _plain(source: bytes) -> ast.Module | None:
 
 
 def _text(tree: ast.Module, function: str) -> str:
-    """The definition of a function, or of `Class.method`; empty where there is none."""
+    """Return the definition of a function or `Class.method`, empty if there is none."""
     body: list[ast.stmt] = tree.body
-    found: ast.stmt | None = None
+    definition: ast.stmt | None = None
     for name in function.split("."):
         named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        found = next((n for n in body if isinstance(n, named) and n.name == name), None)
-        if not isinstance(found, named):
+        definition = next((n for n in body if isinstance(n, named) and n.name == name), None)
+        if not isinstance(definition, named):
             return ""
-        body = found.body
-    return ast.unparse(found) if found is not None else ""
+        body = definition.body
+    return ast.unparse(definition) if definition is not None else ""
 
 
 def name_group(book: Gradebook, course: Course, group: UnnamedGroup, sentence: str) -> Path:
-    """Keep the group's file as a wrong answer of the course with this sentence, and tell its students.
+    """Keep the group's file as a wrong answer of the course with this sentence; return its path.
 
-    Their verdicts get the sentence without being judged again; points do not change. Comments and
-    docstrings, in which a name may stand, are left out of the file, whose path is returned.
+    The students' verdicts get the sentence without being judged again; points do not change. Comments and
+    docstrings, which may contain a name, are left out of the file.
     """
     sentence = " ".join(sentence.split())
     if not sentence or "|" in sentence:
@@ -185,7 +184,7 @@ def name_group(book: Gradebook, course: Course, group: UnnamedGroup, sentence: s
     tree = _plain(group.source)
     if tree is None:
         raise SubmissionError(
-            f"The file of {group.id} is no Python: no wrong answer can be made of it."
+            f"The file of {group.id} is not Python, so it cannot become a wrong answer."
         )
     try:
         caught = read_caught(course, exercise)
@@ -218,12 +217,12 @@ def name_group(book: Gradebook, course: Course, group: UnnamedGroup, sentence: s
 
 
 def of_group(groups: Iterable[UnnamedGroup], wanted: str) -> UnnamedGroup:
-    """The group with this id; raises SubmissionError where there is none."""
+    """Return the group with this id; raises SubmissionError if there is none."""
     groups = list(groups)
     group = next((each for each in groups if each.id == wanted), None)
     if group is None:
         raise SubmissionError(
             f"There is no group {wanted!r} among {counted(len(groups), 'group')}: "
-            "`grade mistakes` lists them, and a grading since may have changed them."
+            "`grade mistakes` lists them. A later grading may have changed them."
         )
     return group

@@ -1,11 +1,11 @@
-"""The policy of a class: which attempt counts, and how many of its points. No judge is asked again.
+"""The policy of a class: the attempt that counts, and the points that count of it. No judge is asked again.
 
-First the rules, as `policy.toml` has them, with an example of each key; then `Policy`, which decides by them.
-How the file is read, and what is wrong in one, is in `policy_file.py`.
+The first part has the rules, as in `policy.toml`, with an example of each key. The second part is `Policy`,
+which applies them. `policy_file.py` reads the file and explains mistakes in it.
 
-A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was; a
-stub before the first work is none at all. All durations elapse: a day late is 24 hours after the due
-time, also where the clocks change between.
+A file that is handed in again unchanged is not a further attempt, and keeps its first time. A stub before the
+first work is not an attempt. All durations are elapsed time: a day late is 24 hours after the due time, even if
+the clocks change in between.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The cost of lateness, in per cent of the points earned; nothing without a rule."""
+    """The cost of lateness, in per cent of the earned points; without a rule, there is none."""
 
     grace: Span = Span()
     per_day: _Percent | None = None
@@ -83,7 +83,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Due(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A due time of some exercises, of whole chapters, or of all; rules of its own replace `[late]`."""
+    """A due time of some exercises, of whole chapters, or of all; its own rules replace `[late]`."""
 
     at: datetime.datetime
     exercises: tuple[Text, ...] = ()
@@ -126,7 +126,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamedPolicy(msgspec.Struct, frozen=True):
-    """A policy that a person named in the place of the course's: its file, and its rules when it was read."""
+    """A policy that a person named instead of the course's: its file, and its rules when it was read."""
 
     file: str
     rules: Rules
@@ -168,15 +168,15 @@ EXAMPLES = {
 }
 
 
-# --- what counts by them ------------------------------------------------------------------------------
+# --- the policy ---------------------------------------------------------------------------------------
 
 
 class HandedIn(msgspec.Struct, frozen=True):
-    """The file for one exercise in one attempt: the time since when it is there, and the judge's points.
+    """The file for one exercise in one attempt: its time of submission, and the judge's points.
 
-    `submitted_at` is ISO 8601 in UTC, empty where it is not known; `late` is what the platform said;
-    `judged` is None where there is no verdict. Files of one `source` are the same one. One that is
-    `untouched` is no attempt: still the stub, or empty.
+    `submitted_at` is ISO 8601 in UTC, empty if it is not known. `late` is the platform's own mark. `judged` is
+    None without a verdict. Files with the same `source` are equal. An `untouched` file is still the stub or
+    empty, and not an attempt.
     """
 
     attempt: int
@@ -190,8 +190,8 @@ class HandedIn(msgspec.Struct, frozen=True):
 class Counted(msgspec.Struct, frozen=True):
     """The points that count for an exercise: the attempt to show, and a sentence for each reason.
 
-    `late` says whether the attempt came after its due time, its extension and the grace; None where one of
-    the times is not known. So many points are `lost` by that.
+    `late` is true if the attempt came after its due time, extension and grace, None if a time is not known.
+    `lost` are the points that lateness cost.
     """
 
     attempt: int
@@ -211,11 +211,11 @@ class Deadline(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """One file by the rules: its lateness, the per cent that it loses by that, and the points that are left.
+    """One file by the rules: its lateness, the loss in per cent, and the remaining points.
 
-    These `points` are exact: what counts of them is rounded once, in `Counted`. `late` is None where the time
-    or the due time is not known, `points` without a verdict. `is_closed`: handed in too late.
-    `is_beyond`: over the attempt limit.
+    These `points` are exact; `Counted` has them rounded. `late` is None if the time or the due time is not
+    known, and `points` is None without a verdict. `is_closed`: handed in too late. `is_beyond`: over the
+    attempt limit.
     """
 
     file: HandedIn
@@ -233,14 +233,14 @@ class Weighed(NamedTuple):
 
     @property
     def is_late(self) -> bool | None:
-        """Whether it came after the due time, the extension and the grace; None where a time is not known."""
+        """Whether it came after the due time, the extension and the grace; None if a time is not known."""
         if self.deadline is None or self.late is None:
             return None
         return self.late > self.deadline.rules.grace
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The rules of a class; without any, the newest attempt counts for what the judge gave.
+    """The rules of a class; without any, the newest attempt counts with the judge's points.
 
     `chapters` has the chapter of each exercise.
     """
@@ -251,10 +251,10 @@ class Policy(msgspec.Struct, frozen=True):
     def counted(
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
     ) -> Counted:
-        """Return what counts of these files, at least one, in the order in which they were handed in.
+        """Return the points that count of these files (at least one, in order of submission).
 
-        `worth` are the points that there are for the exercise. Where the points hang on a file without a
-        verdict, it is the attempt of that file, and there are none yet.
+        `worth` is the maximum for the exercise. If the points depend on a file without a verdict, return this
+        file's attempt, without points.
         """
         weighed = self.weighed(student, exercise, files)
         open_ones = [attempt for attempt in weighed if attempt.may_count]
@@ -325,11 +325,11 @@ class Policy(msgspec.Struct, frozen=True):
         return Deadline(due, until, extension, self.rules.late if set_.late is None else set_.late)
 
     def due(self, exercise: str) -> Due | None:
-        """The set that an exercise is due with."""
+        """Return the due set of an exercise."""
         return next(iter(self.sets(exercise)), None)
 
     def sets(self, exercise: str) -> list[Due]:
-        """The sets that name an exercise, else those of its chapter, else those of all; one, in order."""
+        """Return the sets that name an exercise, else the sets for its chapter, else for all exercises."""
         chapter = self.chapters.get(exercise, "")
         by_name = [due for due in self.rules.due if exercise in due.exercises]
         by_chapter = [due for due in self.rules.due if chapter in due.chapters]
@@ -338,7 +338,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def zone(self) -> datetime.tzinfo | None:
-        """The time zone of the class; None where no time needs one."""
+        """The time zone of the class, None if no time needs one."""
         return _zone(self.rules.timezone) if self.rules.timezone else None
 
     def _missing(self, open_ones: Sequence[Weighed], worth: float) -> Weighed | None:
@@ -371,19 +371,19 @@ class Policy(msgspec.Struct, frozen=True):
         return reasons
 
     def _why_none(self, newest: Weighed) -> str:
-        """Return a sentence on why none of a student's files counts."""
+        """Return a sentence with the reason why none of a student's files counts."""
         if newest.deadline is None or newest.late is None or not newest.is_closed:
             # The first attempts are never beyond their number: they came too late.
             return "Nothing was handed in on time."
         rules = newest.deadline.rules
         return (
-            f"Handed in {span_words(newest.late)} late ({due_words(newest.deadline, self.zone)}): what is "
-            f"more than {span_words(max(rules.closes or _NONE, rules.grace))} late counts for nothing."
+            f"Handed in {span_words(newest.late)} late ({due_words(newest.deadline, self.zone)}): a file that "
+            f"is more than {span_words(max(rules.closes or _NONE, rules.grace))} late does not count."
         )
 
 
 def attempts_at(files: Sequence[HandedIn]) -> list[HandedIn]:
-    """The files from the first work on; none of a student who handed in nothing but stubs.
+    """Return the files from the first work on; empty if a student handed in only stubs.
 
     A student who hands in the whole course each week begins an exercise with the first change.
     """
@@ -392,7 +392,7 @@ def attempts_at(files: Sequence[HandedIn]) -> list[HandedIn]:
 
 @functools.cache
 def _zone(name: str) -> datetime.tzinfo:
-    """Return a zone that was known where the policy was read; raises GraderError if it is not known here."""
+    """Return a zone that was known when the policy was read; raises GraderError if it is not known here."""
     try:
         return read_zone(name)
     except ValueError as error:
@@ -400,7 +400,7 @@ def _zone(name: str) -> datetime.tzinfo:
 
 
 def _weighed(file: HandedIn, deadline: Deadline | None, is_beyond: bool) -> Weighed:
-    """A file by its deadline; without a time or a due time it is not late."""
+    """Return a file by its deadline; without a time or a due time, it is not late."""
     time = submitted(file.submitted_at)
     if deadline is None or time is None:
         return Weighed(file, deadline, None, 0.0, file.judged, False, is_beyond)
@@ -420,9 +420,9 @@ def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
 
 
 def _lateness_words(chosen: Weighed, zone: datetime.tzinfo | None) -> list[str]:
-    """A sentence on the lateness of what counts; none where it was handed in before the due time."""
+    """Yield a sentence on the lateness of the file that counts, unless it came before the due time."""
     time, deadline = submitted(chosen.file.submitted_at), chosen.deadline
-    # Of no points nothing is lost.
+    # Without points, nothing can be lost.
     if deadline is None or time is None or time <= deadline.due or not chosen.file.judged:
         return []
     due = due_words(deadline, zone)

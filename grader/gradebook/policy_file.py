@@ -1,4 +1,4 @@
-"""The file of a policy, `policy.toml`: how it is read, and a sentence on the first thing that is wrong."""
+"""The file of a policy, `policy.toml`: read it, and explain the first mistake in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLICY_FILE = "policy.toml"
 
 
 class PolicyError(GraderError):
-    """A policy cannot be taken as it is: its author has to correct it."""
+    """A policy has a mistake, which its author has to correct."""
 
     exit_code = 2
 
@@ -38,10 +38,11 @@ def read_policy(
     file: str = "the policy",
     due_elsewhere: bool = False,
 ) -> Policy:
-    """The policy of a TOML text, for exercises of these chapters; an empty text has no rules.
+    """Return the policy in a TOML text, for exercises of these chapters; an empty text has no rules.
 
-    With `due_elsewhere`, as in assignments, it may have rules for lateness and no due time. Raises PolicyError
-    with the file, the line, the key, and what to write.
+    With `due_elsewhere`, as in assignments, it may have rules for lateness without a due time.
+
+    Raises PolicyError with the file, the line, the key, and a remedy.
     """
     try:
         rules = read_toml(text, Rules, dec_hook=_decoded)
@@ -167,7 +168,7 @@ def policy_from(path: Path, chapters: Mapping[str, str], *, due_elsewhere: bool 
         raise PolicyError(f"{path} cannot be read: {reason}.") from error
     chapter_of = dict(chapters)
     if (manifest := path.with_name(MANIFEST)).is_file():
-        # A class may have been given some of the exercises alone.
+        # A class may have been given only some of the exercises.
         chapter_of |= load_course(manifest).chapter_of
     policy = read_policy(text, chapter_of, file=str(path), due_elsewhere=due_elsewhere)
     check_names(policy, str(path), chapter_of.keys(), chapter_of.values())
@@ -177,9 +178,9 @@ def policy_from(path: Path, chapters: Mapping[str, str], *, due_elsewhere: bool 
 def check_names(
     policy: Policy, file: str, exercises: Collection[str], chapters: Collection[str]
 ) -> None:
-    """Raise PolicyError where the policy names an exercise or a chapter that is none of these.
+    """Raise PolicyError if the policy names another exercise or chapter than these.
 
-    Or where one that is in `policy.chapters` is due twice.
+    Also raise it if an exercise in `policy.chapters` is due twice.
     """
     tables: dict[str, Due | Extension] = {
         f"[[{key}]] {number}": table
@@ -206,7 +207,7 @@ def check_names(
 
 
 def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
-    """A sentence about each student, section and team that an extension names and the class lacks."""
+    """Yield a sentence about each student, section and team in extensions that the class does not have."""
     people = list(students)
     ids = [student.id for student in people]
     known_as = {text: s.id for s in people for text in _texts_of(s)}
@@ -228,9 +229,9 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
 
 
 def refuse_strangers(policy: Policy, students: Iterable[StudentInfo]) -> None:
-    """Raise PolicyError where extensions name students, and none of them is one of these.
+    """Raise PolicyError if extensions name several students, and none of them is in the class.
 
-    One name that is nobody's may be of somebody who left; several are of another kind of ids.
+    A single unknown name may be of a student who left; several are another kind of ids.
     """
     people = list(students)
     ids = dict.fromkeys(student.id for student in people)
@@ -250,12 +251,12 @@ def refuse_strangers(policy: Policy, students: Iterable[StudentInfo]) -> None:
 
 
 def _texts_of(student: StudentInfo) -> list[str]:
-    """What a student is called beside the id."""
+    """Return the names of a student besides the id."""
     return [text for text in (student.name, student.email, *student.other_ids.values()) if text]
 
 
 def odd_times(policy: Policy) -> list[str]:
-    """How the local times are read that a change of the clocks leaves out or brings twice."""
+    """Yield sentences on local times that a change of the clocks skips or repeats."""
     times = [due.at for due in policy.rules.due]
     times += [more.until for more in policy.rules.extension if more.until is not None]
     return [text for text in (oddity(time, policy.zone) for time in times) if text]
@@ -269,7 +270,7 @@ def _decoded(kind: type, value: Any) -> Any:
     return read_span(value)
 
 
-# --- what no decoder sees -------------------------------------------------------------------------
+# --- mistakes that the decoder does not see -------------------------------------------------------
 
 
 def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
@@ -310,7 +311,7 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
 
 
 def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime) -> Iterator[str]:
-    """A local time without a zone, or a year that is out of range."""
+    """Yield complaints about local times without a zone, and years out of range."""
     if time.tzinfo is None and not rules.timezone:
         yield (
             f"`{key}` of {where} is a local time, and no time zone is named. Write "

@@ -1,8 +1,8 @@
-"""What `grade serve` keeps in the gradebook beside verdicts: submissions, the queue, turns, and tokens.
+"""The part of `grade serve` in the gradebook: submissions, the queue, turns, and tokens.
 
-A submission is what one student handed in at once, an attempt of the gradebook; a job is one exercise of it,
-which needs a verdict. Only this module has the SQL of these tables. A function that writes is called within
-`Gradebook.transaction`, together with what must be on the disk at the same moment.
+A submission is an attempt of the gradebook, handed in through the server. A job is one exercise of it that
+needs a verdict. Only this module has the SQL of these tables. Call functions that write within
+`Gradebook.transaction`, together with other writes that must be on the disk at the same moment.
 """
 
 from __future__ import annotations
@@ -361,9 +361,9 @@ class Holder(NamedTuple):
 
 @contextlib.contextmanager
 def changing_tokens(folder: Path) -> Iterator[Gradebook]:
-    """Open the gradebook in a folder to change tokens, also while a server writes to it.
+    """Open the gradebook in a folder to change tokens, even while a server writes to it.
 
-    A new one is made if there is none. All changes are on the disk together when this ends, or none of them.
+    If there is no gradebook, it is made. Either all changes are on the disk when this ends, or none of them.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with opened(folder / FILE, create=True) as tables:

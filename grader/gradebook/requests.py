@@ -1,7 +1,7 @@
 """Regrade requests: a student's question about an exercise, and the answers of staff.
 
-A request and its answers are rows of the gradebook, which are never changed or removed. What a member of a team
-asked in a file is a request of every member, and one answer answers all of them.
+A request and its answers are rows of the gradebook, which are never changed or removed. A request of a team's
+member in a file is a request of every member, and one answer is for all of them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MOST_REQUESTS = 20
 def keep_requests(
     book: Gradebook, student: str, messages: Mapping[str, str], asked_at: str, origin: str
 ) -> int:
-    """Keep a student's requests, by exercise, within a transaction; returns how many are new.
+    """Keep a student's requests, by exercise, within a transaction; return the number of new ones.
 
-    The same message once more is no other request. `asked_at` is in UTC; an empty one stands for now.
+    A repeated message is not a new request. `asked_at` is in UTC; empty means now.
     """
     if not messages:
         return 0
@@ -64,7 +64,7 @@ def answer(book: Gradebook, request: Request, text: str, author: str) -> list[Re
     Raises SubmissionError for an empty answer.
     """
     if not (text := message_of(text)):
-        raise SubmissionError("The answer is empty: write what the student is to read.")
+        raise SubmissionError("The answer is empty: write a text for the student.")
     answered = shared(book, request)
     made = Answer(text, message_of(author), utc())
     with book.changing_results(same.student for same in answered):
@@ -79,7 +79,7 @@ def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str)
     Returns the request. Raises SubmissionError for an empty one, one that is there, and one too many.
     """
     if not (message := message_of(message)):
-        raise SubmissionError("The request is empty: write what is to be looked at.")
+        raise SubmissionError("The request is empty: write what staff should look at.")
     of_student = book.tables.requests_of(student)
     before = [other for other in of_student if other.exercise == exercise]
     if same := [other for other in before if other.message == message]:

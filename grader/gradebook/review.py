@@ -1,7 +1,7 @@
-"""Entries that a person should look at after a batch: faults, time-outs, unreadable files, odd code.
+"""Entries that a person should look at after a batch: faults, timeouts, unreadable files, odd code.
 
-Nothing here changes a score, and nothing here is a verdict on a student: an import of `ctypes` may have an
-innocent reason. It is a list of where to look first. Points of a file with odd code are held until then.
+Entries change no score and are not verdicts on students: an import of `ctypes` may have an innocent reason.
+They show where to look first. Points of a file with odd code are held until then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.text import counted
 
 
 class Reason(enum.Enum):
-    """Why a person should look, what costs somebody points first."""
+    """The reason why a person should look; reasons that may cost points come first."""
 
     FAULT = "not judged"
     UNREADABLE = "unreadable"
@@ -31,12 +31,12 @@ class Reason(enum.Enum):
 
     @property
     def costs_points(self) -> bool:
-        """Whether somebody may have lost points by it who should not have."""
+        """Whether somebody may have lost points wrongly."""
         return self is not Reason.FORGER
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """One thing to look at; `exercise` names several where it is the same in each."""
+    """One thing to look at, in one exercise or the same in several."""
 
     kind: Reason
     student: str
@@ -44,7 +44,7 @@ class Attention(msgspec.Struct, frozen=True):
     what: str
 
 
-# A student with thousands of odd lines must not bury what others did.
+# A student with thousands of odd lines must not hide others' entries.
 _MOST_ENTRIES = 5
 _MOST_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
@@ -53,7 +53,7 @@ _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 def attention(
     student: str, exercise: Exercise, handed: ExerciseFile, result: ExerciseResult
 ) -> list[Attention]:
-    """The entries on one exercise of one student, with a sentence for each reason."""
+    """Return the entries on one exercise of one student, with a sentence for each reason."""
     found: list[tuple[Reason, str]] = []
     if result.status is Status.UNJUDGED:
         found.append((Reason.FAULT, result.message))
@@ -73,7 +73,7 @@ def attention(
 
 
 def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
-    """Why the points of a file are held: its odd code with the lines, at most five entries."""
+    """Return the reasons why the points of a file are held: its odd code with lines, at most five entries."""
     texts = [
         f"line {oddity.line} {oddity.what}"
         + (f" (and on {counted(oddity.times - 1, 'more line')})" if oddity.times > 1 else "")
@@ -88,26 +88,25 @@ def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
 def passed_over(
     student: str, exercise: Exercise, handed: ExerciseFile, *, earlier: bool = True
 ) -> Iterator[Attention]:
-    """An entry for a file that cannot be read, where one of an `earlier` attempt counts instead, or none."""
+    """Yield an entry for an unreadable file; with `earlier`, an earlier attempt's file counts until then."""
     if handed.source is None and (problem := _problem(handed)) is not None:
         until = " Until then the file of an earlier attempt counts." if earlier else ""
         yield Attention(problem, student, exercise.id, f"{handed.problem}{until}")
 
 
 def stub_after_work(student: str, exercise: Exercise) -> Attention:
-    """The entry for a newest file in which nothing is written, where an earlier attempt has work."""
+    """Return the entry for a newest file without work, if an earlier attempt has work."""
     return Attention(
         Reason.MISNAMED,
         student,
         exercise.id,
-        "In the newest file nothing is written, and an earlier attempt has work: where the newest attempt "
-        "counts, it earns 0.",
+        "The newest file has no work, but an earlier attempt has: if the newest attempt counts, it earns 0.",
     )
 
 
 def _problem(handed: ExerciseFile) -> Reason | None:
-    """Why something was handed in that we cannot take for the file of the exercise."""
-    # One that the gradebook kept has its problem, and the rest is forgotten.
+    """Return the reason why a file cannot be used as the exercise's, None if it can, or if there is none."""
+    # A file from the gradebook has its problem, but not the other facts.
     if handed.seems_misnamed or (handed.source is not None and handed.problem):
         return Reason.MISNAMED
     return Reason.UNREADABLE if handed.source is None and handed.path is not None else None
@@ -116,7 +115,7 @@ def _problem(handed: ExerciseFile) -> Reason | None:
 def nothing_found(
     student: str, exercises: Iterable[Exercise], files: Mapping[str, ExerciseFile]
 ) -> Iterator[Attention]:
-    """An entry for a submission none of whose files is one of the course."""
+    """Yield an entry for a submission without any file of the course."""
     names = [exercise.id for exercise in exercises]
     is_there = (
         f.source is not None or f.path is not None or f.seems_misnamed for f in files.values()
@@ -126,7 +125,7 @@ def nothing_found(
 
 
 def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
-    """The entries by kind and student; one that is the same in several exercises stands once."""
+    """Return the entries sorted by kind and student, with equal ones of several exercises merged."""
     same: dict[tuple[Reason, str, str], list[str]] = {}
     for entry in entries:
         same.setdefault((entry.kind, entry.student, entry.what), []).append(entry.exercise)
@@ -139,7 +138,7 @@ def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
 
 
 class AttentionGroup(msgspec.Struct, frozen=True):
-    """What is the same of several students: where it stands, and who they are."""
+    """Equal entries of several students."""
 
     kind: Reason
     exercise: str
@@ -148,17 +147,17 @@ class AttentionGroup(msgspec.Struct, frozen=True):
 
 
 def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]]:
-    """The entries by kind, the most pressing first; those that say the same stand once.
+    """Return groups of equal entries by kind, the most pressing first.
 
-    Of each kind every student's first entry comes before any second one: thousands about one student hide no
-    other.
+    In each kind, every student's first entry comes before any second one, so thousands about one student hide
+    no others.
     """
     same: dict[tuple[Reason, str, str], list[Attention]] = {}
-    # The place of a group's first entry among those of its kind about one student.
+    # The place of a group's first entry among the entries of its kind about one student.
     ranks: dict[tuple[Reason, str, str], int] = {}
     counts: dict[tuple[Reason, str], int] = {}
     for entry in attention:
-        # What an exercise has no need of is the same in any; a file belongs to one.
+        # Odd code is the same in any exercise; the other kinds belong to one.
         place = "" if entry.kind is Reason.FORGER else entry.exercise
         key = entry.kind, place, _LINES.sub("", entry.what)
         rank = counts[entry.kind, entry.student] = counts.get((entry.kind, entry.student), -1) + 1
@@ -171,7 +170,7 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
         texts = {entry.what for entry in entries}
         names = [name for entry in entries for name in entry.exercise.split(", ")]
         students = tuple(dict.fromkeys(entry.student for entry in entries))
-        # One text of all has the line; of several it is another one for each.
+        # If all texts are equal, keep the line in them; otherwise, lines differ.
         what = entries[0].what if len(texts) == 1 else words
         group = AttentionGroup(kind, _listed([*dict.fromkeys(names)]), what, students)
         ranked.append(((order.index(kind), ranks[key], -len(students)), group))
@@ -187,7 +186,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class StudentAttention(msgspec.Struct, frozen=True):
-    """The first entries about one student, and how many more there are."""
+    """The first entries about one student, and the number of further ones."""
 
     student: str
     entries: tuple[Attention, ...]
@@ -195,9 +194,9 @@ class StudentAttention(msgspec.Struct, frozen=True):
 
 
 def by_student(attention: Iterable[Attention], lines: int) -> list[StudentAttention]:
-    """The entries student by student, of each so many that all of them are about `lines`.
+    """Return the entries by student, about `lines` in total.
 
-    Every student has the same room, at least an entry: thousands about one student hide no other.
+    Every student has the same number of entries, at least one, so thousands about one student hide no others.
     """
     entries_of: dict[str, list[Attention]] = {}
     for entry in attention:

@@ -1,8 +1,8 @@
-"""The standing of a student: the attempt that counts for each exercise, and what its points are.
+"""The standing of a student: the attempt that counts for each exercise, and its points.
 
-Pure functions of a student's `Work` and the `ClassRules`: nothing is read or written here. An attempt without
-a file for an exercise leaves that exercise as it was. No order of commands decides: attempts are ordered by
-their times, and where one has none, by when they were found.
+These are pure functions of a student's `Work` and the `ClassRules`; nothing is read or written here. An attempt
+without a file for an exercise leaves that exercise as it was. The order of commands does not matter: attempts
+are ordered by their times, or in the order in which they were found if a time is missing.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _REGRADE = "Not judged yet: `grade regrade` judges it."
 class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules for every student of a class.
 
-    `exercises` are the names of those that count, and `stubs` the SHA-256 of their stubs; `blank` is the
-    result of a student who handed in nothing. Points of `extra_credit` are added, and no total is out of them.
-    While a grading is unfinished, an exercise without a verdict is open.
+    `exercises` are the names of the exercises that count, and `stubs` the SHA-256 of their stubs. `blank` is
+    the result of a student who handed in nothing. Points for `extra_credit` are added, but not part of the
+    maximum. While a grading is unfinished, an exercise without a verdict is open.
     """
 
     course: CourseInfo
@@ -74,7 +74,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 class Choice(NamedTuple):
     """The attempt that counts for an exercise; the one that has its verdict, if there is one.
 
-    What is `counted` of it, and since when its file is there; None where there is no file at all.
+    `counted` has its points and the time of its file, None if there is no file.
     """
 
     attempt: Attempt
@@ -160,11 +160,11 @@ def _worth(work: Work, rules: ClassRules, exercise: str) -> float:
     return blank.max_score if blank is not None else 0.0
 
 
-# --- what it is worth ---------------------------------------------------------------------------------
+# --- the points ---------------------------------------------------------------------------------------
 
 
 def entry_of(work: Work, rules: ClassRules) -> Entry | None:
-    """Return what counts for a student; None if the gradebook knows no exercise."""
+    """Return the entry of a student, None if the gradebook has no exercise."""
     chosen = choices(work, rules)
     verdicts = {
         name: work.verdicts[name][choice.judged_as]
@@ -215,10 +215,10 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
 def _exercise(
     work: Work, rules: ClassRules, exercise: str, choice: Choice | None, verdict: Verdict | None
 ) -> ExerciseResult | None:
-    """Return the result of an exercise as it counts; None if nothing is known of it.
+    """Return the result of an exercise with the points that count, None if nothing is known of it.
 
-    The verdict comes first, without dropped tests and with given ones; then the points that the policy leaves
-    of it; then what a person added, or set. `mark` says what the judge gave, and why the points differ.
+    The verdict comes first, without dropped tests and with given ones. Then the policy applies, and then points
+    that a person added or set. `mark` has the judge's points, and the reasons why the points differ.
     """
     result = verdict.result if verdict is not None else _nothing(rules, exercise, choice)
     made = holding(rules.corrections_of(exercise), work.student.id, exercise, result)
@@ -300,7 +300,7 @@ def result_of(
         started_at = min(verdict.graded_at for verdict in verdicts)
         environment = _common([verdict.environment for verdict in verdicts])
     else:
-        assert blank is not None, "it is what the exercises are of"
+        assert blank is not None, "exercises without a verdict are from it"
         seed, started_at, environment = blank.seed, blank.started_at, blank.environment
     return Result(
         course=course,
@@ -326,7 +326,7 @@ def _digest(about: Attempt, chosen: Mapping[str, Choice]) -> str:
 def _common(environments: Sequence[Environment]) -> Environment:
     """Return the environment of the last verdict, with the walls that held around every one of them.
 
-    One that was settled without being run names no torch, and no walls were needed.
+    Verdicts that were settled without a run name no torch, and needed no walls.
     """
     judged = [environment for environment in environments if environment.torch]
     if not judged:

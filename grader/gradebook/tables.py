@@ -1,6 +1,6 @@
-"""The tables of a gradebook and its file, `gradebook.sqlite`: all SQL but of `queue`, `drafts` and `migration`.
+"""The tables of a gradebook and its file, `gradebook.sqlite`: all SQL except in `queue`, `drafts`, `migration`.
 
-Rows come and go as structs; `book.py` decides what they mean. The file can be read while a grading writes to
+Rows are read and written as structs, which `book.py` interprets. The file can be read while a grading writes to
 it.
 """
 
@@ -144,9 +144,9 @@ T = TypeVar("T")
 
 
 class Tables:
-    """The tables of one gradebook, over one connection; `Gradebook` and `queue` use them, and no one else.
+    """The tables of one gradebook, over one connection; only `Gradebook` and `queue` use them.
 
-    Methods that write are called within a transaction. Everything raises DamagedValueError or
+    Call methods that write within a transaction. All methods may raise DamagedValueError or
     sqlite3.DatabaseError, which `opened` turns into a GraderError.
     """
 
@@ -189,7 +189,7 @@ class Tables:
 
     @property
     def facts(self) -> Facts:
-        """The facts about the whole gradebook: the same struct until one of them changes."""
+        """The facts about the whole gradebook, the same struct until one of them changes."""
         # It changes when another process writes.
         (version,) = self.connection.execute("PRAGMA data_version").fetchone()
         if self._facts is None or self._facts[0] != version:
@@ -430,9 +430,8 @@ class Tables:
     def set_aside(self, revision: int, attempt: int, exercise: str) -> None:
         """Keep the verdict that is about to be replaced; within a revision only the first one.
 
-        A revision is one grading, however often it is interrupted: `grade regrade` compares its end with what
-        was there at its beginning. Where a fault of the grader took the place of a verdict, the last verdict
-        before the fault is kept.
+        A revision is one grading, even if it is interrupted: `grade regrade` compares its end with its
+        beginning. If a fault of the grader replaced a verdict, the last verdict before the fault is kept.
         """
         row = {
             "revision": revision,
@@ -540,9 +539,10 @@ def _read(decode: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def opened(file: Path, *, create: bool) -> Iterator[Tables]:
-    """Open the tables of a file to read them, or with `create` to write to them; then a new file is made.
+    """Open the tables of a file to read them, or with `create` to write to them, perhaps in a new file.
 
-    Raises GraderError if it is no gradebook or damaged, and for whatever SQLite cannot do while it is open.
+    Raises GraderError if the file is not a gradebook or is damaged, and for any error of SQLite while it is
+    open.
     """
     with (
         explained(file),
@@ -585,7 +585,7 @@ def opened_again(file: Path) -> Iterator[Tables]:
 
 @contextlib.contextmanager
 def explained(file: Path) -> Iterator[None]:
-    """Raise GraderError, with what to do, for any error of SQLite within."""
+    """Within the block, turn any error of SQLite into a GraderError with a remedy."""
     try:
         yield
     except (sqlite3.DatabaseError, DamagedValueError) as error:
@@ -691,7 +691,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 def _check(connection: sqlite3.Connection, file: Path) -> None:
     """Raise sqlite3.DatabaseError for a damaged page, a missing end, or a row that points to no other."""
     page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
-    # SQLite takes what is missing of the last page for zeros, unless the log has that page.
+    # SQLite reads missing bytes of the last page as zeros, unless the log has that page.
     if file.stat().st_size % page_bytes and not _has_log(file):
         raise sqlite3.DatabaseError("its end is missing")
     (first,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -715,11 +715,11 @@ def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> G
     if unwritten or _code(error) in _NOT_WRITABLE:
         return GraderError(
             f"Nothing can be written to {file.parent} ({error}): make room, or name a folder in which "
-            "you may write. What was judged so far is kept; run this again."
+            "you may write. Verdicts so far are kept; run this again."
         )
-    what = f"a value in it cannot be read ({error})" if isinstance(error, ValueError) else error
+    problem = f"a value in it cannot be read ({error})" if isinstance(error, ValueError) else error
     return GraderError(
-        f"The gradebook {file} cannot be opened: {what}. If it is damaged, move it away; "
+        f"The gradebook {file} cannot be opened: {problem}. If it is damaged, move it away; "
         "`grade batch` makes a new one."
     )
 

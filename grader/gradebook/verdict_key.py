@@ -1,6 +1,6 @@
 """The digests that a verdict depends on: the student's file, its part of the course, and the grader.
 
-Two gradings with the same key end alike, so that the second one need not be done.
+Two gradings with the same key have the same result, so the second one need not be done.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from grader.judge.assignment import GradingOptions
 from grader.submissions import ExerciseFile
 from grader.submissions.source import code_digest
 
-# What decides on an outcome and on its words; how a result is shown, exported or stored does not, nor do rules
-# for points.
+# Code that determines outcomes and their words. Code that shows, exports or stores results does not, and
+# neither do rules for points.
 _DECIDING = (
     "judge",
     "sandbox",
@@ -42,7 +42,7 @@ _NOT_DECIDING = frozenset(("course/assignments.py", "course/pack.py", "judge/pyt
 
 
 class VerdictKey(msgspec.Struct, frozen=True):
-    """The digests behind one verdict, and their sum `key`; `source` is empty where there is no file."""
+    """The digests behind one verdict, and their sum `key`; `source` is empty without a file."""
 
     source: str
     course: str
@@ -52,8 +52,8 @@ class VerdictKey(msgspec.Struct, frozen=True):
 
 @functools.cache
 def grader_digest() -> str:
-    """The digest of the code that judges, and of the torch and the Python that it judges with."""
-    # 11 ms that a `grade` which has nothing to judge need not wait for.
+    """Return the digest of the judging code and of the versions of torch and Python."""
+    # Imported here, since it takes 11 ms and is needed only to judge.
     from importlib import metadata
 
     versions = grader.__version__, metadata.version("torch"), *map(str, sys.version_info[:2])
@@ -64,19 +64,19 @@ def grader_digest() -> str:
 
 
 def deciding(package: Path) -> list[Path]:
-    """The modules of a grader whose code decides on verdicts."""
+    """Return the modules of a grader whose code determines verdicts."""
     parts = [package / part for part in _DECIDING]
     files = [f for part in parts for f in (part.rglob("*.py") if part.is_dir() else [part])]
     return sorted(f for f in files if f.relative_to(package).as_posix() not in _NOT_DECIDING)
 
 
 def _digest_of_code(files: Mapping[str, bytes]) -> str:
-    """The digest of what these modules do, which is found in half a second, once for these bytes."""
+    """Return the digest of the code of these modules; it takes half a second, and is cached for these bytes."""
     digests = (f"{name} {hashlib.sha256(source).hexdigest()}" for name, source in files.items())
     kept = cache.file_of("code", *digests)
     with contextlib.suppress(OSError, UnicodeError):
-        if re.fullmatch("[0-9a-f]{64}", found := kept.read_text("ascii")):
-            return found
+        if re.fullmatch("[0-9a-f]{64}", known := kept.read_text("ascii")):
+            return known
     digest = hashlib.sha256()
     for name, source in files.items():
         digest.update(f"{name}\0{meaning_of(source)}\0".encode())
@@ -85,7 +85,7 @@ def _digest_of_code(files: Mapping[str, bytes]) -> str:
 
 
 def meaning_of(source: bytes) -> str:
-    """The code of a module as text, without comments, docstrings and layout."""
+    """Return the code of a module as text, without comments, docstrings and layout."""
     tree = syntax_tree(source)
     for node in ast.walk(tree):
         match node:
@@ -100,16 +100,16 @@ def meaning_of(source: bytes) -> str:
 
 
 def source_digest(file: ExerciseFile) -> str:
-    """The digest of a file that was handed in, the same for all line ends; empty where there is none."""
+    """Return the digest of a submitted file, the same for all line ends, empty if there is no source."""
     return code_digest(file.source) if file.source is not None else ""
 
 
 def verdict_key(
     exercise: Exercise, handed: ExerciseFile, course: str, options: GradingOptions
 ) -> VerdictKey:
-    """The key of a verdict; `course` is the exercise's digest.
+    """Return the key of a verdict; `course` is the exercise's digest.
 
-    A file that cannot be read has no digest: the sentence about it takes its place.
+    A file that cannot be read has no digest; the sentence about it is used instead.
     """
     source = source_digest(handed)
     suites = ",".join(visibility.value for visibility in options.suites)

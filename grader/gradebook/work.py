@@ -13,7 +13,7 @@ from grader.results import Environment, ExerciseResult, Status, StudentInfo, in_
 _result_of = msgspec.json.Decoder(ExerciseResult).decode
 
 
-# The origin of what `grade serve` took in, which counts submissions itself.
+# The origin of submissions to `grade serve`, which counts them itself.
 SERVER = "grade serve"
 
 
@@ -171,7 +171,7 @@ class Work(NamedTuple):
 
     @property
     def has_versions(self) -> bool:
-        """Whether there are several files for one exercise, so that a rule says which of them counts."""
+        """Whether there are several files for one exercise, so that a rule decides which one counts."""
         return any(len(set(files.values())) > 1 for files in self.files.values())
 
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:

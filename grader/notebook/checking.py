@@ -114,7 +114,7 @@ def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingO
 
 @functools.cache
 def _judges() -> Judges:
-    """The judge of all checks, kept warm until the interpreter ends.
+    """Return the judge of all checks, kept warm until the interpreter ends.
 
     A notebook has no process of the grader to hold it in.
     """
@@ -221,7 +221,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 def _piece(shell: Any, cell: str) -> SourcePiece:
     """Return the Python of a cell, with its number and the line on which it begins."""
-    # `execution_count` has changed by now; the line of the magic is the first.
+    # `execution_count` has already changed; the line of the magic is the first.
     number = len(shell.user_ns["In"]) - 1
     # IPython removes empty lines at the beginning.
     first = 2 + len(list(itertools.takewhile(lambda line: not line.strip(), cell.split("\n"))))

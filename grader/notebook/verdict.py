@@ -52,7 +52,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         return self.result.score
 
     def __repr__(self) -> str:
-        """The verdict as plain text."""
+        """Return the verdict as plain text."""
         lines = [self._head()]
         for kind, text in self._lines():
             indent = kind.value[1]
@@ -81,7 +81,7 @@ class CheckResult(msgspec.Struct, frozen=True):
         )
 
     def _lines(self) -> Iterator[tuple[LineStyle, str]]:
-        """Every line below the head, with its kind."""
+        """Yield every line below the head, with its kind."""
         result = self.result
         if result.untouched:
             yield LineStyle.MESSAGE, "It is not written here yet."
@@ -122,7 +122,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     def _in_cells(self, text: str) -> str:
         """Return a text about the composed file as a text about the cells."""
         file = f"{self.result.chapter}/{self.result.name}.py"
-        text = text.replace(file, "What stands in the cells", 1)
+        text = text.replace(file, "The code of the cells", 1)
         return _LINE.sub(lambda match: self._line(int(match[1])), text)
 
     def _line(self, line: int) -> str:

@@ -54,7 +54,7 @@ def open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # This gets the lowest free number, since smaller ones are open by now.
+            # This gets the lowest free number, since smaller ones are already open.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (stays open)
@@ -152,7 +152,7 @@ def without_paths(text: str) -> str:
 
 @functools.cache
 def _own_paths() -> re.Pattern[str]:
-    """A pattern of the folders to cut off; folders of the system (`/usr`) may stay."""
+    """Return a pattern of the folders to cut off; folders of the system (`/usr`) may stay."""
     installed = sysconfig.get_paths()
     places = ("stdlib", "platstdlib", "purelib", "platlib")
     paths = [

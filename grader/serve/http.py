@@ -1,4 +1,4 @@
-"""What goes over HTTP for every route: bodies within bounds, JSON, streams of events, and refusals."""
+"""HTTP for every route: bounded bodies, JSON, streams of events, and refusals."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from starlette.responses import Response, StreamingResponse
 
 T = TypeVar("T")
 
-# A client may take so long to send a body.
+# The longest time to receive a body.
 _BODY_SECONDS = 60
 _FORM_BYTES = 4096
-# The same for what is not there and for what is another student's: neither is to be told apart.
+# The same answer for a missing submission and for another student's, so that they look alike.
 NO_SUBMISSION = "There is no such submission of yours."
 
 
@@ -35,16 +35,16 @@ class Refusal(HTTPException):
 
 
 def busy() -> Refusal:
-    """Return the answer for what the machine cannot do at this moment."""
+    """Return the answer for a request that the machine is too busy to meet."""
     return Refusal(
         503, "The server is too busy. Nothing is lost: try again in a moment.", retry_after=5
     )
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """The body of a request; raises Refusal for one that is too long, or comes too slowly.
+    """Return the body of a request; raises Refusal if it is too long, or too slow.
 
-    It is counted as it comes: a client may announce no length, or a wrong one.
+    Its bytes are counted as they arrive, since a client may announce no length, or a wrong one.
     """
     too_long = Refusal(413, f"The body is larger than {most:,} bytes.")
     length = request.headers.get("content-length", "")
@@ -58,18 +58,18 @@ async def body_of(request: Request, most: int) -> bytes:
                 if len(body) > most:
                     raise too_long
     except TimeoutError as error:
-        raise Refusal(408, f"The body did not come within {_BODY_SECONDS} seconds.") from error
+        raise Refusal(408, f"The body did not arrive within {_BODY_SECONDS} seconds.") from error
     return bytes(body)
 
 
 async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
-    """The fields of a form; raises Refusal for one that is too long, or comes too slowly."""
+    """Return the fields of a form; raises Refusal if it is too long, or too slow."""
     body = await body_of(request, most)
     return dict(urllib.parse.parse_qsl(body.decode("utf-8", "replace")))
 
 
 def decoded(body: bytes, kind: type[T], advice: str = "") -> T:
-    """A body of JSON as this struct; raises Refusal, with an advice, for one that cannot be read."""
+    """Decode a JSON body as this struct; raises Refusal, with the `advice`, if it cannot be read."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -77,19 +77,19 @@ def decoded(body: bytes, kind: type[T], advice: str = "") -> T:
 
 
 def answered(value: Any, status: int = 200, **headers: str) -> Response:
-    """A value as JSON."""
+    """Return a response with a value as JSON."""
     return Response(
         msgspec.json.encode(value), status, headers=headers, media_type="application/json"
     )
 
 
 def event(name: str, data: Any) -> bytes:
-    """A server-sent event; JSON has no line breaks of its own."""
+    """Return a server-sent event; the JSON in it has no line breaks."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
 def stream(events: AsyncIterator[bytes]) -> Response:
-    """A stream of events that no proxy holds back."""
+    """Return a stream of events that proxies do not buffer."""
     return StreamingResponse(
         events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
     )

@@ -1,8 +1,8 @@
-"""Who asks: a student of the roster or a member of staff, by a token, a cookie with it, or GitHub's word.
+"""The identity behind a request: a student of the roster or staff, by a token, a cookie, or GitHub.
 
-GitHub's word for a workflow is an OIDC token of Actions, checked against the keys of its issuer: the workflow
-keeps no secret. It asks GitHub for a token for our address; the claim `repository` in it, which only GitHub can
-sign, is tied to a student by the roster.
+A workflow of GitHub Actions needs no secret. It asks GitHub for an OIDC token for our address, which is checked
+against the keys of its issuer. The roster maps its claim `repository`, which only GitHub can sign, to a
+student.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _FETCH = (
     "import sys, urllib.request as r;"
     "sys.stdout.buffer.write(r.urlopen(sys.argv[1], timeout=10).read(int(sys.argv[2])))"
 )
-# Between two questions to the issuer, and after one that it did not answer.
+# The pause between two requests to the issuer, and after one without an answer.
 _PAUSE_SECONDS = 30.0
 _AGAIN_SECONDS = 5.0
 _CLAIMS = ("exp", "iat", "iss", "aud", "repository")
 
 
 class Asker(NamedTuple):
-    """Who asks; `student` is None for staff, of whom the `name` is that of the token."""
+    """The person behind a request: a `student`, or staff, with the `name` of the token."""
 
     role: Role
     student: StudentInfo | None = None
@@ -58,7 +58,7 @@ class Asker(NamedTuple):
 
 
 class Identity:
-    """Knows who sent a request."""
+    """The identification of the person behind a request."""
 
     def __init__(
         self,
@@ -70,38 +70,38 @@ class Identity:
         self._students = {student.id: student for student in students}
 
     async def student(self, request: Request) -> StudentInfo:
-        """The student who asks; raises Refusal for anyone else."""
+        """Return the student who sent a request; raises Refusal for anyone else."""
         person = await self.person(request)
         if person.student is None:
-            raise Refusal(403, "This is for students, and this token is one of staff.")
+            raise Refusal(403, "This is for students, but your token is for staff.")
         return person.student
 
     async def staff(self, request: Request) -> Asker:
-        """The member of staff who asks; raises Refusal for anyone else."""
+        """Return the member of staff who sent a request; raises Refusal for anyone else."""
         person = await self.person(request)
         if person.role is not Role.STAFF:
             raise Refusal(403, "This is for staff.")
         return person
 
     async def person(self, request: Request) -> Asker:
-        """Who asks; raises Refusal for a request without a token that holds.
+        """Return the person who sent a request; raises Refusal for a request without a valid token.
 
-        Programs send the token as a Bearer, browsers in a cookie. A cookie comes with every request, also one
-        that another page started, so that writing asks for the origin, too.
+        Programs send the token as a Bearer, browsers in a cookie. Browsers send a cookie with every request,
+        even from another site's page, so requests that write must have our origin, too.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return await self.holder(token.strip())
         if (token := request.cookies.get(COOKIE, "")) != "":
-            # A page of someone else's cannot send it (SameSite=Strict); an old browser might.
+            # Another site's page cannot send the cookie (SameSite=Strict), except in an old browser.
             if request.method not in _SAFE:
                 same_origin(request)
             return await self.holder(token)
-        raise Refusal(401, "Sign in: send the token that you were given (`grade login ADDRESS`).")
+        raise Refusal(401, "Sign in with the token that you were given (`grade login ADDRESS`).")
 
     async def holder(self, token: str) -> Asker:
-        """Who has a token; raises Refusal where it does not hold."""
-        # With two dots it is a signed token of an issuer, and none of this server.
+        """Return the person who has a token; raises Refusal if the token is not valid."""
+        # A signed token of an issuer has two dots; tokens of this server have none.
         is_signed = token.count(".") == 2 and len(token) <= _LONGEST_TOKEN
         if self._github is not None and is_signed:
             name = self._github.student(token)
@@ -109,7 +109,7 @@ class Identity:
         holder = await self._views.answer(lambda views: queue.holder_of(views.book, token))
         if holder is None:
             raise Refusal(
-                401, "This token does not hold: it is mistyped, or was replaced by another."
+                401, "This token is not valid: it is mistyped, or was replaced by another."
             )
         if holder.role is Role.STAFF:
             return Asker(Role.STAFF, name=holder.name)
@@ -119,10 +119,10 @@ class Identity:
 
 
 def keep_signed_in(response: Response, request: Request, token: str) -> None:
-    """Have the browser keep the token where no script reads it, and behind TLS send it over TLS alone.
+    """Have the browser keep the token in a cookie that scripts cannot read, and with TLS is sent only over TLS.
 
-    The browser says in `Origin` what it talks to: TLS ends at a proxy, often on another machine or
-    outside the container.
+    The browser's `Origin` shows whether it uses TLS, which ends at a proxy, often on another machine or outside
+    the container.
     """
     response.set_cookie(
         COOKIE,
@@ -135,34 +135,33 @@ def keep_signed_in(response: Response, request: Request, token: str) -> None:
 
 
 def same_origin(request: Request) -> None:
-    """Refuse a form that another page sent."""
-    elsewhere = Refusal(403, "This was sent from another page than ours.")
+    """Raise Refusal for a form that another site's page sent."""
+    elsewhere = Refusal(403, "This was sent from another site's page.")
     try:
         origin = urllib.parse.urlsplit(request.headers.get("origin", ""))
-    except ValueError as error:  # no address at all, such as `http://[`
+    except ValueError as error:  # not an address, such as `http://[`
         raise elsewhere from error
     if not origin.netloc == request.headers.get("host", "") != "":
         raise elsewhere
 
 
-# --- GitHub's word for a workflow ------------------------------------------------------------------
+# --- workflows of GitHub ---------------------------------------------------------------------------
 
 
 class GitHub:
-    """Who of the roster a workflow is of; any thread may ask."""
+    """The roster's students behind workflows; any thread may ask."""
 
     def __init__(
         self, audience: str, students: Iterable[StudentInfo], issuer: str = ISSUER
     ) -> None:
-        """`audience` is the address that workflows name.
+        """Prepare the repositories of the students; `audience` is the address that workflows name.
 
-        Raises SubmissionError where two students have one repository, or the issuer's keys would travel
-        unprotected.
+        Raises SubmissionError if two students have the same repository, or if the issuer has no https address.
         """
         url = urllib.parse.urlsplit(issuer)
         is_here = url.hostname in ("127.0.0.1", "::1", "localhost")
         if url.scheme != "https" and not (url.scheme == "http" and is_here):
-            raise SubmissionError(f"The issuer {issuer} is no https address.")
+            raise SubmissionError(f"The issuer {issuer} is not an https address.")
         self._audience, self._issuer = audience, issuer.rstrip("/")
         self._students: dict[str, str] = {}
         for student in students:
@@ -177,7 +176,7 @@ class GitHub:
         return self._keys.is_reading
 
     def student(self, token: str) -> str:
-        """Return the id of the student whose repository the workflow runs in; raises Refusal."""
+        """Return the id of the student in whose repository the workflow runs; raises Refusal."""
         try:
             key = self._keys.named(str(jwt.get_unverified_header(token).get("kid", "")))
             claims = jwt.decode(
@@ -189,27 +188,27 @@ class GitHub:
                 leeway=30,
                 options={"require": list(_CLAIMS)},
             )
-        # A header that is nested thousands of times.
+        # RecursionError: a header that is nested thousands of times.
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
-            raise Refusal(401, f"The token of the workflow does not hold: {error}.") from error
+            raise Refusal(401, f"The token of the workflow is not valid: {error}.") from error
         student = self._students.get(_lower(str(claims["repository"])))
         if student is None:
             raise Refusal(
-                403, "The class list ties this repository to no student: ask your instructor."
+                403, "The class list has no student with this repository: ask your instructor."
             )
         return student
 
 
 def _lower(name: str) -> str:
-    """Return a repository's name as GitHub compares names: only A to Z have small letters."""
+    """Return a repository's name in small letters, as GitHub compares names: only A to Z change."""
     return name.lower() if name.isascii() else name
 
 
 class IssuerKeys:
-    """The keys of an issuer, read from its address by a thread of their own: no request waits for them.
+    """The keys of an issuer, read from its address in a separate thread, so no request waits for them.
 
-    Any thread may ask. Keys are read at the start and then for a name that is not known, at most twice
-    a minute: tokens with made-up names must not have us ask the issuer each time.
+    Any thread may ask. Keys are read at the start, and then for unknown names, at most twice a minute: tokens
+    with made-up names must not cause a request to the issuer each time.
     """
 
     def __init__(self, address: str) -> None:
@@ -226,13 +225,13 @@ class IssuerKeys:
             return key
         self._read_if_due()
         if self.is_reading or not self._is_answered:
-            raise Refusal(503, "GitHub's keys are not here yet: try again.", retry_after=5)
+            raise Refusal(503, "GitHub's keys have not arrived yet: try again.", retry_after=5)
         if (key := self._known.get(name)) is not None:
             return key
-        raise Refusal(401, "The token of the workflow is signed with no key of its issuer.")
+        raise Refusal(401, "The token of the workflow is not signed with a key of its issuer.")
 
     def _read_if_due(self) -> None:
-        """Have the keys read, unless they are being read or were a moment ago."""
+        """Start to read the keys, unless that is going on or happened a moment ago."""
         with self._lock:
             if self.is_reading or time.monotonic() - self._asked_at < _PAUSE_SECONDS:
                 return
@@ -240,13 +239,13 @@ class IssuerKeys:
         threading.Thread(target=self._read, name="keys", daemon=True).start()
 
     def _read(self) -> None:
-        """Take the keys that the issuer has now; where it gives none, those from before still hold."""
+        """Read the issuer's keys; if it does not answer, keep the earlier ones."""
         try:
             keys = jwt.PyJWKSet.from_dict(_fetched(self._address)).keys
-        except Exception as error:  # noqa: BLE001  # whatever the issuer sent: the server goes on
+        except Exception as error:  # noqa: BLE001  # the server goes on after any answer of the issuer
             log.warning("the issuer's keys cannot be read", extra={"fault": str(error)[:200]})
             self._is_answered = False
-            # Sooner than where it answered: workflows wait.
+            # Try sooner than after an answer, since workflows wait.
             self._asked_at = time.monotonic() - _PAUSE_SECONDS + _AGAIN_SECONDS
         else:
             self._known = {key.key_id: key for key in keys if key.key_id is not None}
@@ -258,8 +257,8 @@ class IssuerKeys:
 def _fetched(address: str) -> dict[str, Any]:
     """Return the JSON object at an address.
 
-    A process of its own reads it, since only a process can be ended at any moment: no time-out of a
-    socket bounds an answer that comes byte by byte, or a name that is not resolved.
+    A separate process reads it, since only a process can be ended at any moment: a socket's timeout does not
+    bound an answer that comes byte by byte, or the resolution of a name.
     """
     done = subprocess.run(
         [sys.executable, "-I", "-c", _FETCH, address, str(_MOST_BYTES)],

@@ -1,13 +1,13 @@
 """The judges of a server: a thread for each takes jobs from the desk and brings verdicts back.
 
 Theory of operation. Each thread asks the desk for the next job, has it judged, and asks the desk to keep the
-verdict; in between it holds no lock and no transaction. An idle thread waits for `wake`, which the routes call
-after they queued something, and looks every few seconds by itself. Where no hand-in waits, it takes a practice
-run, and a regrade after those; `make_room` calls a run off again if a hand-in comes and no thread is idle.
-Faults are of two kinds: where nothing can be judged (no sandbox, no worker of a cluster), the job waits again;
-where nothing can be written (a full disk), the thread keeps the verdict and tries until there is room. Both are
-in `fault`, for staff and health
-checks, and neither costs a student a point.
+verdict. In between, it holds no lock and no transaction. An idle thread waits for `wake`, which the routes call
+after they queued a job, and also checks every few seconds. If no hand-in waits, it takes a practice run, and
+then a regrade. If a hand-in comes and no thread is idle, `make_room` calls a practice run off.
+
+There are two kinds of faults. If nothing can be judged (no sandbox, no worker of a cluster), the job waits
+again. If nothing can be written (a full disk), the thread keeps the verdict and tries until there is room. Both
+are in `fault`, for staff and health checks, and neither costs a student a point.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from grader.serve.threads import CHANGED, CLASS, BookThread, Event, Hub
 from grader.text import counted
 
 if TYPE_CHECKING:
-    # Dask is an extra of its own.
+    # Dask is a separate extra.
     from grader.gradebook.cluster import ClusterJudges
 
 log = logging.getLogger("grader.serve")
 T = TypeVar("T")
 
-# A job that was queued by another process, as by an earlier server, is found at the latest then.
+# After this time, jobs that another process queued (for example an earlier server) are found.
 _IDLE_SECONDS = 5.0
-# A full disk, or a machine on which no sandbox stands, is looked at again then.
+# The time before the next try on a full disk, or on a machine without sandboxes.
 _AGAIN_SECONDS = 2.0
 
 
 class Judging:
-    """Judges what is in the queue, from `start` until `close`."""
+    """The threads that judge the jobs of the queue, from `start` until `close`."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Judging:
         practice: Practice,
         ended: Callable[[str, float], None],
     ) -> None:
-        """So many `judges` ask the completer at a time.
+        """Prepare this many `judges`, each a thread that asks the completer.
 
         `ended` is called with the exercise and the seconds of every judgment, from any thread.
         """
         self._course, self._options, self._desk, self._hub = course, options, desk, hub
         self._ended, self._practice = ended, practice
         self._judges = completer
-        # How many tests of each exercise its student is told of as they end.
+        # The number of tests of each exercise whose ends students see at once.
         self._told = {
             exercise.id: sum(
                 may_be_timed(test.visibility, course.disclose)
@@ -84,25 +84,25 @@ class Judging:
 
     @property
     def fault(self) -> str:
-        """Why nothing can be judged or kept now, or not all; empty where all is well."""
+        """The reason why some or all jobs cannot be judged or kept now, empty if there is none."""
         lost = self._count - self.alive
         of_threads = (
-            f"{counted(lost, 'judge')} ended by a fault; the log says which." if lost else ""
+            f"{counted(lost, 'judge')} ended by a fault, which is in the log." if lost else ""
         )
         return self._fault_of_disk or self._fault_of_judges or of_threads
 
     def start(self) -> None:
-        """Begin with what waits."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     @property
     def alive(self) -> int:
-        """How many of the threads are there."""
+        """The number of running threads."""
         return sum(thread.is_alive() for thread in self._threads)
 
     def wake(self) -> None:
-        """Something was queued, or the judging goes on."""
+        """Wake idle threads, after a job was queued or judging may go on."""
         with self._changed:
             self._version += 1
             self._changed.notify_all()
@@ -116,7 +116,7 @@ class Judging:
                 self._practice.make_room()
 
     def close(self, seconds: float) -> None:
-        """Take no more; what is being judged may end within so many seconds, and waits again otherwise."""
+        """Take no more jobs; let running ones end within `seconds`, and return others to the queue."""
         self._closing.set()
         self.wake()
         deadline = time.monotonic() + seconds
@@ -127,9 +127,9 @@ class Judging:
             thread.join()
 
     def _work(self) -> None:
-        """Take jobs until the server ends: the whole life of one thread."""
+        """Take jobs until the server ends; this is the body of a thread."""
         try:
-            # Now, and not when the first student waits.
+            # At once, so that no student has to wait for it.
             self._judges.start()
         except GraderError as error:
             self._fault_of_judges = str(error)
@@ -203,7 +203,7 @@ class Judging:
         return done
 
     def _rest(self, version: int) -> None:
-        """Wait for something newer than this, which is looked at now and then all the same."""
+        """Wait for a newer version than this, for at most a few seconds."""
 
         def is_over() -> bool:
             return self._version != version or self._closing.is_set()
@@ -221,7 +221,7 @@ class Judging:
         try:
             judged = self._judges.complete(Task(0, job.exercise, source), self._progress(taken))
         except GraderError as error:
-            # Nothing can be judged here now: the job waits again, and so do all others.
+            # Nothing can be judged here now, so this job waits again, like all others.
             self._fault_of_judges = str(error)
             log.error("nothing can be judged", extra={"fault": str(error)})
             self._give_back(taken)
@@ -243,16 +243,16 @@ class Judging:
         self._hub.tell(taken.job.attempt, CHANGED)
 
     def _progress(self, taken: Taken) -> Callable[[TestResult], None]:
-        """Return what is called at the end of each test, for the stream of the submission."""
+        """Return a function that reports the end of each test to the submission's stream."""
         exercise, ended = taken.job.exercise, 0
 
         def done(test: TestResult) -> None:
             nonlocal ended
-            # Whoever sees when a hidden test ends can measure on which inputs it spends its time.
+            # The times at which hidden tests end would show on which inputs code is slow.
             if not may_be_timed(test.visibility, self._course.disclose):
                 return
             ended += 1
-            # Only the number: how a test ended comes with the verdict.
+            # Only the number; outcomes come with the verdict.
             progress: dict[str, str | int] = {"exercise": exercise, "ended": ended}
             progress["of"] = self._told[exercise]
             self._hub.tell(taken.job.attempt, Event("test", progress))
@@ -260,7 +260,7 @@ class Judging:
         return done
 
     def _kept_trying(self, question: Callable[[Desk], T]) -> T | None:
-        """Ask the desk, again and again where the disk is full; None where the server ended before."""
+        """Ask the desk, and try again while the disk is full; return None if the server ends first."""
         while True:
             try:
                 answer = self._desk.ask(question).result()

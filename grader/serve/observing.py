@@ -1,6 +1,6 @@
-"""What operators see: metrics in Prometheus' format, and a line of JSON in the log for each request.
+"""Observation for operators: metrics in Prometheus' format, and a line of JSON in the log for each request.
 
-Neither has a token, a name, an id of a student, or code: a request is known by the name of its route.
+Neither contains tokens, names, ids of students, or code: a request is identified by the name of its route.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _HEADERS = {
     b"referrer-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
-# What a record of the log holds besides what was said with `extra`.
+# The attributes of every log record, without those from `extra`.
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class Metrics:
-    """The numbers of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -38,7 +38,7 @@ class Metrics:
         )
         self.seconds = Histogram(
             "lab_bench_request_seconds",
-            "Seconds until a request is answered; of a stream, until it ends.",
+            "Seconds until a request is answered; for a stream, until it ends.",
             ["route"],
             registry=self.registry,
         )
@@ -53,16 +53,16 @@ class Metrics:
         self.streams = Gauge("lab_bench_streams", "Open streams.", registry=self.registry)
         self.judges = Gauge("lab_bench_judges", "Threads that judge.", registry=self.registry)
         self.healthy = Gauge(
-            "lab_bench_healthy", "1, or 0 where nothing can be judged.", registry=self.registry
+            "lab_bench_healthy", "1, or 0 if nothing can be judged.", registry=self.registry
         )
 
     def judged(self, exercise: str, seconds: float) -> None:
-        """A judgment ended."""
+        """Count a judgment that ended."""
         self.judging.labels(exercise).observe(seconds)
 
 
 class Observed:
-    """The application, with metrics and a line of the log for each request, and headers that bind browsers."""
+    """The application, with metrics and a log line for each request, and headers that restrict browsers."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -104,10 +104,10 @@ class Observed:
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+    """A formatter that writes a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line for a record."""
         line: dict[str, Any] = {
             "time": utc(record.created),
             "level": record.levelname.lower(),

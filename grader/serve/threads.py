@@ -1,8 +1,8 @@
-"""What goes between the threads of a server and its event loop: questions to a gradebook, events to streams.
+"""Communication between a server's threads and its event loop: questions to a gradebook, events to streams.
 
-SQLite's connections belong to the thread that opened them, so that each gradebook has a thread of its own.
-A client that reads slowly keeps no other waiting and no memory busy: where its events pile up they are
-thrown away, and one that asks it to read the whole state takes their place.
+A connection of SQLite belongs to the thread that opened it, so each gradebook has a thread of its own. A slow
+client delays no other client and takes no memory: if its events pile up, they are dropped, and a single event
+tells it to read the whole state.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Generic, NamedTuple, TypeVar
 B = TypeVar("B")
 T = TypeVar("T")
 
-# The stream of staff, beside those of attempts, whose ids begin at 1.
+# The topic of staff; topics of attempts are their ids, from 1.
 CLASS = 0
 _MOST_EVENTS = 32
 
 
 class BookThread(Generic[B]):
-    """What a gradebook is asked, one thing after the other; a context manager that opens and closes it."""
+    """A thread that asks a gradebook one question after the other; a context manager opens and closes it."""
 
     def __init__(self, name: str, opened: Callable[[], AbstractContextManager[B]]) -> None:
         self._opened = opened
@@ -42,26 +42,26 @@ class BookThread(Generic[B]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # After all that was asked for before.
+        # After all earlier questions.
         self._thread.submit(self._stack.close).result()
         self._thread.shutdown()
 
     def ask(self, question: Callable[[B], T]) -> Future[T]:
-        """Have the book asked in its thread."""
+        """Call `question` with the book in its thread; return a future of the answer."""
 
         def asked() -> T:
-            assert self._book is not None, "it is asked before it is open"
+            assert self._book is not None, "the book is not open yet"
             return question(self._book)
 
         return self._thread.submit(asked)
 
     async def answer(self, question: Callable[[B], T]) -> T:
-        """The same for a coroutine, which waits and blocks no other."""
+        """Return the answer to a question, for a coroutine, without blocking others."""
         return await asyncio.wrap_future(self.ask(question))
 
 
 class Event(NamedTuple):
-    """What a stream is told; the whole state is to be read anew where it is no progress and no place."""
+    """An event of a stream: progress, a place in the queue, or a change after which to read the whole state."""
 
     name: str
     data: Mapping[str, str | int] = MappingProxyType({})
@@ -71,7 +71,7 @@ CHANGED, CLOSED = Event("state"), Event("closed")
 
 
 class Hub:
-    """The streams that are open; threads may tell it anything, the event loop alone listens."""
+    """The open streams; any thread may send events, and only the event loop listens."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -81,16 +81,16 @@ class Hub:
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
+        """The number of open streams."""
         return sum(map(len, self._listeners.values()))
 
     def open(self) -> None:
-        """Deliver to streams of the loop that runs now."""
+        """Deliver events in the running event loop from now on."""
         self._loop = asyncio.get_running_loop()
 
     @contextlib.contextmanager
     def listening(self, topic: int) -> Iterator[asyncio.Queue[Event]]:
-        """The events of an attempt, or those of the class, from now on."""
+        """Return a queue of events on a topic, an attempt or the class, for the block."""
         events: asyncio.Queue[Event] = asyncio.Queue(_MOST_EVENTS)
         if self._closed:
             events.put_nowait(CLOSED)
@@ -103,11 +103,11 @@ class Hub:
                 del self._listeners[topic]
 
     def tell(self, topic: int, event: Event) -> None:
-        """Tell those who listen to this; from any thread."""
+        """Send an event to the listeners of a topic; call it from any thread."""
         self._call(lambda: self._put(topic, event))
 
     def tell_places(self, places: Mapping[tuple[int, str], int]) -> None:
-        """The queue is this from now on: tell those whose place is another; from any thread."""
+        """Set the places in the queue, and send an event for each that changed; call it from any thread."""
 
         def told() -> None:
             before, self.places = self.places, places
@@ -119,13 +119,13 @@ class Hub:
         self._call(told)
 
     def close(self) -> None:
-        """End all streams, and those that open from now on."""
+        """End all open streams, and any that open later."""
         self._closed = True
         for topic in list(self._listeners):
             self._put(topic, CLOSED)
 
     def _call(self, function: Callable[[], None]) -> None:
-        # After the loop has ended no stream is open.
+        # After the loop has ended, no stream is open.
         if self._loop is not None and not self._loop.is_closed():
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(function)

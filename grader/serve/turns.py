@@ -1,6 +1,6 @@
-"""Whose submission is read next: an archive may take two seconds, and nobody is to wait for twenty of them.
+"""The order in which submissions are read: an archive may take two seconds, and nobody should wait for twenty.
 
-Used only by the event loop.
+Only the event loop uses this module.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import NamedTuple
 from grader.serve.http import Refusal
 from grader.text import counted
 
-# A student who mistypes a name tries a few times.
+# A student who mistypes a name may need several tries.
 MOST_REFUSED = 20
 _HOUR_SECONDS = 3600.0
 
 
 class Turns:
-    """Lets a few work at a time; whose last turn was longest ago is next, as in the queue of the judges."""
+    """Turns for a few students at a time; the one served longest ago is next, as in the queue of judges."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -32,9 +32,10 @@ class Turns:
         self._last: dict[str, int] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, who: str) -> AsyncIterator[None]:
+    async def turn(self, student: str) -> AsyncIterator[None]:
         """Wait for a turn, which lasts until the block ends."""
-        waiting = _Waiting(who, next(self._numbers), asyncio.get_running_loop().create_future())
+        given = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(student, next(self._numbers), given)
         self._waiting.append(waiting)
         self._give()
         try:
@@ -42,7 +43,7 @@ class Turns:
         except asyncio.CancelledError:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
-            else:  # the turn came and the client hung up in one moment
+            else:  # the client hung up just when its turn came
                 self._end()
             raise
         try:
@@ -55,19 +56,19 @@ class Turns:
         self._give()
 
     def _give(self) -> None:
-        """Give each free place to the one who is next."""
+        """Give each free place to the next student."""
         while self._free and self._waiting:
-            chosen = min(self._waiting, key=lambda w: (self._last.get(w.who, 0), w.number))
+            chosen = min(self._waiting, key=lambda w: (self._last.get(w.student, 0), w.number))
             self._waiting.remove(chosen)
-            self._last[chosen.who] = next(self._numbers)
+            self._last[chosen.student] = next(self._numbers)
             self._free -= 1
             chosen.given.set_result(None)
 
 
 class _Waiting(NamedTuple):
-    """Someone who waits for a turn since this number was drawn."""
+    """A student who waits for a turn; numbers grow with time."""
 
-    who: str
+    student: str
     number: int
     given: asyncio.Future[None]
 
@@ -92,21 +93,21 @@ class Rate:
 
 
 class RefusedHandIns:
-    """How often something was refused: what is not kept counts against no limit of the gradebook."""
+    """A count of refused submissions, which are not kept and so not counted by the gradebook's limits."""
 
     def __init__(self) -> None:
         self._rate = Rate(MOST_REFUSED, _HOUR_SECONDS)
 
-    def check(self, who: str) -> None:
-        """Raise Refusal where too much of a student's was refused within an hour."""
-        if wait := self._rate.wait(who):
+    def check(self, student: str) -> None:
+        """Raise Refusal if too many submissions of a student were refused within an hour."""
+        if wait := self._rate.wait(student):
             raise Refusal(
                 429,
-                f"{counted(MOST_REFUSED, 'submission')} of yours within an hour could not be taken. Wait "
-                f"{counted(math.ceil(wait / 60), 'minute')}, and read what was said of the last one.",
+                f"{counted(MOST_REFUSED, 'submission')} of yours were refused within an hour. Wait "
+                f"{counted(math.ceil(wait / 60), 'minute')}, and read the answer to the last one.",
                 retry_after=wait,
             )
 
-    def add(self, who: str) -> None:
-        """Count that something was refused."""
-        self._rate.add(who)
+    def add(self, student: str) -> None:
+        """Count a refused submission."""
+        self._rate.add(student)

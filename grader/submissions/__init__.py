@@ -4,11 +4,13 @@
 `read_attempt` then reads one attempt, bounded in time and memory. Nothing is extracted and no link is
 followed. A file that cannot be read is one line in its student's result.
 
-A class: `download`, of an item for each name (`contents`) that its platform (`platforms`, `gradescope`)
-reads, with `roster` and `times`, both a `class_list` in a `sheet`; `owners` says which part of a name is a
-person's, `ours` what `grade` wrote itself; then `attempt`, which knows the files of an exercise by their
-`names`. One submission: `read`. Both read `folder` and `archive` (`zip`, `tar`) into a `submission`; `source`
-reads the code without running it, and `odd_code` finds in it what a person should see.
+For a class, `download` finds the attempts. `contents` lists an item for each name in the download, and a
+platform (`platforms`, `gradescope`) reads these names. `roster` and `times` are read as a `class_list` from a
+`sheet`. `owners` finds the part of a name that is a person's, and `ours` recognizes output of `grade` itself.
+`attempt` finds the files of exercises, by their `names`.
+
+`read` reads one submission. Both read a `folder` or an `archive` (`zip`, `tar`) into a `submission`. `source`
+reads code without running it, and `odd_code` finds code that a person should see.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ __all__ = [
     "safe_name",
 ]
 
-# What a class needs, and the one submission of a student at home does not wait for.
+# Only a class needs these, so the single submission of a student does not wait for their import.
 _LATER = {
     "ClassDownload": "download",
     "find_class": "download",

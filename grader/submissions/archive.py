@@ -1,7 +1,7 @@
-"""An archive as a list of the files that matter in it, and how to read each of them.
+"""Archives: a list of the files that matter, and functions that read them.
 
-Members are read one by one where they lie; nothing is extracted. The number of entries, the unpacked bytes
-and the kept ones are bounded, so that no archive costs more than a second or two and some tens of megabytes.
+Members are read one by one in place; nothing is extracted. The numbers of entries, unpacked bytes and kept
+bytes are bounded, so no archive costs more than a second or two and some tens of megabytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grader.text import clean
 _MAX_TABLE_BYTES = 16 << 20
 _MAX_CANDIDATES = 100
 _NAMES_SHOWN = 3
-# Of each depth: a library that was handed in with the work does not hide what lies above it.
+# For each depth, so that a library which was handed in with the work does not hide files above it.
 _MAX_EXTRA_CODE = 20
 
 _PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.zst)", re.I)
@@ -57,10 +57,10 @@ class Listing(NamedTuple):
 
 
 class Extras:
-    """Chooses, one after the other, which files without an exercise's name are kept.
+    """A choice of the files to keep among those without an exercise's name.
 
-    Keeps some files of each depth that hold code or are nearly named after an exercise, as `is_kin` says. Of
-    others it keeps a few, for their names.
+    Keep some files of each depth that have code or are nearly named after an exercise (`is_kin`), and a few
+    others for their names.
     """
 
     def __init__(self, is_kin: Callable[[str], bool]) -> None:
@@ -72,7 +72,7 @@ class Extras:
         return looks_like_code(name) or self._is_kin(name)
 
     def keep(self, path: str) -> bool:
-        """Whether to keep the file at this path, which is counted if so."""
+        """Return whether to keep the file at this path, and count it if so."""
         name = path.rpartition("/")[2]
         is_kin = self._is_kin(name)
         is_work = is_kin or looks_like_code(name)
@@ -85,17 +85,17 @@ class Extras:
 
 
 def looks_like_code(name: str) -> bool:
-    """Whether a file of this name may hold an exercise, though it is named after none."""
+    """Whether a file may hold an exercise although it is named after none."""
     return name.lower().endswith((".py", ".pyw", ".py.txt", ".ipynb"))
 
 
 def looks_packed(name: str) -> bool:
-    """Whether a file of this name is an archive, also of a kind that cannot be read here."""
+    """Whether a file of this name is an archive, perhaps of a kind that cannot be read here."""
     return _PACKED.fullmatch(name) is not None
 
 
 def format_of(file: BinaryIO) -> Format:
-    """The format of an open file; raises Unreadable for a format that cannot be read here."""
+    """Return the format of an open file; raises Unreadable for a format that cannot be read here."""
     file.seek(0)
     begin = file.read(BLOCK)
     if begin[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
@@ -110,22 +110,22 @@ def format_of(file: BinaryIO) -> Format:
     if is_tar(begin):
         return Format.TAR
     if begin.startswith((b"Rar!", b"7z\xbc\xaf", b"\x28\xb5\x2f\xfd")):
-        raise Unreadable("is no zip or tar, and other archives are not read: pack it as a zip.")
+        raise Unreadable("is not a zip or tar, and other archives are not read: pack it as a zip.")
     if not begin:
         raise Unreadable("is empty: pack the folder again and hand it in.")
-    raise Unreadable("is no zip or tar, or its beginning is damaged: pack the folder as a zip.")
+    raise Unreadable("is not a zip or tar, or its beginning is damaged: pack the folder as a zip.")
 
 
 class StoredArchive:
-    """An archive of a class, which stays open: its members are read one by one later, where they lie.
+    """An archive of a class, which stays open: its members are read later, one by one in place.
 
-    Raises Unreadable for a compressed tar, and where an archive is broken or too large.
+    Raises Unreadable for a compressed tar, and for a broken or too large archive.
     """
 
     def __init__(self, path: Path, max_entries: int, max_table_bytes: int) -> None:
         self._max_entries = max_entries
         file = open_regular(path, path.name)
-        # Closed with this object, which its members hold.
+        # The file is closed with this object, to which its members refer.
         weakref.finalize(self, file.close)
         format_ = format_of(file)
         if format_ not in (Format.ZIP, Format.TAR):
@@ -136,7 +136,7 @@ class StoredArchive:
             self._zip = ZipArchive(file, max_entries=max_entries, max_table_bytes=max_table_bytes)
 
     def members(self) -> Iterator[Member]:
-        """Every entry, in the order of the archive."""
+        """Yield every entry, in the order of the archive."""
         if self._zip is not None:
             for member in self._zip.members():
                 yield self._held(member, member.open)
@@ -152,7 +152,7 @@ class StoredArchive:
             self._zip.forget()
 
     def _held(self, member: Member, opener: Callable[[], Readable]) -> Member:
-        # Bound to this object: the file stays open for as long as a member of it is held.
+        # Bound to this object, so the file stays open as long as one of its members exists.
         return msgspec.structs.replace(member, open=functools.partial(self._open, opener))
 
     def _open(self, opener: Callable[[], Readable]) -> Readable:
@@ -162,9 +162,9 @@ class StoredArchive:
 def list_archive(
     file: BinaryIO, name: str, is_wanted: Callable[[str], bool], extras: Extras
 ) -> Listing:
-    """The files of an archive whose names are wanted, and the `extras` to keep.
+    """List the files of an archive with wanted names, and the `extras` to keep.
 
-    Raises Unreadable, which begins with `name`.
+    Raises Unreadable, with a text that begins with `name`.
     """
     contents = _Contents(is_wanted, extras)
     try:
@@ -178,9 +178,9 @@ def list_archive(
 
 
 class _Contents:
-    """Keeps the entries of an archive that matter, as they pass by.
+    """The entries of an archive that matter, gathered in one pass.
 
-    Of all others it keeps hashes of the paths, to notice a name that is both a file and a folder.
+    Paths of all others are kept as hashes, to notice a name that is both a file and a folder.
     """
 
     def __init__(self, is_wanted: Callable[[str], bool], extras: Extras) -> None:
@@ -191,7 +191,7 @@ class _Contents:
         self._folders: set[int] = set()
 
     def add(self, member: Member) -> list[Member] | None:
-        """Look at an entry; return the list that it ends now, if the entry may have to be read."""
+        """Add an entry; return the list to which it was appended, if the entry may have to be read."""
         check_path(member.path)
         parent, _, name = member.path.rpartition("/")
         self._folders.add(hash(parent))
@@ -214,7 +214,7 @@ class _Contents:
         return self.kept
 
     def listing(self) -> Listing:
-        """The candidates and the extras that were kept."""
+        """Return the kept candidates and extras."""
         candidates, extras = (
             [Candidate(member.path, functools.partial(self._read, member)) for member in members]
             for members in (self.kept, self.kept_extras)
@@ -222,7 +222,7 @@ class _Contents:
         return Listing(candidates, extras)
 
     def _read(self, member: Member) -> bytes:
-        """The bytes of a member, unless its name or that of a folder above it is another thing too."""
+        """Read a member; raises Unreadable if it, or a folder above it, is both a file and a folder."""
         above = member.path.split("/")[:-1]
         both = ["/".join(above[: end + 1]) for end in range(len(above))]
         names = [path for path in both if hash(path) in self._files]
@@ -243,7 +243,7 @@ def _list_zip(file: BinaryIO, contents: _Contents) -> Listing:
 def _list_tar(stream: Plain | Decompressed, contents: _Contents) -> Listing:
     for member in tar_members(stream, max_entries=MAX_ENTRIES):
         if (kept := contents.add(member)) is not None:
-            # Read as it passes by, but judged with the rules that hold for every member.
+            # The bytes are read in passing, but checked by the rules for every member.
             data = stream.read(min(member.size, MAX_FILE_BYTES))
             kept[-1] = msgspec.structs.replace(member, open=functools.partial(io.BytesIO, data))
     return contents.listing()

@@ -1,15 +1,15 @@
-"""One attempt as it lies in a download, and the exercise files that are found in it.
+"""One attempt in a download, and the exercise files in it.
 
-What was handed in is a folder, files, archives, or members of one large archive: its pieces. Every file
-whose name is an exercise's, or nearly so, is a candidate for it, wherever it lies. The likeliest one that
-somebody wrote in is judged; of an untouched stub beside it nothing counts. Where two are equally likely and
-differ, neither is guessed.
+The pieces of an attempt are a folder, files, archives, or members of one large archive. Every file with an
+exercise's name, or nearly this name, is a candidate for the exercise, in any folder. The likeliest candidate
+that somebody wrote in is judged; untouched stubs beside it do not matter. If two are equally likely and differ,
+none is judged.
 
-Files that the course gives beside a stub are never taken from an attempt; one that was changed is told.
+Files that the course gives beside a stub are never taken from an attempt; a note names a changed one.
 
-Whatever else seems to hold work is named to the student and to a person: code under another name, by the
-words of that name or by what it defines, and archives that are not opened. Files are read for that only where
-an exercise has no work, or where the name of one beside it speaks of the exercise.
+Other files that seem to have work are named to the student and to a person: code under another name, recognized
+by words in the name or by its definitions, and archives that are not opened. Such files are read only if an
+exercise has no work, or if the name of a file beside the work mentions the exercise.
 """
 
 from __future__ import annotations
@@ -48,34 +48,34 @@ from grader.submissions.submission import (
 from grader.submissions.zip import Member, read_member
 from grader.text import clean
 
-# An archive within a class's archive is unpacked into memory.
+# An archive in a class's archive is unpacked into memory.
 MAX_NESTED_BYTES = 32 << 20
 _MAX_ARCHIVES = 3
 _MAX_ALIKE = 8
 _MAX_REQUESTS = 100
-# Of the files that may be one exercise's, and of those with other names: 200 KB each at most.
+# Candidates of one exercise, or files with other names; each is at most 200 KB.
 _MOST_READ = 40
-# Of those that are named after some exercise.
+# Files that are named after any exercise.
 _MOST_NAMED = 100
 _NAMES_SHOWN = 3
 _WORK = (State.EDITED, State.INVALID)
-# Why a file of a better name than the one that is judged is not.
+# Reasons why a file with a better name is not judged.
 _REASONS = {
     State.UNTOUCHED: "is still the stub",
     State.EMPTY: "is empty",
     State.INVALID: "is not valid Python",
     State.UNREADABLE: "cannot be read",
 }
-# Also in the JSON of a notebook, where a line may begin behind `\n`.
+# Also in the JSON of a notebook, where a line may begin after `\n`.
 _DEFINED = re.compile(rb"(?:def|class)[ \t]+([A-Za-z]\w*)")
 _AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt as it lies in a download; the first fields are as in `results.Entry`.
+    """One attempt in a download; the first fields are as in `results.Entry`.
 
-    `path` is the student's folder or file, or the archive of the class that holds the pieces. An attempt with a
-    `problem` cannot be read, and every exercise shows that line.
+    `path` is the student's folder or file, or the class's archive with the pieces. An attempt with a `problem`
+    cannot be read, and every exercise shows the problem.
     """
 
     student: StudentInfo
@@ -89,9 +89,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_attempt(attempt: Attempt, course: Course) -> Submission:
-    """Read the exercise files of an attempt, bounded in time and memory, with nothing on the disk.
+    """Read the exercise files of an attempt, bounded in time and memory, without writing to the disk.
 
-    Never raises for what was handed in: what cannot be read has a `problem`.
+    Files that cannot be read do not raise, but have a `problem`.
     """
     if attempt.problem:
         refused = ExerciseFile(None, attempt.problem, attempt.path)
@@ -101,7 +101,7 @@ def read_attempt(attempt: Attempt, course: Course) -> Submission:
 
 
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
-    """The file of an exercise in the folders below, for a message; None if there is none."""
+    """Return the likeliest file of an exercise below a folder, None if there is none."""
     with contextlib.suppress(Unreadable):
         ranked = [
             (fits, str(file.place))
@@ -113,7 +113,7 @@ def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
 
 
 def gather(name: str, pieces: Sequence[AttemptFile], path: Path, course: Course) -> Submission:
-    """Find the exercises of the course in the pieces, and requests to look at one again."""
+    """Find the exercises of the course in the pieces, and regrade requests."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(path, course, opened)
         for piece in pieces:
@@ -125,7 +125,7 @@ def gather(name: str, pieces: Sequence[AttemptFile], path: Path, course: Course)
 def beside(
     pieces: Sequence[AttemptFile], course: Course, exercise: Exercise, own: ExerciseFile
 ) -> ExerciseFile:
-    """The `own` file, with a sentence on work for the exercise in the pieces around it."""
+    """Return the `own` file, with a sentence on work for the exercise in the pieces beside it."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(Path(), course, opened)
         for piece in pieces:
@@ -134,7 +134,7 @@ def beside(
 
 
 class _Piece:
-    """A file of the attempt, which is read once, and only where something depends on it."""
+    """A file of the attempt, which is read at most once, when it is needed."""
 
     def __init__(self, candidate: Candidate, place: Path, course: Course, shown: str = "") -> None:
         self.path, self.place, self._read = candidate.path, place, candidate.read
@@ -144,7 +144,7 @@ class _Piece:
 
     @functools.cached_property
     def file(self) -> ExerciseFile:
-        """The file, or why it cannot be read."""
+        """The file, or the reason why it cannot be read."""
         try:
             return ExerciseFile(self._read(), "", self.place)
         except Unreadable as problem:
@@ -152,7 +152,7 @@ class _Piece:
 
     @functools.cached_property
     def owner(self) -> Exercise | None:
-        """The exercise whose name it has, or nearly has."""
+        """The exercise after which the file is exactly or nearly named."""
         exercises = self._course.exercises
         return is_exactly(exercises, self.name) or next(
             (exercise for exercise in exercises if rank(exercise, self.path) is not None), None
@@ -160,19 +160,19 @@ class _Piece:
 
     @functools.cached_property
     def spoken_of(self) -> list[Exercise]:
-        """The exercises whose words its name holds."""
+        """The exercises that its name mentions."""
         return spoken_of(self._course, self.name)
 
     @functools.cached_property
     def defined(self) -> frozenset[str]:
-        """The functions and classes that seem to be defined in it, also in a notebook or below an error."""
+        """The functions and classes that it seems to define, even in a notebook or below an error."""
         return frozenset(
             name.decode("ascii", "replace") for name in _DEFINED.findall(self.file.source or b"")
         )
 
 
 class _Choice(NamedTuple):
-    """A file that may be an exercise's: how well its name fits, and how far it came."""
+    """A file that may be an exercise's, with the rank of its name and its state."""
 
     rank: Rank
     piece: _Piece
@@ -180,12 +180,12 @@ class _Choice(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, Rank]:
-        """What is likelier comes first: code before what is not Python, then by the name."""
+        """The key that sorts likelier files first: code before invalid Python, then by name."""
         return self.state is State.INVALID, self.rank
 
     @property
     def is_work(self) -> bool:
-        """Whether something was written in it."""
+        """Whether somebody wrote in the file."""
         return self.state in _WORK
 
 
@@ -196,21 +196,21 @@ class _Gathering:
         self._path, self._course, self._opened = path, course, opened
         self._named: list[_Piece] = []
         self._extras: list[_Piece] = []
-        # Under the names of files that the course gives with an exercise.
+        # Files with the names of given files of the course.
         self._given: list[_Piece] = []
         self._given_names = {name for exercise in course.exercises for name in exercise.given}
         self._kept = Extras(self._is_kin)
         self._packed: list[AttemptFile] = []
         self._asked: list[Candidate] = []
         self._problems: list[tuple[str, Path]] = []
-        # The exercises that somebody wrote something for, or that are told to a person.
+        # The exercises with work, or with a note for a person.
         self._seen: set[str] = set()
 
     def add(self, piece: AttemptFile) -> None:
-        """Sort a file to what lies open or to the archives; look into a folder."""
+        """Add a file, an archive, or the files of a folder."""
         if isinstance(piece.place, Path) and not piece.path:
             try:
-                # All or nothing: in a folder of too many, which ones come first is chance.
+                # All or nothing: in a folder with too many files, their order is arbitrary.
                 for file in list(walk(piece.place)):
                     self._add_file(file)
             except Unreadable as problem:
@@ -219,7 +219,7 @@ class _Gathering:
             self._add_file(piece)
 
     def _add_file(self, piece: AttemptFile) -> None:
-        """Sort one file by its name: a request, an exercise's, an archive, or another one."""
+        """Sort one file by its name: a request, an exercise's file, an archive, or another file."""
         name = piece.path.rpartition("/")[2]
         candidate = Candidate(piece.path, functools.partial(self._read, piece))
         if requested(self._course, name):
@@ -236,7 +236,7 @@ class _Gathering:
             self._extras.append(_Piece(candidate, self._path_of(piece), self._course, shown))
 
     def unpack(self) -> None:
-        """List the archives; if one cannot be read, exercises that no other piece has get its problem."""
+        """List the files in the archives; keep the problems of archives that cannot be read."""
         if len(self._packed) > _MAX_ARCHIVES:
             problem = f"There are {len(self._packed)} archives: hand in one."
             self._problems.append((problem, self._path))
@@ -260,18 +260,18 @@ class _Gathering:
     # --- the file of an exercise ------------------------------------------------------------------
 
     def files(self) -> dict[str, ExerciseFile]:
-        """The file of each exercise, or why there is none, and what a person has to be told of it."""
+        """Return the file of each exercise, or the reason why there is none, with notes for a person."""
         files = {exercise.id: self._handed(exercise) for exercise in self._course.exercises}
         idle = [e.id for e in self._course.exercises if e.id not in self._seen]
         if idle and self._named:
-            # Once is enough: it belongs to no exercise more than to another one that is there.
+            # One note is enough: no exercise is nearer to these leftovers than another.
             first = next((name for name in idle if files[name].source is not None), idle[0])
             is_idle = len(idle) == len(files)
             files[first] = self._with_leftovers(files[first], is_idle=is_idle)
         return {e.id: self.with_given(e, files[e.id]) for e in self._course.exercises}
 
     def _handed(self, exercise: Exercise) -> ExerciseFile:
-        """The file of one exercise, or why there is none."""
+        """Return the file of one exercise, or the reason why there is none."""
         ranked = self._ranked(exercise)
         if not ranked:
             return self._missing(exercise)
@@ -294,22 +294,22 @@ class _Gathering:
             else:
                 problem += ": hand in one."
             return ExerciseFile(None, problem, chosen.piece.place)
-        # What the first sentence names the second one need not.
+        # The second sentence need not repeat a file of the first.
         judged = self._judged(exercise, chosen, choices[0])
         rest = [c for c in written if c is not chosen and not (judged and c is choices[0])]
         sentences = judged, self._not_judged(exercise, chosen.piece, rest)
         return chosen.piece.file.with_note(*filter(None, sentences))
 
     def _ranked(self, exercise: Exercise) -> list[tuple[Rank, _Piece]]:
-        """The files whose names are nearly the exercise's, the likeliest first."""
-        found = []
+        """Return the files that are exactly or nearly named after the exercise, the likeliest first."""
+        ranked = []
         for piece in (*self._named, *self._extras):
             if piece.owner is exercise and (fits := rank(exercise, piece.path)) is not None:
-                found.append((fits, piece))
-        return sorted(found, key=lambda pair: pair[0])
+                ranked.append((fits, piece))
+        return sorted(ranked, key=lambda pair: pair[0])
 
     def _choices(self, exercise: Exercise, ranked: list[tuple[Rank, _Piece]]) -> list[_Choice]:
-        """How far the files of these names came, the likeliest name first."""
+        """Return these files with their states, the likeliest name first."""
         stub = self._course.stub(exercise)
         choices: list[_Choice] = []
         for fits, piece in ranked[:_MOST_READ]:
@@ -322,28 +322,29 @@ class _Gathering:
         return choices
 
     def told(self, exercise: Exercise, own: ExerciseFile) -> ExerciseFile:
-        """A file that nobody wrote in, with a sentence on what seems to be the work instead."""
+        """Return a file without work, with a sentence on other files that seem to be the work."""
         if own.state(self._course.stub(exercise)) in _WORK:
             return own
         near = [piece for piece in self._near(exercise) if piece.file != own]
         if not near:
             return own
         self._seen.add(exercise.id)
-        what = ""
+        remark = ""
         if not any(is_named_after(self._course, piece.name) for piece in near):
             is_one = len(near) == 1
-            what = (
-                f", which {'is' if is_one else 'are'} no {'exercise' if is_one else 'exercises'}'"
+            remark = (
+                ", which is not an exercise's name"
+                if is_one
+                else ", which are not exercises' names"
             )
-            what += "s name" if is_one else " names"
         name = f"{exercise.id}.py"
-        problem = f"Handed in besides: {_listed(near, name)}{what}."
+        problem = f"Handed in besides: {_listed(near, name)}{remark}."
         if any(piece.name != name for piece in near):
             problem += f" Only {name} is judged: put the code there."
         return own.with_note(problem)
 
     def with_given(self, exercise: Exercise, own: ExerciseFile) -> ExerciseFile:
-        """A file that is there, with a sentence on each given file beside it that was changed."""
+        """Return a file, with a sentence on each changed copy of a given file beside it."""
         if not self._given or own.source is None:
             return own
         chapters = {e.chapter for e in self._course.exercises if e.chapter != exercise.chapter}
@@ -360,11 +361,11 @@ class _Gathering:
         )
 
     def _missing(self, exercise: Exercise) -> ExerciseFile:
-        """Why there is no file of an exercise: what was handed in instead, or what could not be read."""
+        """Return the reason why an exercise has no file: other files, or those that cannot be read."""
         problem = f"{exercise.file} is missing: hand it in under this name."
         if self._problems and not self._named:
             return ExerciseFile(None, *self._problems[0])
-        # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
+        # A wrong name is the student's slip. A person should see it; we do not guess.
         near = self._near(exercise)
         if near:
             self._seen.add(exercise.id)
@@ -381,19 +382,19 @@ class _Gathering:
             problem += f" Handed in besides: {names}."
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
-    # --- what is not judged -----------------------------------------------------------------------
+    # --- files that are not judged ----------------------------------------------------------------
 
     def _judged(self, exercise: Exercise, chosen: _Choice, best: _Choice) -> str:
-        """Which file is judged, where it is not the one that has the best name."""
+        """Return a sentence on the judged file if its name is not the best one."""
         path = clean(chosen.piece.path, 60)
         if chosen.rank[:2] != best.rank[:2]:
             return f"Judged is {path}: {clean(best.piece.path, 60)} {_REASONS[best.state]}."
         return f"Judged is {path}: hand it in as {exercise.id}.py." if chosen.rank.is_text else ""
 
     def _not_judged(self, exercise: Exercise, judged: _Piece, rest: list[_Choice]) -> str:
-        """Which other files hold work for the exercise; code that says the same is none."""
+        """Return a sentence on other files with work for the exercise, except equal code."""
         left = [choice.piece for choice in rest]
-        # Of what has another name only what speaks of the exercise is looked at beside its work.
+        # Beside the work, files with other names matter only if the name mentions the exercise.
         left += [
             piece
             for piece in self._code
@@ -413,9 +414,9 @@ class _Gathering:
         return f"Not judged: {_listed(pieces, judged.name)}." if pieces else ""
 
     def _near(self, exercise: Exercise) -> list[_Piece]:
-        """The files that seem to hold work for the exercise under another name than its own."""
+        """Return the files that seem to have work for the exercise under another name."""
         stub = self._course.stub(exercise).source
-        # A file of a better name was judged, or it is none of these.
+        # Candidates come first, then other code, then files of other exercises.
         ranked = [piece for _, piece in self._ranked(exercise)[:_MOST_READ]]
         others = [piece for piece in self._named[:_MOST_NAMED] if piece not in ranked]
         near = [
@@ -429,39 +430,39 @@ class _Gathering:
         return list(dict.fromkeys(near))
 
     def _with_leftovers(self, first: ExerciseFile, *, is_idle: bool) -> ExerciseFile:
-        """The file of an exercise without work, and what a person has to be told of the whole attempt."""
+        """Return the file of an exercise without work, with notes on the whole attempt for a person."""
         sentences = [problem for problem, _ in self._problems[:1]]
         if is_idle and (code := [piece for piece in self._code if self._is_own_code(piece)]):
-            what = "is no exercise's name" if len(code) == 1 else "are no exercises' names"
-            sentences.append(f"Handed in besides: {_listed(code)}, which {what}.")
+            remark = "is not an exercise's name" if len(code) == 1 else "are not exercises' names"
+            sentences.append(f"Handed in besides: {_listed(code)}, which {remark}.")
         is_told = bool(sentences)
         if first.source is None and first.path is None:
-            sentences = []  # why it is missing says so
+            sentences = []  # the reason why it is missing has them
         if packed := [piece for piece in self._extras if looks_packed(piece.name)]:
-            what = "An archive in an archive is not opened."
-            sentences.append(f"Handed in besides: {_listed(packed)}. {what}")
+            remark = "An archive in an archive is not opened."
+            sentences.append(f"Handed in besides: {_listed(packed)}. {remark}")
         return first.with_note(*sentences) if sentences or is_told else first
 
     @functools.cached_property
     def _has_leftovers(self) -> bool:
-        """Whether something has to be told if an exercise has no work."""
+        """Whether there is something to note if an exercise has no work."""
         packed = any(looks_packed(piece.name) for piece in self._extras)
         return bool(self._code or self._problems) or packed
 
     def _is_elsewhere(self, exercise: Exercise) -> bool:
-        """Whether the file of another exercise seems to hold the work for this one, too."""
+        """Whether the file of another exercise seems to have the work for this one, too."""
         others = (p for p in self._named[:_MOST_NAMED] if p.owner is not exercise)
         return any(self._holds(exercise, piece) for piece in others)
 
     @functools.cached_property
     def _code(self) -> list[_Piece]:
-        """The other files that may hold work, the nearest ones and those that speak of an exercise first."""
+        """Other files that may have work; names that mention an exercise come first, then near files."""
         code = [p for p in self._extras if p.spoken_of or looks_like_code(p.name)]
         code.sort(key=lambda piece: (not piece.spoken_of, piece.path.count("/"), piece.name))
         return code[:_MOST_READ]
 
     def _holds(self, exercise: Exercise, piece: _Piece) -> bool:
-        """Whether a file defines what the exercise asks for: some of it, or all in a file of another one."""
+        """Whether a file has the exercise's definitions: some of them, or all if it is another exercise's."""
         names = self._names
         others = frozenset[str]().union(*(names[id_] for id_ in names if id_ != exercise.id))
         wanted = names[exercise.id]
@@ -474,42 +475,42 @@ class _Gathering:
         return (own or wanted) <= piece.defined - _defined_in(stub)
 
     def _stub_of(self, piece: _Piece) -> bytes:
-        """The stub under the name of a file; the course may have more exercises than those that are graded."""
+        """Return the stub with the name of a file, even of an exercise that is not graded; empty if none."""
         if piece.owner is not None:
             return self._course.stub(piece.owner).source
         for path in self._in_course(piece):
             with contextlib.suppress(OSError):
-                # In the folder of who works in the course itself, it may be this very file.
+                # For an author who works in the course's folder, it may be this very file.
                 if not path.samefile(piece.place):
                     return path.read_bytes()
         return b""
 
     def _in_course(self, piece: _Piece) -> list[Path]:
-        """The files of this name among the exercises of the course."""
+        """Return the files of this name among the exercises of the course."""
         folder, name = self._course.folder, glob.escape(piece.name)
         return [path for path in (*folder.glob(name), *folder.glob(f"*/{name}")) if path.is_file()]
 
     @functools.cached_property
     def _names(self) -> dict[str, frozenset[str]]:
-        """What the stub of each exercise defines."""
+        """The definitions in the stub of each exercise."""
         return {e.id: _defined_in(self._course.stub(e).source) for e in self._course.exercises}
 
     def _is_own_code(self, piece: _Piece) -> bool:
-        """Whether somebody wrote a file who was not given it with the course."""
+        """Whether somebody wrote a file, which did not come with the course."""
         source = piece.file.source
         if is_test(piece.name) or (source is not None and is_empty(source)):
             return False
         return not self._in_course(piece) and not self._is_given(piece)
 
     def _is_given(self, piece: _Piece) -> bool:
-        """Whether the course has this very file at this place, so that it came with it."""
+        """Whether a file came with the course, which has the same file at this place."""
         folders = piece.path.split("/")
         for parts in (folders, folders[1:], folders[2:]):
             for root in (self._course.root, self._course.folder) if parts else ():
                 place = root.joinpath(*parts)
                 with contextlib.suppress(OSError):
                     is_same = place.is_file() and place.read_bytes() == piece.file.source
-                    # In the folder of who works in the course itself, it is the student's.
+                    # For an author who works in the course's folder, the file is work.
                     is_work = place.is_relative_to(self._course.folder)
                     if is_same and not (is_work and place.samefile(piece.place)):
                         return True
@@ -518,7 +519,7 @@ class _Gathering:
     # --- reading ----------------------------------------------------------------------------------
 
     def requests(self) -> dict[str, str]:
-        """The messages of the requests; one that cannot be read says so to the person who answers it."""
+        """Return the messages of regrade requests; an unreadable one becomes a message that says so."""
         texts: dict[str, dict[str, None]] = {}
         for candidate in sorted(self._asked, key=lambda request: request.path)[:_MAX_REQUESTS]:
             try:
@@ -534,7 +535,7 @@ class _Gathering:
         return requested(self._course, candidate.path.rpartition("/")[2])
 
     def _is_listed(self, name: str) -> bool:
-        """Whether a file of this name in an archive is an exercise's, or a request."""
+        """Whether a file of this name in an archive is an exercise's file, a given file, or a request."""
         if is_named_after(self._course, name) or name in self._given_names:
             return True
         return requested(self._course, name) is not None
@@ -566,7 +567,7 @@ class _Gathering:
 
 
 def _listed(pieces: Sequence[_Piece], beside: str = "") -> str:
-    """The first three names for a message, with the folders of what is called as the file `beside` it."""
+    """Return the first three names for a message; a file with the name `beside` is shown with its folders."""
     names = dict.fromkeys(
         clean(piece.path, 60) if piece.name == beside else clean(piece.shown, 40)
         for piece in pieces
@@ -577,6 +578,6 @@ def _listed(pieces: Sequence[_Piece], beside: str = "") -> str:
 
 @functools.lru_cache(maxsize=1000)
 def _defined_in(stub: bytes) -> frozenset[str]:
-    """The functions and classes that a stub has at its top, without those that are private."""
+    """Return the public functions and classes at the top level of a stub."""
     names = (name.decode("ascii", "replace") for name in _AT_TOP.findall(stub))
     return frozenset(name for name in names if not name.startswith("_"))

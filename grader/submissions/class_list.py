@@ -1,8 +1,8 @@
-"""Class lists: the students in a table, whoever wrote it. One reader for each platform's file.
+"""Class lists: the students in a table, with a reader for each platform's file.
 
-A roster, a list of times and the template of an export are the same files of a platform, and are read here:
-Canvas's gradebook, Moodle's grading worksheet in any language, and every list whose header is in plain English
-(one's own, Gradescope's, Blackboard's, Brightspace's).
+Rosters, lists of times and templates of exports are the same files of a platform. The readers are for Canvas's
+gradebook, Moodle's grading worksheet in any language, and every list with a header in plain English (a
+teacher's own, Gradescope's, Blackboard's, Brightspace's).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.text import clean, listed
 
 _SIGNS = re.compile(r"[\W_]+")
 
-# What columns are called, in small letters without spaces and signs.
+# Titles of columns, in small letters without spaces and signs.
 COLUMNS = {
     "id": "id", "studentid": "id", "key": "id",
     "name": "name", "fullname": "name", "student": "name", "studentname": "name", "displayname": "name",
@@ -37,7 +37,7 @@ COLUMNS = {
     **{column: key for platform in PLATFORMS for column, key in platform.columns.items()},
 }  # fmt: skip
 _OF_PLATFORMS = dict.fromkeys(key for platform in PLATFORMS for key in platform.columns.values())
-# What people know of themselves; other ids of platforms are numbers.
+# Ids that people know of themselves; other ids of platforms are numbers.
 OWN_IDS = (
     "id",
     "username",
@@ -47,7 +47,7 @@ OWN_IDS = (
     "sis_user_id",
     "id_number",
 )
-# Which of them is a student's id in the gradebook: the first one that is not empty.
+# A student's id in the gradebook is the first of these that is not empty.
 ID_ORDER = (
     *OWN_IDS,
     "email",
@@ -65,7 +65,7 @@ _TIMES = (
     "time",
     "handedinat",
 )
-# Rows of platforms that are no students, by the name in them.
+# Names in rows of platforms that are not about students.
 _NO_STUDENT = re.compile(r"Points Possible.*|Student, Test|Test Student|.*_PreviewUser", re.DOTALL)
 # Gradescope's list of a course has its staff, too.
 _STAFF = re.compile(r"instructor|ta|reader", re.IGNORECASE)
@@ -73,7 +73,7 @@ _TWO_VALUES = re.compile(r"\S\s*[;|]\s*\S|\S\s+/\s+\S")
 
 
 class ListRow(NamedTuple):
-    """A student's row: its number in `sheet.rows`, and where it is for a message."""
+    """A student's row: its number in `sheet.rows`, and its place for a message."""
 
     at: int
     where: str
@@ -97,7 +97,7 @@ class ClassList:
             )
 
     def rows(self) -> Iterator[ListRow]:
-        """The rows that are students. Raises SubmissionError for one that may be, and has no name."""
+        """Yield the rows of students; raises SubmissionError for a student's row without a name."""
         # Brightspace marks ids as text by a sign, so that spreadsheets keep their zeros.
         marked = "orgdefinedid" in self.titles or "endoflineindicator" in self.titles
         for at, row in enumerate(self.sheet.rows):
@@ -114,11 +114,11 @@ class ClassList:
             yield ListRow(at, where, self._student(where, cells))
 
     def time_column(self) -> int | None:
-        """The column of the time when a student handed in; None without one."""
+        """Return the column with times of submission, None if there is none."""
         return next((self.titles.index(name) for name in _TIMES if name in self.titles), None)
 
     def _columns(self) -> dict[int, str]:
-        """What each column holds, by its place."""
+        """Return the kind of each known column, by its place."""
         return {at: COLUMNS[title] for at, title in enumerate(self.titles) if title in COLUMNS}
 
     def _cell(self, cell: str, _kind: str) -> str:
@@ -135,12 +135,12 @@ class ClassList:
         )
 
     def _refuse_torn(self, row: Sequence[str], where: str) -> None:
-        """Raise SubmissionError for a row whose cells are not those of the header."""
+        """Raise SubmissionError for a row with more cells than the header."""
         width = len(self.titles)
         if any(map(str.strip, row[width:])):
             raise SubmissionError(
-                f"{self.what} has {len(row)} cells in {where}, and {width} columns: put a cell with a "
-                f'"{self.sheet.separator}" in it in quotes.'
+                f"{self.what} has {len(row)} cells in {where}, and {width} columns: put quotes around a cell "
+                f'with a "{self.sheet.separator}" in it.'
             )
 
     def _student(self, where: str, cells: dict[str, str]) -> StudentInfo:
@@ -156,24 +156,24 @@ class ClassList:
 
 
 class CanvasGradebook(ClassList):
-    """Canvas's gradebook as it exports it (lib/gradebook_exporter.rb).
+    """The exported gradebook of Canvas (lib/gradebook_exporter.rb).
 
-    Its columns are the name (in one or two), Canvas's own id, the school's ids, the section, columns that
-    a teacher added, the assignments, and totals. One row has the points, another may have posting policies,
-    and the last one may be the student that a teacher tries the course as.
+    Its columns are the name (in one or two), Canvas's own id, the school's ids, the section, columns that a
+    teacher added, the assignments, and totals. One row has the points, another may have posting policies, and
+    the last one may be the test student of a teacher.
     """
 
     _POINTS = "Points Possible"
     _POSTING = re.compile(r"\s*(Muted|Manual Posting.*)?\s*", re.IGNORECASE | re.DOTALL)
     _WITH_ID = re.compile(r"(?P<title>.*\S)\s+\((?P<id>\d+)\)\s*", re.DOTALL)
-    # The login of the student that is none is a hash, whatever the language of the name.
+    # The login of the test student is a hash; the name depends on the language.
     _TEST_LOGIN = re.compile(r"[0-9a-f]{40}")
-    # Canvas's importer passes over every column whose title has one of these (gradebook_importer.rb).
+    # Canvas's importer skips every column with one of these in its title (gradebook_importer.rb).
     _COMPUTED = re.compile(r"(Current|Final) (Score|Points|Grade)|Override (Score|Grade|Status)")
 
     @classmethod
     def has_header(cls, header: Sequence[str]) -> bool:
-        """Whether a header begins as Canvas's does."""
+        """Whether a header begins like Canvas's."""
         titles = [squeezed(title) for title in header]
         names = (["student"], ["lastname", "firstname"])
         return "section" in titles and any(
@@ -182,7 +182,7 @@ class CanvasGradebook(ClassList):
 
     @classmethod
     def recognizes(cls, sheet: Sheet) -> bool:
-        """Whether a table is a gradebook of Canvas, and no list of one's own with like columns."""
+        """Whether a table is a gradebook of Canvas, and not a teacher's own list with similar columns."""
         titles = {squeezed(title) for title in sheet.header}
         has_names = "student" in titles or {"lastname", "firstname"} <= titles
         if has_names and {"id", "sisloginid"} <= titles:
@@ -194,13 +194,13 @@ class CanvasGradebook(ClassList):
 
     @classmethod
     def is_passed_over(cls, title: str) -> str:
-        """The words in the title of a column for which Canvas's import passes over it; empty for none."""
+        """Return the words in a column's title that make Canvas's import skip it, empty if there are none."""
         words = cls._COMPUTED.search(title)
         return words[0] if words else ""
 
     @classmethod
     def title_and_id(cls, title: str) -> tuple[str, str]:
-        """The title of an assignment, and the number in brackets by which Canvas knows it; empty without."""
+        """Split a column's title into the assignment's title and Canvas's id in brackets (maybe empty)."""
         parts = cls._WITH_ID.fullmatch(title)
         return (parts["title"].strip(), parts["id"]) if parts else (title, "")
 
@@ -211,11 +211,11 @@ class CanvasGradebook(ClassList):
 
     @property
     def points_rows(self) -> list[tuple[str, ...]]:
-        """The rows with what assignments are worth; there is one."""
+        """The rows with the maximum points; a gradebook has one."""
         return [row for row in self.sheet.rows if self._POINTS in row[0]]
 
     def assignments(self) -> dict[int, str]:
-        """The titles of the assignments, by column; without the sums that Canvas computes itself."""
+        """Return the titles of the assignments by column, without totals that Canvas computes itself."""
         read_only = {
             at for row in self.points_rows for at, cell in enumerate(row) if _is_words(cell)
         }
@@ -241,14 +241,14 @@ class CanvasGradebook(ClassList):
 class MoodleWorksheet(ClassList):
     """Moodle's grading worksheet (mod/assign/gradingtable.php).
 
-    Its headers are in the language of the teacher. So the columns are recognized by their contents, in
-    Moodle's order: an identifier (a word and a number), perhaps the full name and more about the person, the
-    grade, right after it the maximum grade, and dates.
+    Its headers are in the teacher's language, so the columns are recognized by their contents, in Moodle's
+    order: an identifier (a word and a number), perhaps the full name and more about the person, the grade, the
+    maximum grade, and dates.
     """
 
     _IDENTIFIER = re.compile(r"(?P<words>.*?\D)(?P<number>\d+)\s*", re.DOTALL)
     _ENGLISH = ("identifier", "moodleidentifier")
-    # "Participant" in the languages of many sites; in others the columns have to say it.
+    # "Participant" in many languages; in others, the contents of columns decide.
     _PARTICIPANT = re.compile(
         r"participant|part[ei]cipante|teilnehme|deelnemer|deltag|uczestnik|účastník|résztvev|osallistuja|"
         r"kat.l.mc|участник|учасник|参加者|參與者|参与者|참가자|مشارك|משתתף|sodelujoč|partaide|sudionik|hidden",
@@ -260,15 +260,15 @@ class MoodleWorksheet(ClassList):
         places = self._identifiers(sheet)
         if not places:
             raise SubmissionError(
-                f"{what} is no offline grading worksheet of Moodle's: no column has an identifier such "
-                "as 'Participant 123'. Take the file as it was downloaded."
+                f"{what} is not an offline grading worksheet of Moodle: no column has an identifier such "
+                "as 'Participant 123'. Use the file as it was downloaded."
             )
         self.identifier = places[0]
         super().__init__(what, sheet)
 
     @classmethod
     def recognizes(cls, sheet: Sheet) -> bool:
-        """Whether a table is such a worksheet, in any language, and no list of one's own."""
+        """Whether a table is such a worksheet, in any language, and not a teacher's own list."""
         kinds = {COLUMNS.get(squeezed(title)) for title in sheet.header}
         for at in cls._identifiers(sheet):
             if squeezed(sheet.header[at]) in cls._ENGLISH:
@@ -278,7 +278,7 @@ class MoodleWorksheet(ClassList):
             if all(cls._PARTICIPANT.match(row[at].strip()) for row in _filled(sheet)):
                 return True
             maxima = cls._maxima(sheet, at)
-            # Behind the maximum there is the date of the grade, always.
+            # After the maximum, there is always the date of the grade.
             behind = range(maxima[0] + 1, len(sheet.header)) if len(maxima) == 1 else ()
             if any(cls._is_dates(sheet, place) for place in behind):
                 return True
@@ -286,7 +286,7 @@ class MoodleWorksheet(ClassList):
 
     @property
     def name(self) -> int | None:
-        """The column of the full name; None where the marking is anonymous."""
+        """The column of the full name, None if the marking is anonymous."""
         at = self.identifier + 1
         cells = [row[at].strip() for row in _filled(self.sheet)]
         if self.titles[at] in COLUMNS:
@@ -295,15 +295,15 @@ class MoodleWorksheet(ClassList):
         return None if is_status or not all(cells) or _is_email(cells) else at
 
     def maxima(self) -> list[int]:
-        """The columns that may be the maximum grade, behind a column of grades."""
+        """Return the columns that may be the maximum grade, after a column of grades."""
         return self._maxima(self.sheet, self.identifier)
 
     def is_maximum(self, at: int) -> bool:
-        """Whether a column has one and the same number everywhere."""
+        """Whether a column has the same number in every row."""
         return self._is_maximum(self.sheet, at)
 
     def time_column(self) -> int | None:
-        """The column of "Last modified (submission)": by its title, or the first of two with dates."""
+        """Return the column "Last modified (submission)", by its title, or as the first of two with dates."""
         if (named := super().time_column()) is not None:
             return named
         maxima = self.maxima()
@@ -312,30 +312,30 @@ class MoodleWorksheet(ClassList):
         dates = [
             at for at in range(maxima[0] + 1, len(self.titles)) if self._is_dates(self.sheet, at)
         ]
-        # The only one may be that of the grade, which is always there.
+        # A single one may be the date of the grade, which is always there.
         return dates[0] if len(dates) > 1 else None
 
     @classmethod
     def _is_dates(cls, sheet: Sheet, at: int) -> bool:
-        """Whether each cell of a column is a date with a time, or the dash of none."""
+        """Whether each cell of a column is a date with a time, or a dash."""
         cells = [row[at].strip() for row in _filled(sheet)]
         return all(cell == "-" or cls._DATE.match(cell) for cell in cells)
 
     @classmethod
     def _identifiers(cls, sheet: Sheet) -> list[int]:
-        """The columns that may hold identifiers: one word and another number in each row."""
+        """Return the columns that may have identifiers: the same word in each row, with another number."""
         rows = _filled(sheet)
         places: list[int] = []
         for at in range(len(sheet.header) - 1):
-            found = [cls._IDENTIFIER.fullmatch(row[at].strip()) for row in rows]
-            matches = [match for match in found if match is not None]
+            cells = [cls._IDENTIFIER.fullmatch(row[at].strip()) for row in rows]
+            matches = [match for match in cells if match is not None]
             if not rows or len(matches) < len(rows):
                 continue
             word, *others = {match["words"].strip() for match in matches}
             if squeezed(sheet.header[at]) in cls._ENGLISH:
                 places.insert(0, at)
             elif not others and cls._is_word(word):
-                # A group may be called so, too, but has several members.
+                # A group may have such a name, too, but has several members.
                 is_unique = len({match["number"] for match in matches}) == len(rows)
                 places += [at] if is_unique or cls._PARTICIPANT.match(word) else []
         return places
@@ -343,7 +343,7 @@ class MoodleWorksheet(ClassList):
     @staticmethod
     def _is_word(text: str) -> bool:
         letters = [sign for sign in text if sign.isalpha()]
-        # Ids are written in small letters; scripts without a case have none.
+        # Ids begin with small letters; scripts without a case have none.
         return len(letters) > 1 and "@" not in text and not letters[0].islower()
 
     @classmethod
@@ -351,7 +351,7 @@ class MoodleWorksheet(ClassList):
         maxima = [
             at for at in range(identifier + 2, len(sheet.header)) if cls._is_maximum(sheet, at)
         ]
-        # A worksheet with equal grades everywhere: the last one of neighbors is the maximum.
+        # If all grades are equal, the last of neighboring columns is the maximum.
         return [
             at
             for at in maxima
@@ -369,7 +369,7 @@ class MoodleWorksheet(ClassList):
         return all(cell in ("", "-") or as_number(cell) is not None for cell in cells)
 
     def _columns(self) -> dict[int, str]:
-        # What is called "ID" in some language is Moodle's own number, and no student's.
+        # A column called "ID" in some language has Moodle's own numbers, not the students'.
         columns = {at: kind for at, kind in super()._columns().items() if kind != "id"}
         maxima = self.maxima()
         if self.name is not None:
@@ -382,17 +382,17 @@ class MoodleWorksheet(ClassList):
 
     def _cell(self, cell: str, kind: str) -> str:
         match = self._IDENTIFIER.fullmatch(cell.strip()) if kind == "moodle_identifier" else None
-        # As downloads have it, in whatever language the worksheet is.
+        # In the form of downloads, independent of the worksheet's language.
         return f"Participant {match['number']}" if match else super()._cell(cell, kind)
 
 
 def squeezed(title: str) -> str:
-    """A column's title in small letters, without spaces and signs."""
+    """Return a column's title in small letters, without spaces and signs."""
     return _SIGNS.sub("", title.casefold())
 
 
 def class_list(what: str, sheet: Sheet) -> ClassList:
-    """The reader of a table: that of a platform which wrote it, or else the plain one."""
+    """Return a reader of a table: the one for the platform that wrote it, else the plain one."""
     readers = (CanvasGradebook, MoodleWorksheet)
     reader = next((reader for reader in readers if reader.recognizes(sheet)), ClassList)
     return reader(what, sheet)
@@ -401,13 +401,13 @@ def class_list(what: str, sheet: Sheet) -> ClassList:
 def read_list(path: Path, what: str) -> ClassList:
     """Read the class list in a file; `what` names it in errors.
 
-    Raises SubmissionError if it is none.
+    Raises SubmissionError if the file is not a class list.
     """
     return class_list(what, read_sheet(path, what))
 
 
 def students_of(given: ClassList) -> Iterator[ListRow]:
-    """The students of a list, each with one value in a cell; raises SubmissionError for several."""
+    """Yield the students of a list; raises SubmissionError for a cell with several values."""
     for row in given.rows():
         for kind, value in (
             ("email", row.student.email),
@@ -424,9 +424,9 @@ def students_of(given: ClassList) -> Iterator[ListRow]:
 
 
 def merged(given: ClassList) -> list[StudentInfo]:
-    """The students of a list, each once: of a student in several sections the rows are one.
+    """Return the students of a list, each once: rows of a student in several sections are joined.
 
-    Raises SubmissionError where rows with the same id contradict each other.
+    Raises SubmissionError if rows with the same id contradict each other.
     """
     students: dict[str, StudentInfo] = {}
     first: dict[str, str] = {}
@@ -457,7 +457,7 @@ def merged(given: ClassList) -> list[StudentInfo]:
                 f"{given.what} has the id {clean(student.id)!r} twice, in {first[student.id]} and {where}, "
                 f"and the rows differ in {listed(values)}. If they are two people, give each an id of "
                 "their own in a column `id`; if they are one, keep one row. (Rows of one student that "
-                "differ in the section alone may stay.)"
+                "differ only in the section may stay.)"
             )
         ids = {**student.ids, **other.ids}
         if student.id in sections:
@@ -476,10 +476,10 @@ def _filled(sheet: Sheet) -> list[tuple[str, ...]]:
 
 
 def _is_email(cells: Sequence[str]) -> bool:
-    """Whether a column holds addresses: nothing else, and one at least."""
+    """Whether a column has only addresses, at least one."""
     return any(cells) and all(not cell or re.fullmatch(r"[^@\s]+@[^@\s]+", cell) for cell in cells)
 
 
 def _is_words(cell: str) -> bool:
-    """Whether a cell of points says something instead, as "(read only)" in the language of a teacher."""
+    """Whether a cell for points has words instead, such as "(read only)" in the teacher's language."""
     return bool(cell.strip()) and as_number(cell) is None

@@ -1,7 +1,7 @@
-"""The top of a class's download, on the disk or in one archive: an item for each name that lies there.
+"""The top level of a class's download, on the disk or in one archive: an item for each name.
 
-An archive is not opened again for each student: one pass over its table of contents keeps, of each
-item, where the files lie that matter.
+An archive is not opened again for each student. One pass over its table of contents keeps the places of the
+files that matter for each item.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from grader.submissions.zip import Member, check_path, read_member
 from grader.text import clean
 
 MAX_ITEMS = 300_000
-# Each costs 10 µs and 0.7 KiB.
+# A member costs 10 µs and 0.7 KiB.
 _MAX_MEMBERS = 1_000_000
 _MAX_TABLE_BYTES = 256 << 20
 _MAX_WRAPPERS = 4
 _MAX_PIECES = 100
 _MAX_HIDDEN = 1000
-# An archive in an archive that is larger is not looked into before it is its student's turn.
+# A larger archive in an archive is not opened before it is its student's turn.
 _MAX_OURS_BYTES = 1 << 20
 _OF_TOOLS = re.compile(
     r"\.([._#~].*|git(hub|lab|ignore|keep|attributes|modules)?|svn|hg|idea|vscode|vs|v?envs?|ipynb_checkpoints|"
@@ -56,12 +56,12 @@ _OF_TOOLS = re.compile(
     re.IGNORECASE,
 )
 _METADATA = frozenset(platform.metadata for platform in PLATFORMS if platform.metadata)
-# What is found at the top of a clone of a repository, and of no student's folder otherwise.
+# Names at the top level of a clone, and of no other folder of a student.
 _OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
 
 
 class Context(NamedTuple):
-    """What is known beside a download: the course, the class, and files that the command was given.
+    """Facts beside a download: the course, the class, and files that the command was given.
 
     Such files (a roster, a list of times, the folder of results) are nobody's work.
     """
@@ -72,13 +72,13 @@ class Context(NamedTuple):
 
 
 def open_download(path: Path, context: Context) -> Download:
-    """Look at a class's folder or archive; raises SubmissionError if it is no class's."""
+    """List a class's folder or archive; raises SubmissionError if it is not a class's."""
     real = path.resolve()
     try:
         is_folder = real.is_dir()
         if ours := kind_of_folder(real) if is_folder else "":
             raise SubmissionError(
-                f"{path} is {ours} that `grade` wrote: name the folder with what was handed in."
+                f"{path} is {ours} that `grade` wrote: name the folder with the submissions."
             )
         contents = _from_folder(real, context) if is_folder else _from_archive(real, context)
     except Unreadable as problem:
@@ -88,14 +88,14 @@ def open_download(path: Path, context: Context) -> Download:
     name = real.name if is_folder else without_suffix(real.name)
     if _is_submission(context, contents.items) or _is_of(context, name, contents):
         raise SubmissionError(
-            f"{path} is one submission, not those of a class: use grade run --submission {path}, "
-            "or name the folder that holds all of them."
+            f"{path} is one submission, not a class: use grade run --submission {path}, "
+            "or name the folder that contains all of them."
         )
     return contents
 
 
 def _is_submission(context: Context, items: Iterable[Item]) -> bool:
-    """Whether these stand at the top of one student's work: exercises, or folders of them."""
+    """Whether these items are one student's work: exercises, or folders of them."""
     items = list(items)
     if any(item.kind is EntryKind.FOLDER and context.known.student(item.name) for item in items):
         return False
@@ -103,7 +103,7 @@ def _is_submission(context: Context, items: Iterable[Item]) -> bool:
 
 
 def _is_of(context: Context, name: str, contents: Download) -> bool:
-    """Whether a folder or archive is called as a student of a class list, and nothing in it as anybody."""
+    """Whether a folder or archive has the name of a listed student, and nothing in it has anybody's name."""
     if context.known.student(name) is None or any(p.recognizes(contents.items) for p in PLATFORMS):
         return False
     names = {name for item in contents.items for name in _names_in(context.course, item)}
@@ -111,7 +111,7 @@ def _is_of(context: Context, name: str, contents: Download) -> bool:
 
 
 def _is_part(course: Course, item: Item) -> bool:
-    """Whether an item is an exercise's file, or a folder that holds some where a submission has them."""
+    """Whether an item is an exercise's file, or a folder of a submission with such files."""
     if item.kind is not EntryKind.FOLDER:
         return any(item.name == f"{exercise.id}.py" for exercise in course.exercises)
     expected = [
@@ -132,7 +132,7 @@ def _is_part(course: Course, item: Item) -> bool:
 
 
 class _Level(NamedTuple):
-    """What lies in one folder of a download, and what was passed over on the way to it."""
+    """The contents of one folder of a download, and names that were skipped on the way to it."""
 
     items: Sequence[Item]
     metadata: Mapping[str, Path | Member]
@@ -141,7 +141,7 @@ class _Level(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def below(self, passed: _Level, folder: Item) -> _Level:
-        """This level of a folder, with what was passed over in the level that the folder lies in."""
+        """Return this level, with names that were skipped in the level around its folder."""
         beside = [item.name for item in passed.items if item is not folder]
         note = (f"Not looked at: {listed_names(beside)}.",) if beside else ()
         hidden = [*passed.hidden, *self.hidden]
@@ -151,9 +151,9 @@ class _Level(NamedTuple):
 def _unwrapped(
     level_at: Callable[[tuple[str, ...]], _Level], context: Context, name: str
 ) -> tuple[tuple[str, ...], _Level]:
-    """The folders that only wrap the rest, and what lies below them; `name` is that of the outermost.
+    """Return the folders that only wrap the rest, and the level below them; `name` is the outermost.
 
-    A folder that a class list knows is a student's. Where none does, names decide, and a note says so.
+    A folder is a student's if a class list knows it. If no list does, names decide, and a note says so.
     """
     inside: tuple[str, ...] = ()
     level = _without_ours(level_at(inside), context)
@@ -164,7 +164,8 @@ def _unwrapped(
         if is_students is None:
             is_students = _seems_students(context, folder, below, (name, *inside)[-1])
             if is_students:
-                note = f"Taken as one student's, for want of others: the folder {clean('/'.join(place), 100)}."
+                folder_path = clean("/".join(place), 100)
+                note = f"Taken as the only student's: the folder {folder_path}."
                 level = level._replace(notes=(*level.notes, note))
         if is_students:
             break
@@ -173,7 +174,7 @@ def _unwrapped(
 
 
 def _only_folder(level: _Level, context: Context) -> Item | None:
-    """The folder that may only wrap the rest: there is no other, and nothing else that may be a student's."""
+    """Return the folder that may only wrap the rest, None if there is anything else of a student."""
     folders = [item for item in level.items if item.kind is EntryKind.FOLDER]
     others = any(item.name.endswith(".py") or looks_packed(item.name) for item in level.items)
     if len(folders) != 1 or others or level.metadata or _is_submission(context, level.items):
@@ -183,7 +184,7 @@ def _only_folder(level: _Level, context: Context) -> Item | None:
 
 
 def _is_students(context: Context, folder: Item, below: _Level) -> bool | None:
-    """Whether a folder with this below it is surely one student's, or surely not; None where nothing tells."""
+    """Whether a folder with this level below it is surely one student's; None if this is unclear."""
     folders = [item.name for item in below.items if item.kind is EntryKind.FOLDER]
     own = {"exercises", *(exercise.chapter for exercise in context.course.exercises)}
     if _is_submission(context, below.items) or (len(folders) == 1 and folders[0] in own):
@@ -192,7 +193,7 @@ def _is_students(context: Context, folder: Item, below: _Level) -> bool | None:
     for list_ in context.known.lists:
         inner = [name for name in names if list_.called(name) is not None]
         if list_.called(folder.name) is not None:
-            # Several who are known in a folder of a known name: a class, one of whom is called as the folder.
+            # Several known names in a folder with a known name: a class with a student of that name.
             return not (len(inner) > 1 and set(folders) <= set(inner))
         if inner:
             return False
@@ -208,7 +209,7 @@ def _is_students(context: Context, folder: Item, below: _Level) -> bool | None:
 
 
 def _seems_students(context: Context, folder: Item, below: _Level, around: str) -> bool:
-    """Guess it by names: that of the folder, that of the one `around` it, and those of what lies in it."""
+    """Guess whether a folder is one student's, by its name, the folder `around` it, and names in it."""
     if any(platform.recognizes(below.items) for platform in PLATFORMS):
         return False
     names = {name for item in below.items for name in _names_in(context.course, item)}
@@ -216,12 +217,12 @@ def _seems_students(context: Context, folder: Item, below: _Level, around: str) 
     if is_work(folder.name, context.course) or folder.name == around:
         # It is better to have one student than none.
         return not (people if folder.is_clone else names)
-    # One name in it may be that of a part of the work; several are those of a class.
+    # One name in it may be a part of the work; several names are a class.
     return len(people) < 2
 
 
 def _names_in(course: Course, item: Item) -> Iterator[str]:
-    """What an item of a class would be called after its student, if it is of one."""
+    """Yield the part of an item's name that would be its student's, if it is a student's."""
     if item.kind is EntryKind.FOLDER:
         yield item.name
     elif looks_packed(item.name):
@@ -231,7 +232,7 @@ def _names_in(course: Course, item: Item) -> Iterator[str]:
 
 
 def _without_ours(level: _Level, context: Context) -> _Level:
-    """The level without what our own commands wrote, of which a note tells."""
+    """Return the level without output of our own commands, with a note about it."""
     known = context.known
     names = [without_suffix(item.name) for item in level.items]
     names += [student.id for list_ in known.lists for student in list_.students]
@@ -245,12 +246,12 @@ def _without_ours(level: _Level, context: Context) -> _Level:
     listed = listed_names([f"{name} ({kind})" for name, kind in ours.items()])
     return level._replace(
         items=[item for item in level.items if item.name not in ours],
-        notes=(f"Not looked at, for it was written by `grade`: {listed}.",),
+        notes=(f"Not looked at, since `grade` wrote it: {listed}.",),
     )
 
 
 def _ours(item: Item, students: Collection[str]) -> str:
-    """What of ours an item is; empty where it is none."""
+    """Return the kind of our own output that an item is, empty if it is not ours."""
     place = item.pieces[0].place if item.pieces else None
     if item.kind is EntryKind.FOLDER:
         if isinstance(place, Path):
@@ -271,13 +272,13 @@ def _ours(item: Item, students: Collection[str]) -> str:
 
 
 def _may_be_somebodys(name: str, kind: EntryKind) -> bool:
-    """Whether what begins with a dot at the top of a class is neither a system's nor a tool's."""
+    """Whether a name with a dot in front at the top level is neither a system's nor a tool's."""
     is_work = kind is EntryKind.FOLDER or looks_packed(name) or looks_like_code(name)
     return name.startswith(".") and is_work and not _OF_TOOLS.fullmatch(name)
 
 
 def _from_folder(folder: Path, context: Context) -> Download:
-    """The items of a folder, below folders that only wrap them."""
+    """Return the items of a folder, below folders that only wrap them."""
 
     def level_at(inside: tuple[str, ...]) -> _Level:
         return _level_of(folder.joinpath(*inside), context)
@@ -293,7 +294,7 @@ def _download(path: Path, folder: str, level: _Level) -> Download:
 
 
 def _level_of(folder: Path, context: Context) -> _Level:
-    """The items of one folder, its files of metadata, and the hidden names that may be somebody's."""
+    """Return the items of one folder, its files of metadata, and hidden names that may be somebody's."""
     given = {path.name for path in context.given}
     items: list[Item] = []
     hidden: list[str] = []
@@ -318,15 +319,13 @@ def _level_of(folder: Path, context: Context) -> _Level:
             item.newest = entry.stat(follow_symlinks=False).st_mtime
             item.is_clone = kind is EntryKind.FOLDER and (place / ".git").exists()
         else:
-            item.problem = (
-                f"What was handed in is a {kind.value}: hand in the file or folder itself."
-            )
+            item.problem = f"This submission is a {kind.value}: hand in the file or folder itself."
         items.append(item)
     return _Level(items, metadata, hidden)
 
 
 def _is_given(place: Path, kind: EntryKind, context: Context) -> bool:
-    """Whether the command was given this file, or is to write into this folder, which is empty."""
+    """Whether the command was given this file, or this empty folder to write into."""
     if place.resolve() not in context.given:
         return False
     return kind is EntryKind.FILE or (kind is EntryKind.FOLDER and not any(entries(place)))
@@ -348,7 +347,7 @@ def _from_archive(path: Path, context: Context) -> Download:
 
 
 class _Collected:
-    """The items of an archive below its wrapper, as its members pass by."""
+    """The items of an archive below its wrapper, gathered in one pass."""
 
     def __init__(self, course: Course, wrapper: list[str]) -> None:
         self.strays = 0
@@ -365,7 +364,7 @@ class _Collected:
         return (*self._folders.values(), *self._files)
 
     def add(self, member: Member) -> None:
-        """Put a member to its item, or to the metadata, or count it as passed over."""
+        """Add a member to its item or to the metadata, or count it as skipped."""
         try:
             check_path(member.path)
         except Unreadable:
@@ -396,7 +395,7 @@ class _Collected:
             )
 
     def _add_below(self, item: Item, below: list[str], member: Member) -> None:
-        """Keep a file of a folder that matters: an exercise, an archive, a request, and a few others."""
+        """Keep a file of a folder if it matters: an exercise, an archive, a request, or one of a few others."""
         item.is_clone |= bool(below) and below[0] in _OF_CLONES
         if member.kind is EntryKind.FOLDER or any(map(is_ignored, below)):
             return

@@ -1,8 +1,8 @@
-"""A class's download: which platform it is of, who handed in what, and in which order.
+"""A class's download: its platform, its students, and their attempts in order.
 
-Only names and tables of contents are read here. A name that fits two people, or two names that fit one,
-are not guessed: each keeps a result of its own, and a note says so. In teams, what one member hands in is an
-attempt of every member, the newest of any member the newest of all (`share_in_teams`).
+Only names and tables of contents are read here. If a name fits two people, or two names fit one, nothing is
+guessed: each keeps a separate result, and a note says so. In a team, each member's submission is an attempt of
+every member, and the newest of any member is the newest of all (`share_in_teams`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from grader.submissions.roster import Known, Person, Roster, parts_of, settle_id
 from grader.submissions.times import Times
 from grader.text import alike, clean, counted, listed
 
-_TYPED = "Text was typed in, and no file: hand in the files of the exercises."
-# The kind of id that a roster's column for teams becomes.
+_TYPED = "Only text was typed in, without a file: hand in the files of the exercises."
+# The kind of id for a roster's column of teams.
 TEAM = "team"
 _MOST_NAMES = 10
 
@@ -48,10 +48,12 @@ _MOST_NAMES = 10
 class ClassDownload(msgspec.Struct, frozen=True):
     """Everyone's attempts in a download, by student, the newest one last.
 
-    `layout` says in words what was recognized, `notes` what an instructor should know, a line each;
-    `missing` are the students of the roster who handed in nothing, `strangers` those who are not in it.
-    An attempt of one of the `teams` (by the id of its student) is that of all members: see `share_in_teams`.
-    `timed` has the ids in a list of times that are somebody's here, or of the roster.
+    layout: the recognized platform or layout, in words.
+    notes: notes for an instructor, each on a line.
+    missing: students of the roster who handed in nothing.
+    strangers: students who are not in the roster.
+    teams: teams by the id of their attempts' student; such attempts are all members', see `share_in_teams`.
+    timed: the ids in a list of times that are somebody's here or in the roster.
     """
 
     layout: str
@@ -72,11 +74,13 @@ def find_class(
     former: Iterable[StudentInfo] = (),
     given: Iterable[Path] = (),
 ) -> ClassDownload:
-    """Find out who handed in what in a folder or archive; raises SubmissionError if it holds no class.
+    """Find the students and their attempts in a folder or archive.
 
-    Reads names and tables of contents, not what was handed in: see `read_attempt`. With `times` the attempts
-    have those, as far as they are there. The `former` students of a gradebook tell whose a folder is where the
-    roster does not. Files that the command was `given` are not taken for submissions.
+    Only names and tables of contents are read; `read_attempt` reads the files. Attempts get their `times` from
+    the list, if it has them. If the roster does not tell whose a folder is, the `former` students of a
+    gradebook may. Files that the command was `given` are not submissions.
+
+    Raises SubmissionError if there is no class in it.
     """
     listed = times.listed if times is not None else None
     known = Known(roster, Roster(former), listed)
@@ -85,8 +89,8 @@ def find_class(
     platform = finding.collect()
     if not finding.people:
         raise SubmissionError(
-            f"{path} holds no submissions: expected a folder, a zip or a tar for each student, or what "
-            "a learning platform lets you download. See docs/intake.md."
+            f"{path} has no submissions: expected a folder, a zip or a tar for each student, or the "
+            "download of a learning platform. See docs/intake.md."
         )
     by_team = course.assignment is not None and course.assignment.teams
     settled = settle_ids(finding.people, roster, platform, known, by_team=by_team)
@@ -112,7 +116,7 @@ def find_class(
 
 
 def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
-    """Several downloads as one: a student has the attempts of all of them, in the order of the downloads."""
+    """Join downloads: a student gets the attempts of all of them, in the order of the downloads."""
     attempts = [attempt for download in downloads for attempt in download.attempts]
     attempts.sort(key=lambda attempt: attempt.student.id)
     ids = {attempt.student.id for attempt in attempts}
@@ -130,7 +134,7 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
 
 
 def likely_matches(download: ClassDownload) -> Iterator[str]:
-    """A line on strangers and on those of the roster who handed in nothing, who may be the same people."""
+    """Yield a note on strangers and missing students of the roster, who may be the same people."""
     if not download.strangers or not download.missing:
         return
     names = {
@@ -142,22 +146,22 @@ def likely_matches(download: ClassDownload) -> Iterator[str]:
     near = []
     for stranger in download.strangers:
         called = stranger.name or stranger.id
-        # Where a prefix is not like a student's name, the rest may be.
+        # A folder's name may have a prefix before the student's name.
         rests = [called[at.end() :] for at in re.finditer("[-_ ]", called)]
-        found = {names[text] for rest in (called, *rests) for text in alike(rest, names)}
-        if len(found) == 1:
-            near.append(f"{called!r} may be {next(iter(found))!r}")
+        matches = {names[text] for rest in (called, *rests) for text in alike(rest, names)}
+        if len(matches) == 1:
+            near.append(f"{called!r} may be {next(iter(matches))!r}")
     strangers = listed_names([student.name or student.id for student in download.strangers])
     missing = listed_names([student.id for student in download.missing])
-    guess = f" {listed_names(near)}: for you to say." if near else ""
+    guess = f" {listed_names(near)}: please check." if near else ""
     yield (
-        f"Not in the roster: {strangers}; of the roster nobody handed in: {missing}.{guess} Where two are the "
-        "same person, write the name of the folder into a column of the roster, or rename the folder."
+        f"Not in the roster: {strangers}; in the roster, but without a submission: {missing}.{guess} If two "
+        "are the same person, write the name of the folder into a column of the roster, or rename the folder."
     )
 
 
 class _Finding:
-    """A download on its way from items to people and their attempts."""
+    """The people of a download, found item by item, and their attempts."""
 
     def __init__(self, download: Download, course: Course, known: Known) -> None:
         self._download, self._course, self._known = download, course, known
@@ -171,23 +175,23 @@ class _Finding:
         return list(self._people.values())
 
     def notes(self) -> Iterator[str]:
-        """The items that were passed over, a line each."""
+        """Yield notes on items that were skipped."""
         yield from self._notes
         if self._ignored:
             yield f"Not looked at: {listed_names(self._ignored)}."
         if hidden := self._download.hidden:
             yield (
-                f"Not looked at, for the dot in front: {listed_names(hidden)}. Where a student is so called, "
-                "rename it without the dot."
+                f"Not looked at, because of the dot in front: {listed_names(hidden)}. If this is a student's "
+                "name, rename it without the dot."
             )
         if self._download.strays:
             yield (
                 f"Not looked at: names in the archive that lead out of it ({self._download.strays}). "
-                "Somebody made them on purpose."
+                "Such names are made on purpose."
             )
 
     def collect(self) -> Platform:
-        """Give every item to a person, by the rules of the platform that it is of."""
+        """Assign every item to a person, by the rules of the platform; return the platform."""
         items = sorted(self._download.items, key=lambda item: item.name)
         platform = platform_of(items)
         platform.begin(self._download, self._known)
@@ -211,7 +215,7 @@ class _Finding:
         person.items.append((item, entry))
 
     def _by_name(self, item: Item) -> ItemInfo | None:
-        """The person whom a folder, an archive or a file is named after; None where it is no submission."""
+        """Return the person after whom an item is named, None if the item is not a submission."""
         name = item.name
         if item.kind is EntryKind.FOLDER:
             return ItemInfo(name, StudentInfo(id=written(name)), name)
@@ -226,7 +230,7 @@ class _Finding:
         return None
 
     def _add_by_name(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:
-        """Add items by the names of people in them, which a class list may tell from what all names share."""
+        """Add items by the people in their names; a class list may tell these from a common prefix."""
         names = sorted({entry.person for _, entry in named})
         shared = shared_affixes(names, self._known, course=self._course)
         affixes = shared.affixes if shared is not None else Affixes()
@@ -242,15 +246,15 @@ class _Finding:
             self._add(entry, item)
 
     def _is_copy(self, stem: str, base: str) -> bool:
-        """Whether a numbered name is another attempt of the one without a number."""
+        """Whether a numbered name is another attempt under the name without a number."""
         if self._known.whom(stem) is not None:
             return False
-        # `group-1` is a name of its own; only a browser writes `group (1)`.
+        # `group-1` is a separate name; only a browser writes `group (1)`.
         is_browsers = stem.endswith(")") and base in self._stems
         return is_browsers or self._known.whom(base) is not None
 
     def attempts(self, person: Person) -> Iterator[Attempt]:
-        """A person's attempts in order of time."""
+        """Yield a person's attempts in order of time."""
         for number, items in enumerate(_in_attempts(person), 1):
             pieces = tuple(piece for item, entry in items for piece in _renamed(item, entry))
             single = pieces[0].place if len(pieces) == 1 else None
@@ -271,10 +275,10 @@ class _Finding:
 
 
 def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
-    """Group the items of one person, oldest first.
+    """Yield the items of each attempt of a person, oldest first.
 
-    Folders and archives are an attempt each. Files are one until a name comes again: then it replaces
-    the one before it, and what was not handed in again stays.
+    Each folder or archive is an attempt. Files are one attempt until a name is repeated. Then a new attempt
+    begins, with the new file in place of the old one and the other files as before.
     """
     typed: list[tuple[Item, ItemInfo]] = []
     whole: list[tuple[Item, ItemInfo]] = []
@@ -299,7 +303,7 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
 
 
 def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
-    """The pieces of an item as the student called them."""
+    """Yield the pieces of an item under the student's own names."""
     for piece in item.pieces:
         if item.kind is not EntryKind.FOLDER and entry.rest:
             yield AttemptFile(entry.rest, piece.place)
@@ -311,10 +315,10 @@ def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
 
 
 def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) -> ClassDownload:
-    """The download as if each member of a team had handed in what any of them did.
+    """Return the download with each attempt of a team as an attempt of every member.
 
-    Teams are those of the roster, else those of before, of the `former` students. Notes say who is in no
-    team and who is in another one than before.
+    Teams are from the roster, else from the `former` students. Notes name students without a team, and students
+    who have changed their team.
     """
     before = {student.id: student for student in former}
     present = [
@@ -326,7 +330,7 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
     for person in sorted(people.values(), key=lambda person: person.id):
         if team := person.ids.get(TEAM):
             teams.setdefault(team, []).append(person)
-    # An attempt of a team that nobody is in any more stays what it is.
+    # An attempt of a team without members stays as it is.
     of_teams = {id_: team for id_, team in download.teams.items() if team in teams}
     people |= {
         a.student.id: a.student
@@ -367,7 +371,7 @@ def _with_team(student: StudentInfo, before: StudentInfo | None) -> StudentInfo:
 
 
 def _in_order(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """The attempts of a team by time; where one has none, in the order in which they were found."""
+    """Return the attempts of a team by time, or in their order in the download if a time is missing."""
     if all(attempt.submitted_at for attempt in attempts):
         return sorted(attempts, key=lambda attempt: attempt.submitted_at)
     return list(attempts)
@@ -378,17 +382,17 @@ def _notes(
     people: dict[str, StudentInfo],
     before: dict[str, StudentInfo],
 ) -> list[str]:
-    """What an instructor should know of the teams, a line each."""
+    """Return notes on the teams for an instructor."""
     alone = sorted(name for name, person in people.items() if not person.ids.get(TEAM))
     moved = sorted(
         name
         for name, person in before.items()
         if person.ids.get(TEAM) and person.ids[TEAM] != people[name].ids.get(TEAM)
     )
-    notes = [f"{counted(len(teams), 'team')}: what one member hands in counts for all of them."]
+    notes = [f"{counted(len(teams), 'team')}: a submission of one member counts for all of them."]
     if alone:
         notes.append(
-            f"In no team: {listed(alone, _MOST_NAMES)}. A column `team` of the --roster says who is in which."
+            f"In no team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."
         )
     several = [
         f"{listed([member.id for member in members], _MOST_NAMES)} ({team})"
@@ -397,12 +401,12 @@ def _notes(
     ]
     if several:
         notes.append(
-            f"In several teams at once, and so taken for a team apart: {listed_names(several)}. Write one "
-            "team a student."
+            f"In several teams at once, and so taken as a separate team: {listed_names(several)}. Write one "
+            "team for each student."
         )
     if moved:
         notes.append(
-            f"In another team than before: {listed(moved, _MOST_NAMES)}. What the former team handed in stays "
-            "theirs, too: where it is newer, it counts."
+            f"In another team than before: {listed(moved, _MOST_NAMES)}. They keep attempts of their former "
+            "team, too; the newest attempt counts."
         )
     return notes

@@ -18,14 +18,14 @@ from grader.text import clean
 if TYPE_CHECKING:
     from grader.submissions.zip import Member
 
-# A student's folder with a virtual environment of torch in it has some 30,000.
+# A student's folder with a virtual environment and torch has about 30,000.
 MAX_ENTRIES = 50_000
 MAX_DEPTH = 8
 
 _JUNK = frozenset(("__macosx", "__pycache__", "thumbs.db", "desktop.ini"))
-# What else is no work of the student's: tools, and the stubs that came with the course.
+# Other names that are not the student's work: tools, and stubs that came with the course.
 _IGNORED = _JUNK | {"venv", "env", "site-packages", "node_modules", "tests", "stubs"}
-# Somebody's code or archive that a system hides; `._glu.py` is macOS's, `.#glu.py` an editor's.
+# Code or archives with a dot in front; but `._glu.py` is from macOS, `.#glu.py` from an editor.
 _HIDDEN_CODE = re.compile(r"\.[^._#~].*\.(py|pyw|ipynb|zip|tar|tgz|tar\.(gz|bz2|xz)|rar|7z)", re.I)
 
 
@@ -43,7 +43,7 @@ class EntryKind(enum.Enum):
 
 
 class AttemptFile(NamedTuple):
-    """A file or folder of an attempt: what the student called it, and where its bytes are."""
+    """A file or folder of an attempt: its path for the student, and the place of its bytes."""
 
     path: str
     place: Path | Member
@@ -55,17 +55,17 @@ def is_junk(name: str) -> bool:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a file or folder of this name, and all below it, is ignored in a submission."""
+    """Whether a file or folder of this name, with everything below it, is ignored in a submission."""
     return (name.startswith(".") and not is_hidden_code(name)) or name.lower() in _IGNORED
 
 
 def is_hidden_code(name: str) -> bool:
-    """Whether a file of this name is work that only its dot in front hides."""
+    """Whether a file of this name is work, hidden only by a dot in front."""
     return _HIDDEN_CODE.fullmatch(name) is not None
 
 
 def kind_of_mode(mode: int) -> EntryKind:
-    """The kind by the type bits of a Unix mode; no bits at all mean a plain file."""
+    """Return the kind by the type bits of a Unix mode; no bits mean a plain file."""
     match stat.S_IFMT(mode):
         case 0 | stat.S_IFREG:
             return EntryKind.FILE
@@ -90,12 +90,12 @@ def open_regular(path: Path, name: str) -> BinaryIO:
         raise Unreadable(f"{clean(name)} cannot be read ({error.strerror}).") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise Unreadable(f"{clean(name)} is no regular file; hand in the file itself.")
+        raise Unreadable(f"{clean(name)} is not a regular file; hand in the file itself.")
     return os.fdopen(descriptor, "rb")
 
 
 def walk(folder: Path) -> Iterator[AttemptFile]:
-    """Yield the files below a folder, nearest first, with their paths below it; follow no link.
+    """Yield the files below a folder, nearest first, with their paths below it; links are not followed.
 
     Raises Unreadable for too many files, and for a folder that cannot be listed.
     """
@@ -120,7 +120,7 @@ def walk(folder: Path) -> Iterator[AttemptFile]:
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder in any order, one by one: there may be a hundred million."""
+    """Yield the entries of a folder one by one, in any order: there may be a hundred million."""
     try:
         with os.scandir(folder) as listed:
             yield from listed
@@ -129,7 +129,7 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def entry_kind(entry: os.DirEntry[str]) -> EntryKind:
-    """The kind of an entry of a folder; a link is a link, wherever it points."""
+    """Return the kind of an entry of a folder; links are not followed."""
     if entry.is_symlink() or getattr(entry, "is_junction", bool)():
         return EntryKind.LINK
     with contextlib.suppress(OSError):
@@ -149,10 +149,10 @@ _SLUG = re.compile(r"[^a-z0-9]+")
 
 
 def written(text: str) -> str:
-    """The text made fit for any file: composed (NFC), on one line, without invalid characters.
+    """Return the text in a form for any file: composed (NFC), on one line, without invalid characters.
 
-    The text is still the person's name: formulas, HTML and right-to-left marks stay, and code that shows or
-    writes the text has to treat it as a stranger's.
+    The text is still untrusted: formulas, HTML and right-to-left marks stay. Code that shows or writes it has
+    to escape it.
     """
     composed = unicodedata.normalize("NFC", text.strip())
     line = "".join(
@@ -161,22 +161,22 @@ def written(text: str) -> str:
     )
     if len(line) <= LONGEST_ID:
         return line
-    # Two long names that begin alike are still two.
+    # Two long names with the same beginning stay different.
     digest = hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{line[: LONGEST_ID - 17]}~{digest[:16]}"
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """The first five of some names, and how many more there are, for a message."""
+    """Return the first five names, and the number of further ones, for a message."""
     first = ", ".join(clean(name, 60) for name in names[:5])
     return first if len(names) <= 5 else f"{first} and {len(names) - 5} more"
 
 
 def safe_name(student_id: str) -> str:
-    """A file name without a suffix for a student id; two ids never have the same one.
+    """Return a file name without a suffix for a student id, different for different ids.
 
-    Every system can write the name, also one that takes capitals and small letters for the same, and a URL can
-    hold it. An id of small letters, digits and `. _ @ + -` stays itself:
+    The name is valid on every system, even if capitals do not matter there, and in URLs. An id of small
+    letters, digits and `. _ @ + -` is its own name:
 
     >>> safe_name("alice"), safe_name("Alice Doe")
     ('alice', 'alice-doe~b27a79f51bfff1ae0c4e1c19')
@@ -185,6 +185,6 @@ def safe_name(student_id: str) -> str:
         return student_id
     ascii_text = unicodedata.normalize("NFKD", student_id).encode("ascii", "ignore").decode()
     slug = _SLUG.sub("-", ascii_text.lower())[:40].strip("-") or "student"
-    # No plain id has a tilde. The digest, not the slug, tells two others apart.
+    # Plain ids have no tilde. The digest, not the slug, distinguishes other ids.
     digest = hashlib.sha256(student_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{slug}~{digest[:24]}"

@@ -1,8 +1,7 @@
-"""Gradescope's `submission_metadata.yml`: who handed in which folder, and when.
+"""Gradescope's `submission_metadata.yml`: the authors and the time of each folder.
 
-The file holds every result that Gradescope ever showed and may have hundreds of megabytes. It is read as a
-stream of events, and only names and times are kept. No object is ever built from it, and an alias means
-nothing.
+The file has every result that Gradescope ever showed, and may have hundreds of megabytes. It is read as a
+stream of events, and only names and times are kept. No object is built from it, and aliases are ignored.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _TIME = re.compile(
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """A folder of the export: its authors, and when it was handed in."""
+    """A folder of the export: its authors, and its time of submission."""
 
     students: tuple[StudentInfo, ...]
     submitted_at: str = ""
@@ -74,7 +73,7 @@ def read_metadata(file: Readable) -> dict[str, Submission]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
-        raise Unreadable(f"is no valid YAML{where}") from error
+        raise Unreadable(f"is not valid YAML{where}") from error
     for folder, people in records.items():
         own = people.pop(-1, {})
         students = tuple(filter(None, map(_student, people.values())))
@@ -83,7 +82,7 @@ def read_metadata(file: Readable) -> dict[str, Submission]:
 
 
 def _values(events: Iterator[Any], yaml: Any) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Every scalar of a document with its path: keys of mappings, and indices of sequences."""
+    """Yield every scalar of a document with its path: keys of mappings, and indices of sequences."""
     # A level is [True, key or None] in a mapping, [False, index] in a sequence.
     levels: list[list[Any]] = []
     for event in events:
@@ -101,13 +100,13 @@ def _values(events: Iterator[Any], yaml: Any) -> Iterator[tuple[tuple[Any, ...],
             if levels and levels[-1][0] and levels[-1][1] is None:
                 levels[-1][1] = value
                 continue
-            # A level's path is known where each level above stands at a key that is a scalar.
+            # The path has the current key or index of each level; keys are scalars.
             yield tuple(key for _, key in levels), value
             _pass(levels)
 
 
 def _pass(levels: list[list[Any]]) -> None:
-    """A value is over: what comes next is another key, or the next index."""
+    """Go on after a value, to another key or the next index."""
     if levels:
         is_mapping, key = levels[-1]
         levels[-1][1] = (None if key is not None else "") if is_mapping else key + 1
@@ -115,7 +114,7 @@ def _pass(levels: list[list[Any]]) -> None:
 
 def _student(cells: dict[str, str]) -> StudentInfo | None:
     sid, email = written(cells.get(":sid", "")), written(cells.get(":email", ""))
-    # What YAML writes for nothing.
+    # YAML's notations of null.
     sid, email = ("" if cell in ("~", "null") else cell for cell in (sid, email))
     name = written(cells.get(":name", ""))
     if not (sid or email or name):
@@ -125,7 +124,7 @@ def _student(cells: dict[str, str]) -> StudentInfo | None:
 
 
 def _in_utc(text: str) -> str:
-    """A time as Ruby writes it (`2026-01-02 03:04:05.678901000 Z`) in UTC; empty if it is none."""
+    """Return a time in Ruby's form (`2026-01-02 03:04:05.678901000 Z`) in UTC, empty if it is invalid."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return ""

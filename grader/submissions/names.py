@@ -1,4 +1,4 @@
-"""Which exercise a file belongs to by its name: exactly, nearly, or only in its words."""
+"""The exercise of a file by its name: an exact name, a similar one, or a mention of the exercise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from grader.course.manifest import Course, Exercise
 from grader.submissions.archive import looks_like_code
 
-# What a browser, a file manager or a platform makes of `glu.py` where there is one already.
+# Names that browsers, file managers and platforms give to a copy of `glu.py`.
 _COPY = (
     r"(?:[-_ ](?P<numbered>\d{1,3})| ?\((?P<counted>\d{1,3})\)"
     r"|[ _-]*[( _-](?:copy|copie|copia|c[oó]pia|kopie|kopia|kopi)\)?(?:[ _-]*\(?(?P<again>\d{1,3})\)?)?)"
@@ -21,21 +21,21 @@ _NAME = re.compile(
 )
 _SCRIPTS = (".py", ".pyw", ".py3", ".py.py")
 _TEXTS = (".txt", ".py.txt")
-# Beside those of code: where a student may have written an exercise by mistake.
+# Files other than code in which a student may have written an exercise by mistake.
 _DOCUMENTS = (".md", ".rtf", ".doc", ".docx", ".odt", ".pages", ".pdf", ".html", ".htm", ".json")
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# Code of this name is no answer, wherever it lies.
+# Code of this name is never an answer.
 _NO_ANSWERS = ("conftest.py", "setup.py", "__init__.py", "__main__.py")
 _TEXT = 3
 _LONGEST = 255
 
 
 class Rank(NamedTuple):
-    """How well a path fits an exercise, the smaller the better.
+    """The rank of a path for an exercise; a smaller one is better.
 
-    `likeness` is 0 for the very name, 1 for that of a copy, 2 for other capitals and 3 for a text file;
-    `depth` counts the folders around those in which a submission has the exercise; `place` is the order of
-    these folders. Of several copies the last one is the newest.
+    `likeness` is 0 for the exact name, 1 for the name of a copy, 2 for other capitals and 3 for a text file.
+    `depth` counts the folders around the usual folders of the exercise, and `place` is the order of these.
+    The copy with the highest number is the newest.
     """
 
     likeness: int
@@ -50,12 +50,12 @@ class Rank(NamedTuple):
 
 
 def places(exercise: Exercise) -> tuple[str, ...]:
-    """Where a submission has the file of an exercise, the likeliest place first."""
+    """Return the usual paths of an exercise's file in a submission, the likeliest first."""
     return exercise.file, f"exercises/{exercise.file}", f"{exercise.id}.py"
 
 
 def rank(exercise: Exercise, path: str) -> Rank | None:
-    """How well a path fits an exercise; None where its name is another one."""
+    """Return the rank of a path for an exercise, None if its name does not fit."""
     *folders, name = path.split("/")
     if (likeness := _likeness(exercise, name)) is None:
         return None
@@ -70,10 +70,10 @@ def rank(exercise: Exercise, path: str) -> Rank | None:
 
 
 def _likeness(exercise: Exercise, name: str) -> tuple[int, int] | None:
-    """How nearly a file is named after an exercise, and the number of the copy, below 0."""
+    """Return the likeness of a file's name to an exercise's, and the negative number of the copy."""
     if name == f"{exercise.id}.py":
         return 0, 0
-    # Most files of a class are told apart by this.
+    # A fast check that decides for most files.
     if exercise.id not in name.lower() or (match := _named(name)) is None:
         return None
     suffix, number = match["suffix"].lower(), 0
@@ -89,22 +89,23 @@ def _likeness(exercise: Exercise, name: str) -> tuple[int, int] | None:
 
 
 def is_named_after(course: Course, name: str) -> bool:
-    """Whether a file has the name of an exercise, or that of a copy of it; a text file has not."""
+    """Whether a file has the name of an exercise or of a copy of it, and is not a text file."""
     if not name.lower().endswith(_SCRIPTS):
         return False
     return any(_likeness(exercise, name) is not None for exercise in course.exercises)
 
 
 def is_exactly(exercises: Iterable[Exercise], name: str) -> Exercise | None:
-    """The exercise whose very name a file has, capitals aside."""
+    """Return the exercise with the same name as a file, up to capitals."""
     lower = name.lower()
     return next((exercise for exercise in exercises if lower == f"{exercise.id}.py"), None)
 
 
 def spoken_of(course: Course, name: str) -> list[Exercise]:
-    """The exercises whose words a file's name holds, the longest names: `glu_solution.py`, `MyGlu2.py`.
+    """Return the exercises that a file's name mentions, such as `glu_solution.py` or `MyGlu2.py`.
 
-    Of a document the whole name has to be the exercise's.
+    If one exercise's name contains another's, the longer one counts. The name of a document has to be exactly
+    the exercise's.
     """
     lower = name.lower()
     if lower.endswith((*_TEXTS, *_DOCUMENTS)):
@@ -114,12 +115,12 @@ def spoken_of(course: Course, name: str) -> list[Exercise]:
     if not looks_like_code(name) or len(name) > _LONGEST or is_test(name):
         return []
     words = _words(name)
-    found = [e for e in course.exercises if any(_of(e) in spelling for spelling in words)]
-    return [e for e in found if not any(_of(e) in _of(other) for other in found if other is not e)]
+    named = [e for e in course.exercises if any(_of(e) in spelling for spelling in words)]
+    return [e for e in named if not any(_of(e) in _of(other) for other in named if other is not e)]
 
 
 def _named(name: str) -> re.Match[str] | None:
-    """The parts of a name; None where it is longer than any that a file can have."""
+    """Return the parts of a name, None if it is longer than file names can be."""
     return _NAME.fullmatch(name) if len(name) <= _LONGEST else None
 
 
@@ -128,12 +129,12 @@ def _of(exercise: Exercise) -> str:
 
 
 def _words(name: str) -> tuple[str, str]:
-    """The words of a file's name in lower case, as they are written and without numbers behind them."""
+    """Return the words of a file's name in lower case, as written, and without trailing numbers."""
     text = _CAPITAL.sub(" ", name.lstrip(".").partition(".")[0]).casefold()
     words = re.findall(r"[^\W_]+", text)
     return f" {' '.join(words)} ", f" {' '.join(word.rstrip('0123456789') for word in words)} "
 
 
 def is_test(name: str) -> bool:
-    """Whether code of this name tests an answer, or sets a package up, and is no answer itself."""
+    """Whether code of this name is a test or sets up a package, and is not an answer."""
     return name.lower() in _NO_ANSWERS or _words(name)[1].startswith(" test ")

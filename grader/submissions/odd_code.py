@@ -1,9 +1,9 @@
-"""Find odd code: what attacks on a grader use and solutions rarely need.
+"""Find odd code, which attacks on a grader use and solutions rarely need.
 
-Odd code proves nothing. A person looks at it, and the points are provisional until then. Frames, texts that are
-run and the like are reported as they happen (`sandbox.inside.reports`). This module looks for what happens
-unseen, in the way people write it: names are followed through imports and plain assignments, and no further.
-docs/reference.md gives the reason for each row.
+Odd code proves nothing. A person looks at it, and the points are provisional until then. Access to frames, code
+from strings and similar events are reported as they happen (`sandbox.inside.reports`). This module looks for
+actions without such events, in plainly written code: names are followed only through imports and plain
+assignments. docs/reference.md gives the reason for each row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grader.submissions.source import STARS, add_aliases, chain, parse
 
 
 class Oddity(NamedTuple):
-    """Something odd: its `name` as a course allows it, a sentence, the first line, and how many there are."""
+    """An oddity: the `name` by which a course allows it, a sentence, its first line, and its number."""
 
     name: str
     what: str
@@ -30,36 +30,36 @@ class Oddity(NamedTuple):
     times: int = 1
 
 
-# Why a dotted name is odd, also at the end of a longer one (`random._os.kill`). The first row counts.
+# Reasons why dotted names are odd, even at the end of a longer one (`random._os.kill`). The first match counts.
 _ROWS = {
     "starts, ends or connects processes": r"""
         multiprocessing|subprocess|os\.(_exit|abort|dup2?|exec\w+|fork\w*|kill\w*|memfd_create|pidfd_open|pipe2?|
         popen|posix_spawn\w*|setuid|spawn\w+|system|wait\w*)""",
-    "runs beside what is judged": r"_thread|asyncio|concurrent|threading\.(Thread|Timer)",
+    "runs beside the judged code": r"_thread|asyncio|concurrent|threading\.(Thread|Timer)",
     "opens connections": r"http|requests|selectors|socket|urllib|torch\.(distributed\.rpc|hub)",
     "handles signals": r"(?<!torch\.)signal|faulthandler",
     "runs code at another time": r"atexit|gc\.callbacks|os\.register_at_fork|weakref\.finalize",
     "reaches into the process's memory": r"""
         _?ctypes|mmap|numpy\.(ctypeslib|lib\.stride_tricks\.as_strided)|torch\.((classes|ops)\.load_library|
         utils\.cpp_extension)""",
-    "runs what a file says": r"""
+    "may run code from a file": r"""
         _?pickle|copyreg|marshal|numpy\.lib\.format|torch\.serialization\.(\w*safe_globals|register_package)""",
-    "finds or changes what was imported": r"""
+    "finds or changes imported modules": r"""
         importlib(?!\.metadata)|(builtin|\w[\w.]*)\.__(import|loader|spec)__|warnings\.catch_warnings\(\)\._module|
         sys\.(meta_path|modules|path_hooks|path_importer_cache)""",
-    "reads what other code keeps for itself": r"""
+    "reads private data of other code": r"""
         gc\.get_(objects|refer\w+)|inspect\.(\w*frames?|\w*_static|getclosurevars|stack|trace)|traceback\.walk_\w+|
         (sys|threading)\.(_[a-z]\w+|addaudithook|monitoring|set(profile|switchinterval|trace)\w*)|
         \w[\w.]*\.__(closure|code|subclasses)__""",
-    "runs texts": r"builtin\.(breakpoint|compile|eval|exec)|numpy\.testing\.(measure|run\w+)",
-    "holds what every module uses": r"builtins|builtin\.__build_class__|\w[\w.]*\.__self__",
-    "puts something in the place of others": r"""
+    "runs code from a string": r"builtin\.(breakpoint|compile|eval|exec)|numpy\.testing\.(measure|run\w+)",
+    "contains the builtins of every module": r"builtins|builtin\.__build_class__|\w[\w.]*\.__self__",
+    "replaces objects of other code": r"""
         unittest\.mock|(collections\.abc|numbers|typing)\.\w+\.register|builtin\.type\.__(del|set)attr__""",
     "belongs to the judge": r"_?pytest|grader",
-    "changes, watches or imitates what PyTorch does": r"""
+    "changes, watches or imitates PyTorch": r"""
         torch\.(DisableTorchFunction\w*|ao|autograd\.profiler|distributed\.optim|fx|library|overrides|package|profiler|
         nn\.modules\.module\.register_module_\w+|utils\.(_pytree\.\w*[Kk]ey\w*|benchmark|hooks(?!\.RemovableHandle)))""",
-    # But for base classes and helpers that honest programs name.
+    # Except base classes and helpers that honest programs name.
     "is private to its library": r"""
         (?<!\.)(?!argparse|contextlib|logging|torch\.nn\.modules\.\w+\._[A-Z]|typing)[a-z]\w*(\.\w+)*?\._(?!_|C\._set_grad|
         LRScheduler|assert\b|broadcast_coalesced|calculate_fan|check|foreach_|inst\b|ntuple|pair\b|pytree|rand\b|
@@ -79,9 +79,9 @@ _ORDINARY_MODULES = re.compile(
     weakref|zipfile|zlib""",
     re.VERBOSE,
 )
-# Of other modules a star brings what they imported: `functools`, `sys`.
+# A star import from other modules also imports their own imports: `functools`, `sys`.
 _LIBRARIES = re.compile(r"math|numpy|torch(\.(nn(\.(functional|init))?|optim|utils\.data))?|typing")
-# Attributes of any object, methods, and texts that are one.
+# Attributes of any object, and strings with their names.
 _ATTRIBUTES = re.compile(
     r"""__(builtins|globals)__|(ag|cr|gi|tb)_frame|f_(back|builtins|globals|locals)|
     __(torch_(dispatch|function)|(cuda_)?array_interface|array_(function|struct|ufunc))__""",
@@ -90,9 +90,9 @@ _ATTRIBUTES = re.compile(
 _WORDS = re.compile(
     "/proc/|NO_WEIGHTS_ONLY|\\b_exit\\b|conftest|results\\.json|solutions/|tests/hidden"
 )
-_LONGEST = 200  # of a text that is looked at, and of a dotted name
+_LONGEST = 200  # of a string that is checked, and of a dotted name
 
-# What writes into its first argument, what into a dictionary of names, and what a program may set.
+# Functions that write into their first argument, or into a dictionary of names; settings of a program.
 _SETTERS = re.compile(
     r"(builtin\.(delattr|setattr|\w+(\(\))?\.__(del|set)attr__)|functools\.update_wrapper)\(\)"
 )
@@ -100,16 +100,16 @@ _CHANGES = re.compile(r"\.__dict__\.(__\w+__|clear|pop|popitem|setdefault|update
 _SETTINGS = re.compile(
     r"torch\.(backends|_dynamo\.config)\.|sys\.(argv|path|stderr|stdin|stdout|tracebacklimit)$"
 )
-# Classes whose objects are taken at their word, and the class of some object.
+# Classes whose objects the grader trusts, and the class of any object.
 _TENSORS = re.compile(r"torch\.([\w.]+\.)?(\w*Tensor|Parameter|Buffer)|type\(\)")
-# How a file is read that may run nothing.
+# Arguments with which reading a file runs no code.
 _SAFE = {"weights_only": True, "allow_pickle": False}
 _MAKERS = ("collections.namedtuple", "dataclasses.make_dataclass")
-# Many answers get a function of these by its name, as `getattr(nn.init, name)`; where an exercise forbids
-# names, that is a way around the ban. Of the others it is a way to what a row names.
+# Many answers look up a function of these by its name, such as `getattr(nn.init, name)`; if an exercise forbids
+# names, that is a way around the ban. For the other libraries, it is a way to the names in the rows.
 _PUBLIC = re.compile(r"(math|numpy|torch)\b")
 _NAMED = re.compile(r"(gc|inspect|os|sys|threading)\b")
-# What changes no module that it is given.
+# Functions that do not change a module in their arguments.
 _READERS = re.compile(r"builtin\.\w+|inspect\.\w+|type")
 _SELF = ("self", "cls")
 
@@ -120,35 +120,35 @@ _BUILTINS = {name: f"builtin.{name}" for name in dir(builtins)}
 
 
 def odd_code(source: bytes, ordinary: Collection[str] = ()) -> tuple[Oddity, ...]:
-    """What is odd in a file, in its order; names in `ordinary`, and those below them, are not.
+    """Return the oddities of a file, in order, except names in `ordinary` and names inside them.
 
-    A file that cannot be parsed has nothing odd: it is not judged either.
+    A file that cannot be parsed has none, since it is not judged.
     """
     try:
         findings = sorted(_findings(parse(source)), key=lambda finding: finding[2])
     except SyntaxError:
         return ()
     except RecursionError:
-        return (Oddity("nested", "or another one is nested too deeply to be looked at", 1),)
+        return (Oddity("nested", "or another one is nested too deeply to be checked", 1),)
     oddities: dict[str, Oddity] = {}
     for name, what, line in findings:
         if any(is_within(name, allowed) for allowed in ordinary):
             continue
-        # Of one name the first sentence: what is imported is used, too.
+        # For each name, only the first sentence, since an import is followed by uses.
         first = oddities.get(name, Oddity(name, what, line, 0))
         oddities[name] = first._replace(times=first.times + 1)
     return tuple(oddities.values())
 
 
 def odd_names(source: bytes) -> frozenset[str]:
-    """The names of what is odd in a file, as `ordinary` takes them."""
+    """Return the names of a file's oddities, in the form for `ordinary`."""
     return frozenset(oddity.name for oddity in odd_code(source))
 
 
 def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
-    """What is not odd in an answer: what the stub holds, and what the course names or gives.
+    """Return the names that are not odd in an answer: in the stub, or allowed or given by the course.
 
-    Where nothing is forbidden, functions of a library may be looked up by computed names.
+    If no name is forbidden, functions of a library may be looked up by computed names.
     """
     given = {name.removesuffix(".py") for name in exercise.given}
     names = odd_names(stub) | frozenset(exercise.ordinary) | given
@@ -156,11 +156,11 @@ def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
 
 
 def _findings(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
-    """A name, a sentence and a line for each odd thing."""
+    """Yield a name, a sentence and a line for each oddity."""
     nodes = list(_nodes(tree, ChainMap(_BUILTINS)))
     imports = [node for node, _ in nodes if isinstance(node, ast.Import)]
     modules = {alias.name for node in imports for alias in node.names}
-    # A class pattern reads what the fields of its class name.
+    # A class pattern reads the attributes that its class names as fields.
     by_fields = any(isinstance(node, ast.MatchClass) and node.patterns for node, _ in nodes)
     for node, names in nodes:
         path = ""
@@ -178,7 +178,7 @@ def _findings(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 
 
 def _nodes(scope: ast.AST, outer: _Names) -> Iterator[tuple[ast.AST, _Names]]:
-    """Every node in a scope, each chain of attributes once, with the meanings of names there."""
+    """Yield every node in a scope, each chain of attributes once, with the meanings of names there."""
     own: list[ast.AST] = []
     waiting = [*ast.iter_child_nodes(scope)][::-1]
     while waiting:
@@ -188,7 +188,7 @@ def _nodes(scope: ast.AST, outer: _Names) -> Iterator[tuple[ast.AST, _Names]]:
             waiting.append(chain(node)[0])
         elif not isinstance(node, _Scope) and not _is_docstring(node):
             waiting += [*ast.iter_child_nodes(node)][::-1]
-    # What is the file's own means nothing.
+    # Names that the file itself defines have no meaning.
     names = outer.new_child(dict.fromkeys(map(_bound, own), ""))
     add_aliases(names, [node for node in own if isinstance(node, ast.stmt)])
     _add_more(names, scope, own)
@@ -199,7 +199,7 @@ def _nodes(scope: ast.AST, outer: _Names) -> Iterator[tuple[ast.AST, _Names]]:
 
 
 def _add_more(names: _Names, scope: ast.AST, own: list[ast.AST]) -> None:
-    """Add the meanings of names that are bound by an item, a loop, a default or a pattern alone."""
+    """Add the meanings of names that are bound only by an item, a loop, a default or a pattern."""
     bindings = Counter(map(_bound, own))
     found: dict[str, list[str]] = {}
     for name, value in (pair for node in (scope, *own) for pair in _pairs(node)):
@@ -213,7 +213,7 @@ def _add_more(names: _Names, scope: ast.AST, own: list[ast.AST]) -> None:
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """The names that a node binds, each with an expression that it may mean."""
+    """Yield the names that a node binds, each with an expression that it may mean."""
     match node:
         case ast.NamedExpr(target=target, value=value) | ast.Assign(targets=[target], value=value):
             pairs = [(target, value)]
@@ -243,7 +243,7 @@ def _is_docstring(node: ast.AST) -> bool:
 
 
 def _bound(node: ast.AST) -> str:
-    """The name that a node binds in its scope."""
+    """Return the name that a node binds in its scope."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
             return name
@@ -255,7 +255,7 @@ def _bound(node: ast.AST) -> str:
 
 
 def _path(node: ast.expr, names: _Names) -> str:
-    """The dotted name of what is not the file's own, with `()` for a call; "" for all that is."""
+    """Return the dotted name of an imported or builtin object, with `()` for a call, else ""."""
     root, parts = chain(node)
     meaning = ""
     match root:
@@ -280,7 +280,7 @@ def _path(node: ast.expr, names: _Names) -> str:
                     meaning = f"{called}()" if called else ""
     if "__class__" in parts and not (isinstance(root, ast.Name) and root.id in _SELF):
         meaning, parts = "type()", parts[parts.index("__class__") + 1 :]
-    # As `x.y`, where `x` is the file's own.
+    # For example `x.y`, where `x` is the file's own.
     if not meaning or meaning.startswith("."):
         return ""
     return ".".join([meaning, *parts])[:_LONGEST]
@@ -291,7 +291,7 @@ def _path(node: ast.expr, names: _Names) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _row(path: str) -> tuple[str, str] | None:
-    """The beginning of a dotted name that is odd, and why."""
+    """Return the odd beginning of a dotted name, and the reason."""
     for why, pattern in _COMPILED:
         if match := pattern.search(path):
             return path[: match.end()].removeprefix("builtin."), why
@@ -299,7 +299,7 @@ def _row(path: str) -> tuple[str, str] | None:
 
 
 def _named(node: ast.AST, path: str) -> _Found:
-    """Imports, dotted names, attributes and texts."""
+    """Yield odd imports, dotted names, attributes and strings."""
     attributes: list[str] = []
     match node:
         case ast.Import(names=aliases):
@@ -316,7 +316,7 @@ def _named(node: ast.AST, path: str) -> _Found:
             attributes = [text]
             yield from ((word, f"names {word!r}") for word in _WORDS.findall(text))
     yield from ((each, f"uses {each}") for each in filter(_ATTRIBUTES.fullmatch, attributes))
-    # What is called is looked at by itself.
+    # The called function is a node of its own.
     if path and not path.endswith("()"):
         if found := _row(path):
             yield found[0], f"uses {found[0]}"
@@ -336,7 +336,7 @@ def _imported(path: str) -> _Found:
 
 
 def _written(node: ast.AST, path: str, names: _Names) -> _Found:
-    """What is put in the place of something of a library, and another class of an object."""
+    """Yield assignments to names of a library, and to the class of an object."""
     target = ""
     match node:
         case (
@@ -354,13 +354,13 @@ def _written(node: ast.AST, path: str, names: _Names) -> _Found:
             target = _path(owner, names)
         case ast.Call() if _CHANGES.search(path):
             target = path.removesuffix("()")
-    # What a call gave is the file's own, but for a class.
+    # The result of a call is the file's own, except a class.
     if target and "(" not in target.removeprefix("type()") and not _SETTINGS.match(target):
-        yield f"change of {target}", f"puts something else in the place of {target}"
+        yield f"change of {target}", f"replaces {target}"
 
 
 def _built(node: ast.AST, path: str, names: _Names) -> _Found:
-    """Classes on `torch.Tensor`, and on the class of some object."""
+    """Yield classes based on `torch.Tensor`, or on the class of an object."""
     bases: list[ast.expr] = []
     match node:
         case ast.ClassDef(bases=bases) | ast.keyword(arg="bases", value=ast.Tuple(elts=bases)):
@@ -372,7 +372,7 @@ def _built(node: ast.AST, path: str, names: _Names) -> _Found:
 
 
 def _called(call: ast.Call, called: str, names: _Names, modules: Collection[str]) -> _Found:
-    """Files that may run code, and modules in the hands of others."""
+    """Yield reads of files that may run code, and modules that are passed to functions."""
     for keyword in call.keywords:
         name, value = keyword.arg or "", keyword.value
         if name in _SAFE and not (isinstance(value, ast.Constant) and value.value is _SAFE[name]):
@@ -384,11 +384,11 @@ def _called(call: ast.Call, called: str, names: _Names, modules: Collection[str]
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             path = _path(argument, names)
             if path in modules or _LIBRARIES.fullmatch(path):
-                yield path, f"hands the module {path} to a function"
+                yield path, f"passes the module {path} to a function"
 
 
 def _computed(call: ast.Call, called: str, names: _Names, *, by_fields: bool) -> _Found:
-    """Names that are computed: of what a library has, and of the fields that a pattern reads."""
+    """Yield computed names in a library, and computed fields that a pattern reads."""
     match call.args:
         case [owner, text, *_] if called == "builtin.getattr" and not _is_literal(text):
             path = _path(owner, names)

@@ -1,6 +1,6 @@
-"""What our own commands wrote, and a person left among the submissions: no student's, and never judged.
+"""Output of our own commands that a person left among the submissions, and that is never judged.
 
-It is known by what is in it. The name says nothing: a student may be called `results`.
+It is recognized by its contents, not by its name: a student may be called `results`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from grader.submissions.folder import (
 )
 from grader.submissions.zip import MemberReader, ZipArchive
 
-# Files that each kind has, and what the first of them begins with.
+# Files of each kind, and the beginning of the first one.
 GRADEBOOK = ("gradebook.sqlite",)
 REPORT = ("README.txt", "staff", "students")
 TERM = ("explained.txt", "grades.csv", "index.html")
 PACKAGE = ("run_autograder", "setup.sh")
 REPORT_BEGINS = b"A report of Lab Bench."
 _SQLITE = b"SQLite format 3\0"
-# What `grade export` writes a file a student in.
+# The suffixes of the files for each student that `grade export` writes.
 SUFFIXES = frozenset((".md", ".json", ".xml", ".txt", ".env"))
 _FEEDBACK = re.compile(rb"# .*: (not judged as a whole|[\d.]+ of [\d.]+ points)")
 _OF_STUDENTS = "files for students"
@@ -39,9 +39,9 @@ _BEGIN = 4096
 
 
 def kind_of_folder(folder: Path, students: Collection[str] = ()) -> str:
-    """What of ours a folder is, in a word or two; empty where it is none.
+    """Return the kind of our output in a folder, in a word or two, empty if it is not ours.
 
-    `students` are the file names of students of the class, by which files for them are known.
+    `students` are the file names of the class's students; files for them are recognized by these.
     """
     if _begins(folder / GRADEBOOK[0], _SQLITE):
         return "a gradebook"
@@ -64,7 +64,7 @@ def kind_of_folder(folder: Path, students: Collection[str] = ()) -> str:
 
 
 def kind_of_names(names: Collection[str], students: Collection[str]) -> str:
-    """The same by the names alone that lie at the top of a folder in an archive."""
+    """Return the same kind, by the names at the top level of a folder in an archive."""
     if set(GRADEBOOK) <= set(names):
         return "a gradebook"
     if set(REPORT) <= set(names):
@@ -78,7 +78,7 @@ def kind_of_names(names: Collection[str], students: Collection[str]) -> str:
 
 
 def kind_of_archive(file: BinaryIO, students: Collection[str] = ()) -> str:
-    """What of ours an open zip is; one folder around the rest does not matter. Raises Unreadable."""
+    """Return the kind of our output in an open zip, maybe below one folder; raises Unreadable."""
     if format_of(file) is not Format.ZIP:
         return ""
     archive = ZipArchive(file, max_entries=_MOST_LISTED, max_table_bytes=_MOST_TABLE_BYTES)
@@ -92,7 +92,7 @@ def kind_of_archive(file: BinaryIO, students: Collection[str] = ()) -> str:
 
 
 def are_for_students(names: Iterable[str], students: Collection[str]) -> bool:
-    """Whether files are named after students of the class; one alone is not text that a student may write."""
+    """Whether files are named after students; a single text file does not count, since it may be work."""
     parts = [name.rpartition(".") for name in names]
     stems, suffixes = {stem for stem, _, _ in parts}, {suffix for _, _, suffix in parts}
     is_told = len(stems) > 1 or suffixes <= {"json", "xml", "env"}

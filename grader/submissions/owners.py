@@ -1,7 +1,7 @@
-"""Names of folders, archives and clones: which part of them is a person's or a team's.
+"""The part of a folder's, archive's or clone's name that is a person's or a team's.
 
-Only a class list can tell `lab-1-jane` from the name of a person, so each question is put to one. Without an
-answer a name stays whole, and words such as `week` or `src` say that a folder is nobody's.
+Only a class list can show that `lab-1-jane` is not itself a person's name, so the functions here ask one.
+Without an answer, a name stays whole. Words such as `week` or `src` show that a folder is nobody's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_SPLITS = 8
 _MOST_NAMES = 2000
 _SEPARATOR = re.compile(r"[-_ ]+")
 _WORD = re.compile(r"[^\W\d_]+")
-# What people call the work and its folders, and nobody is called.
+# Words in the names of work and folders that are not names of people.
 _WORK = frozenset(
     _WORD.findall(
         """
@@ -35,51 +35,51 @@ _WORK = frozenset(
         """
     )
 )
-# What is told where a class list cannot say how to split names.
+# A note for names that a class list cannot split.
 DISPUTED = (
-    "The names of these folders can be split in two ways, each of which the roster knows students for, so "
-    "none is split: rename the folders to the students' names alone."
+    "The names of these folders can be split in two ways, and the roster has students for each of them, so "
+    "none is split: rename the folders to only the students' names."
 )
 
 
 class Knows(Protocol):
-    """A class list as this module asks it."""
+    """A class list, as far as this module needs it."""
 
     def whom(self, name: str) -> tuple[str, str] | None:
-        """The one student or team that is called so, as a kind and an id; None where there is none."""
+        """Return the only student or team of this name, as a kind and an id, else None."""
 
     def named(self, name: str) -> StudentInfo | None:
-        """The one student with this full name."""
+        """Return the only student with this full name, else None."""
 
     def team(self, name: str) -> str | None:
-        """The one team that is called so."""
+        """Return the only team of this name, else None."""
 
 
 class Affixes(NamedTuple):
-    """What stands before and after the name of the person in the names of a download."""
+    """The texts before and after the person's name in the names of a download."""
 
     before: str = ""
     after: str = ""
 
     def without(self, name: str) -> str:
-        """The name of the person; the whole name where it has not both affixes, or nothing else."""
+        """Return the name without both affixes; the whole name if it lacks one or has nothing else."""
         fits = name.startswith(self.before) and name.endswith(self.after)
         core = name[len(self.before) : len(name) - len(self.after)]
         return core if fits and len(name) > len(self.before) + len(self.after) else name
 
     def around(self, text: str) -> str:
-        """A text between both affixes."""
+        """Return a text between both affixes."""
         return f"{self.before}{text}{self.after}"
 
 
 def is_work(name: str, course: Course | None = None) -> bool:
-    """Whether a name is surely that of work or of a folder, and no person's: `week 3`, `lab-1-submissions`.
+    """Whether a name, such as `week 3` or `lab-1-submissions`, is surely of work and not of a person.
 
-    The words of a course's exercises, chapters and assignments are such words, too.
+    The names of a course's exercises, chapters and assignments also consist of such words.
     """
     words = [word.casefold() for word in _WORD.findall(name)]
     own = _words_of(course) if course is not None else set()
-    # A letter alone numbers something: `lab2b`.
+    # A single letter is a number: `lab2b`.
     return any(len(word) > 1 for word in words) and all(
         len(word) == 1 or word in _WORK or word in own for word in words
     )
@@ -92,7 +92,7 @@ def _words_of(course: Course) -> set[str]:
 
 
 class Shared(NamedTuple):
-    """The affixes that a class list speaks for; `is_disputed` where it speaks for two pairs of them."""
+    """The affixes that fit a class list; `is_disputed` is true if two pairs of them fit equally well."""
 
     affixes: Affixes = Affixes()
     is_disputed: bool = False
@@ -101,10 +101,10 @@ class Shared(NamedTuple):
 def shared_affixes(
     names: Sequence[str], known: Knows, said: Affixes | None = None, course: Course | None = None
 ) -> Shared | None:
-    """The affixes under which most names are known; None where no name is known.
+    """Return the affixes with which most names are known, None if no name is known.
 
-    They are shared by most of the names. Where two pairs of them fit equally many names and say something else,
-    it is what the folder above `said`, or else neither.
+    Most of the names must share them. If two pairs fit equally many names, but mean different people, the pair
+    that the folder above `said` is preferred, else neither is used.
     """
     names = names[:_MOST_NAMES]
     found: dict[Affixes, dict[str, tuple[str, str]]] = {}
@@ -132,13 +132,13 @@ def shared_affixes(
 
 
 def _is_of_work(affixes: Affixes, course: Course | None) -> bool:
-    """Whether a single name is enough to believe in these affixes: `lab-1-jane`, and not `mary-jane`."""
+    """Whether a single name with these affixes is enough: `lab-1-jane` is, `mary-jane` is not."""
     text = affixes.around(" ")
     return is_work(text, course) or any(map(str.isdigit, text))
 
 
 def _sharing(found: Collection[Affixes], names: Sequence[str]) -> Counter[Affixes]:
-    """How many of the names have each of the affixes."""
+    """Count the names with each of the affixes."""
     counts: Counter[Affixes] = Counter()
     for name in names:
         counts.update(affixes for affixes in _splits(name) if affixes in found)
@@ -146,7 +146,7 @@ def _sharing(found: Collection[Affixes], names: Sequence[str]) -> Counter[Affixe
 
 
 def _splits(name: str) -> Iterator[Affixes]:
-    """The ways to split a name in three, of which the outer ones may be empty."""
+    """Yield the ways to split a name into three parts, of which the outer ones may be empty."""
     gaps = [match.span() for match in _SEPARATOR.finditer(name)]
     befores = [0, *(end for _, end in gaps[:_MOST_SPLITS])]
     afters = [len(name), *(start for start, _ in gaps[-_MOST_SPLITS:])]
@@ -157,10 +157,11 @@ def _splits(name: str) -> Iterator[Affixes]:
 
 
 def without_groups(names: Iterable[str], known: Knows) -> dict[str, str]:
-    """The names of students by the names in which a group's stands in front: `Group A-Ada` is `Ada`.
+    """Map names with a group in front to the students' names: `Group A-Ada` to `Ada`.
 
-    Only where all names have a hyphen, the rest names one student alone, and what stands in front is a group's:
-    it is a team's or that of several, it is more than a word, or the rest of all names is known.
+    All names must have a hyphen, and the rest must be the name of exactly one student. The part in front must
+    be a group's: it is a team's name, several names share it, it is more than a word, or the rest of all names
+    is known.
     """
     unknown = [name for name in names if known.named(name) is None]
     found: dict[str, tuple[str, str]] = {}
@@ -191,12 +192,12 @@ _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 
 
 def without_suffix(name: str) -> str:
-    """A name without the suffix of an archive."""
+    """Return a name without the suffix of an archive."""
     return _SUFFIX.sub("", name) if looks_packed(name) else name
 
 
 def owner_of(course: Course, name: str) -> tuple[str, str] | None:
-    """The student and the exercise of a file, by its name: `alice_glu.py`; None if it names neither."""
+    """Return the student and the exercise in a file's name, such as `alice_glu.py`, else None."""
     stem, dot, suffix = name.rpartition(".")
     fitting = [
         exercise.id

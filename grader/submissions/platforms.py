@@ -1,7 +1,8 @@
-"""The platforms whose downloads are accepted: a class each, and one table.
+"""The platforms whose downloads are accepted: a class for each, and one table.
 
-A class says how a download is recognized, whose each entry is, and in which columns of a class list
-(`class_list`) its ids are. What a name does not say is taken by name: a folder, an archive or a file a student.
+A class recognizes a download, finds the owner of each entry, and names the columns of a class list
+(`class_list`) with its ids. Other entries are named after their students: a folder, an archive or a file for
+each.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NO_NAME = re.compile(r"(?!)")
 class Item(msgspec.Struct):
     """One name at the top of a download; `newest` orders items of one person by time, if known.
 
-    Of a folder in an archive `top` has names that lie in it.
+    For a folder in an archive, `top` has names in it.
     """
 
     name: str
@@ -45,8 +46,8 @@ class Item(msgspec.Struct):
 class Download(msgspec.Struct, frozen=True):
     """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder.
 
-    `strays` is how many names lead out of the archive, `hidden` what a dot in front hides, and may be
-    somebody's; `notes` say what was passed over.
+    `strays` is the number of names that lead out of the archive. `hidden` has names with a dot in front that
+    may be somebody's. `notes` are about skipped names.
     """
 
     path: Path
@@ -71,8 +72,8 @@ class Download(msgspec.Struct, frozen=True):
 class ItemInfo(msgspec.Struct, frozen=True):
     """Metadata of an item; `person` is one key for all items of the same person.
 
-    `rest` is what the student called the file (empty for a folder that is all the student's), `typed`
-    is set for text that was typed in, and `order` grows with time where the platform counts.
+    `rest` is the student's name of the file (empty if a whole folder is the student's). `typed` marks text that
+    was typed in. `order` grows with time if the platform counts attempts.
     """
 
     person: str
@@ -85,20 +86,21 @@ class ItemInfo(msgspec.Struct, frozen=True):
 
 
 class Platform:
-    """A platform, and as itself none of them: folders, archives and files with the students' names.
+    """A platform; this base class reads folders, archives and files with the students' names.
 
-    `pattern` is that of an entry's name, `metadata` the name of a file beside the entries. `columns` are
-    those of a class list, in small letters without spaces and signs, and the ids that they hold; of
-    `numbered` ids the number counts and not the words around it. An object reads one download, and
-    `notes` what an instructor should know of it.
+    pattern: the pattern of an entry's name.
+    metadata: the name of a file beside the entries.
+    columns: columns of a class list, in small letters without spaces and signs, and the ids in them.
+    numbered: kinds of ids in which only the number counts, not the words around it.
+    notes: notes on the download for an instructor; an object reads one download.
     """
 
-    label: ClassVar[str] = "a folder, an archive or files a student"
+    label: ClassVar[str] = "a folder, an archive or files for each student"
     pattern: ClassVar[re.Pattern[str]] = _NO_NAME
     metadata: ClassVar[str] = ""
     columns: ClassVar[Mapping[str, str]] = {}
     numbered: ClassVar[tuple[str, ...]] = ()
-    # Whether an item that is not the platform's may still be a student's, by its name.
+    # Whether other items may be named after their students.
     mixed: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -106,37 +108,37 @@ class Platform:
 
     @classmethod
     def recognizes(cls, items: Sequence[Item]) -> bool:
-        """Whether a download is of this platform: most names are."""
+        """Whether a download is from this platform, by most of its names."""
         return 2 * sum(cls.is_entry(item.name) for item in items) > len(items)
 
     @classmethod
     def is_entry(cls, name: str) -> bool:
-        """Whether a name is surely one that this platform writes."""
+        """Whether this platform surely wrote a name."""
         return cls.pattern.fullmatch(name) is not None
 
     def begin(self, download: Download, known: Knows, /) -> None:
-        """Look at the whole download first: its items, the folder that they lie in, the metadata.
+        """Prepare to read a download, from its items, its folder and its metadata.
 
-        `known` says whom a name may mean.
+        `known` finds people by their names.
         """
 
     def read(self, item: Item) -> Iterable[ItemInfo]:
-        """The metadata of an item, once for each author; nothing if it is not a submission."""
+        """Return the metadata of an item, once for each author; empty if it is not a submission."""
         match = self.pattern.fullmatch(item.name)
         return [] if match is None else [self.entry(match)]
 
     def entry(self, match: re.Match[str]) -> ItemInfo:
-        """The metadata in a name that matches the pattern."""
+        """Return the metadata in a name that matches the pattern."""
         raise NotImplementedError
 
     @staticmethod
     def ids(student: StudentInfo) -> list[tuple[str, str]]:
-        """By which ids a student of the download is looked up in a roster, the surest first."""
+        """Return the ids by which a student of the download is found in a roster, the surest first."""
         return [*student.ids.items(), ("email", student.email)]
 
     @staticmethod
     def may_be(_student: StudentInfo, _listed: StudentInfo, /) -> bool:
-        """Whether a student is the one in the roster with the same id of any kind."""
+        """Whether a student may be the one in the roster with the same id of another kind."""
         return True
 
 
@@ -170,20 +172,19 @@ class Moodle(Platform):
 
     @staticmethod
     def may_be(student: StudentInfo, _listed: StudentInfo, /) -> bool:
-        # The number is one of this assignment, and not a student number.
+        # The number is for this assignment, and not a student number.
         return "moodle_identifier" not in student.ids
 
 
 class Canvas(Platform):
     """`doejane_LATE_123_456_glu.py`: sortable name, id of the user, id of the file, and the file's name.
 
-    The student gave it that name, with `-1`, `-2` where there was one before; text typed in is
-    `doejane_123_text.html`.
+    The file's name is the student's, with `-1`, `-2` for further ones. Typed text is `doejane_123_text.html`.
     """
 
     label = "Canvas"
-    # The ids come after the name, in which Canvas leaves no number between underscores: the first ones
-    # count, for what follows them was named by the student.
+    # The ids come after the name, in which Canvas leaves no number between underscores. The first numbers
+    # count, since the rest is the student's.
     pattern = re.compile(
         r"(?:(?P<name>(?:(?!_LATE_|_\d+_).)+)_)??(?P<late>LATE_)?(?P<user>\d+|anon_[A-Za-z0-9]+)_"
         r"(?:(?P<file>\d+)_(?P<rest>.+)|(?P<typed>text|link)\.html)",
@@ -199,7 +200,7 @@ class Canvas(Platform):
         user, name = match["user"], match["name"] or ""
         ids = {"canvas_id": user} if user.isdigit() else {}
         return ItemInfo(
-            # Two names with one id are not one person: a student may have chosen such a name.
+            # Two names with one id may be two people, since students may imitate such names.
             f"{user}/{name}",
             StudentInfo(id=user, name=written(name), ids=ids),
             match["rest"] or "",
@@ -210,12 +211,12 @@ class Canvas(Platform):
 
     @staticmethod
     def may_be(student: StudentInfo, listed: StudentInfo, /) -> bool:
-        # The number is one of Canvas: where both have a name, and not the same one, it says nothing.
+        # The number is Canvas's own: if both have different names, it means nothing.
         return not ("canvas_id" in student.ids and listed.name and student.name)
 
 
 class Gradescope(Platform):
-    """`submission_123/` beside `submission_metadata.yml`, which names everyone of a group."""
+    """`submission_123/` beside `submission_metadata.yml`, which names every author."""
 
     label = "Gradescope"
     pattern = re.compile(r"submission_\d+")
@@ -231,7 +232,7 @@ class Gradescope(Platform):
         return any(item.kind is EntryKind.FOLDER and cls.is_entry(item.name) for item in items)
 
     def begin(self, download: Download, _known: Knows, /) -> None:
-        unknown = "no names are known, only numbers."
+        unknown = "names are not known, only numbers."
         if self.metadata not in download.metadata:
             self.notes.append(f"There is no {self.metadata}: {unknown}")
             return
@@ -254,7 +255,7 @@ class Gradescope(Platform):
 
 
 class Clones(Platform):
-    """Clones of GitHub Classroom or Classroom 50: `lab-1-jane/`, the user's name in what they do not share."""
+    """Clones of GitHub Classroom or Classroom 50, such as `lab-1-jane/`, with the user's name in a part."""
 
     label = "classroom repositories"
     columns = dict.fromkeys(("githubusername", "github", "githublogin"), "github_username")
@@ -299,17 +300,17 @@ class Clones(Platform):
         return [("github_username", user), *Platform.ids(student)]
 
 
-# In this order: the first one that recognizes a download reads it.
+# The first platform that recognizes a download reads it.
 PLATFORMS: tuple[type[Platform], ...] = (Moodle, Canvas, Gradescope, Clones)
 
 
 def platform_of(items: Sequence[Item]) -> Platform:
-    """The platform of a download, or the generic one."""
+    """Return the platform of a download, or the generic one."""
     return next((platform for platform in PLATFORMS if platform.recognizes(items)), Platform)()
 
 
 def copy_number(name: str) -> tuple[str, int]:
-    """A file's name without the number of its copy: `glu-1.py`, `glu (1).py` are copy 1 of `glu.py`."""
+    """Split the number of a copy off a file's name: `glu-1.py` and `glu (1).py` are copy 1 of `glu.py`."""
     match = _COPY.fullmatch(name)
     if match is None:
         return name, 0
@@ -317,7 +318,7 @@ def copy_number(name: str) -> tuple[str, int]:
 
 
 def said_affixes(names: Sequence[str], folder: str) -> Affixes:
-    """The prefix that the folder around clones says: `hw1-submissions`, `cs-hw1_submissions_2026_05_09`."""
+    """Return the prefix of clones by their folder: `hw1-submissions`, `cs-hw1_submissions_2026_05_09`."""
     for word in ("-submissions", "_submissions"):
         before = folder.partition(word)[0]
         if word in folder and all(name.startswith(before + "-") for name in names):
@@ -326,7 +327,7 @@ def said_affixes(names: Sequence[str], folder: str) -> Affixes:
 
 
 def common_affixes(names: Sequence[str]) -> Affixes:
-    """The prefix or suffix that the names of clones have in common, for want of a class list."""
+    """Return the common prefix or suffix of the names of clones, for use without a class list."""
     if len(names) < 2:
         return Affixes()
     start = _common_start(names)

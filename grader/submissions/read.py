@@ -1,7 +1,7 @@
 """One submission, for `grade run` and `grading.grade`: a folder, the file of one exercise, or an archive.
 
-Nothing of a submission is imported, linked to or left in place: only the bytes of regular files
-travel further. What cannot be read is a sentence for the student, not an exception.
+Nothing in a submission is imported or linked to: only the bytes of regular files are used. A file that cannot
+be read becomes a sentence for the student, not an exception.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grader.submissions.folder import (
 from grader.submissions.names import places
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 
-# In a folder with more names it is unclear which of them is meant.
+# Only this many names beside a single file are searched for misnamed work.
 _MAX_NAMES = 200
 
 
@@ -55,15 +55,15 @@ def read_submission(
     submission = gather(_name(path), [AttemptFile("", path)], path, course)
     files = submission.files
     for exercise in course.exercises:
-        # Also where there are too many files to look at, or a link is in the way.
-        if files[exercise.id].source is None and (found := _find(path, exercise)).path is not None:
-            files[exercise.id] = found
+        # A file in its usual place is read even if there are too many files, or a link is in the way.
+        if files[exercise.id].source is None and (usual := _find(path, exercise)).path is not None:
+            files[exercise.id] = usual
     _refuse_empty(path, course, files, allow_empty)
     return submission
 
 
 def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> ExerciseFile:
-    """The file; if nobody wrote in it, with a note on work under another name in its folder."""
+    """Return the file; if it has no work, add a note on work under another name in its folder."""
     if handed.source is None or handed.path is None:
         return handed
     with contextlib.suppress(Unreadable):
@@ -80,7 +80,7 @@ def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> Exercis
 
 
 def _name(path: Path) -> str:
-    """The name of a file as valid text: bytes that are not UTF-8 would break the JSON."""
+    """Return the name of a file as valid text, since bytes that are not UTF-8 would break the JSON."""
     return written(os.fsencode(path.resolve().name).decode("utf-8", "replace"))
 
 
@@ -100,13 +100,13 @@ def _refuse_empty(
     if allow_empty or any(handed.path is not None for handed in files.values()):
         return
     raise SubmissionError(
-        f"{path} holds no file of {course.title}: expected {course.exercises[0].file} or the like in it. "
-        "For the submissions of a class there is grade batch."
+        f"{path} has no file of {course.title}: expected {course.exercises[0].file} or the like in it. "
+        "For the submissions of a class, use grade batch."
     )
 
 
 def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
-    # A caller that names the file may do so through a link; within a class no link is followed.
+    # A caller may name the file through a link; in a class, links are not followed.
     real = path.resolve()
     submission = gather(_name(path), [AttemptFile(path.name, real)], real, course)
     _refuse_empty(path, course, submission.files, allow_empty)
@@ -118,9 +118,9 @@ def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
 
 
 def file_of(submission: Path, exercise: Exercise) -> Path:
-    """Where an exercise's file lies in a submission, or belongs if it is missing.
+    """Return the path of an exercise's file in a submission, or its expected path if it is missing.
 
-    If the submission is a file, it is that file.
+    If the submission is a file, return that file.
     """
     if submission.is_file():
         return submission
@@ -141,13 +141,13 @@ def _find(folder: Path, exercise: Exercise) -> ExerciseFile:
 
 
 def _link_above(folder: Path, place: str) -> Path | None:
-    """The first folder above a file that is a link, which may lead to the solutions."""
+    """Return the first folder above a file that is a link; it might lead to the solutions."""
     above = [folder / parent for parent in Path(place).parents if parent != Path()]
     return next((folder for folder in above if folder.is_symlink()), None)
 
 
 def _read(path: Path) -> ExerciseFile:
-    """Read one file, or say why it cannot be read."""
+    """Read one file, or return the reason why it cannot be read."""
     name = written(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
     try:
         with open_regular(path, name) as file:

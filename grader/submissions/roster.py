@@ -1,6 +1,6 @@
-"""The roster: the students of a class list, who are found by any of their names.
+"""The roster: the students of a class list, found by any of their names.
 
-The people of a download are matched with it (`settle_ids`), and each gets a unique id.
+`settle_ids` matches the people of a download with it, and gives each a unique id.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from grader.text import clean
 
 _ALNUM = re.compile(r"[\W_]+")
 _NUMBERED = frozenset(key for platform in PLATFORMS for key in platform.numbered)
-# In what a folder or file may be named after, in this order.
+# The ids and names after which a folder or file may be named, in order.
 _CALLED = (*OWN_IDS, "email", "local_part", "canvas_id", "name")
 
 
 class Roster:
-    """The students of a class, each with one id; two with the same one are a SubmissionError."""
+    """The students of a class, with unique ids; raises SubmissionError if two have the same id."""
 
     def __init__(self, students: Iterable[StudentInfo]) -> None:
         self.students = tuple(students)
-        # The members of each team, by its name in the roster; and that name as people write it.
+        # The members of each team, by its name in the roster.
         self.teams: dict[str, list[StudentInfo]] = {}
-        # A name that two of them share identifies neither.
+        # A name that two students share identifies neither.
         self._by_name: dict[tuple[str, str], StudentInfo | None] = {}
         self._by_id: dict[str, StudentInfo] = {}
         for student in self.students:
             if student.id in self._by_id:
                 raise SubmissionError(
-                    f"The roster has the id {clean(student.id)!r} twice: give each student one of "
-                    "their own, in a column `id`."
+                    f"The roster has the id {clean(student.id)!r} twice: give each student a unique id "
+                    "in a column `id`."
                 )
             self._by_id[student.id] = student
             for kind_and_name in set(_names_of(student)):
@@ -56,11 +56,11 @@ class Roster:
             self._team_names[name] = None if name in self._team_names else team
 
     def find(self, kind: str, value: str) -> StudentInfo | None:
-        """The one student for whom this kind of id (a key of `StudentInfo.ids`, `name`...) has the value."""
+        """Return the only student with this value of a kind of id (a key of `StudentInfo.ids`, `name`...)."""
         return self._by_name.get((kind, _normal(kind, value))) if value else None
 
     def called(self, name: str) -> StudentInfo | None:
-        """The one student who is called so, by any id, email or name."""
+        """Return the only student with this id, email or name, else None."""
         if name in self._by_id:
             return self._by_id[name]
         for kind in _CALLED:
@@ -69,36 +69,36 @@ class Roster:
         return None
 
     def team(self, name: str) -> str | None:
-        """The one team that is called so; capitals, spaces and signs do not matter."""
+        """Return the only team of this name, up to capitals, spaces and signs, else None."""
         return name if name in self.teams else self._team_names.get(_normal("name", name))
 
 
 class Known:
-    """Whom a name may mean, by the first of several lists that knows it."""
+    """Several lists of people; the first one that knows a name decides."""
 
     def __init__(self, *lists: Roster | None) -> None:
         self.lists = tuple(list_ for list_ in lists if list_ is not None and list_.students)
 
     def student(self, name: str) -> StudentInfo | None:
-        """The one student who is called so."""
-        found = (list_.called(name) for list_ in self.lists)
-        return next((student for student in found if student is not None), None)
+        """Return the only student with this id, email or name, else None."""
+        students = (list_.called(name) for list_ in self.lists)
+        return next((student for student in students if student is not None), None)
 
     def named(self, name: str) -> StudentInfo | None:
-        """The one student with this full name."""
-        found = (list_.find("name", name) for list_ in self.lists)
-        return next((student for student in found if student is not None), None)
+        """Return the only student with this full name, else None."""
+        students = (list_.find("name", name) for list_ in self.lists)
+        return next((student for student in students if student is not None), None)
 
     def team(self, name: str) -> str | None:
-        """The one team that is called so, of the first list that has teams."""
+        """Return the only team of this name in the first list that has teams, else None."""
         return next((list_.team(name) for list_ in self.lists if list_.teams), None)
 
     def members(self, team: str) -> list[StudentInfo]:
-        """The students of a team."""
+        """Return the students of a team."""
         return next((list_.teams[team] for list_ in self.lists if team in list_.teams), [])
 
     def whom(self, name: str) -> tuple[str, str] | None:
-        """The one student or team that is called so, as a kind and an id or name."""
+        """Return the only student or team of this name, as a kind and an id or name, else None."""
         for list_ in self.lists:
             if (student := list_.called(name)) is not None:
                 return "student", student.id
@@ -108,13 +108,13 @@ class Known:
 
 
 def read_roster(path: Path) -> Roster:
-    """Read a class list (`class_list`): one's own, or a platform's.
+    """Read a class list (`class_list`): a teacher's own, or a platform's.
 
     Raises SubmissionError, with the file and the reason, if there are no students in it.
     """
     students = merged(read_list(path, f"The roster {path}"))
     if not students:
-        raise SubmissionError(f"The roster {path} has a header and no students.")
+        raise SubmissionError(f"The roster {path} has a header, but no students.")
     return Roster(students)
 
 
@@ -129,7 +129,7 @@ def _normal(kind: str, value: str) -> str:
 
 
 def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
-    """All that a student may be found by: the kind of each name, and the name as it is compared."""
+    """Yield all names by which a student may be found: their kind, and the name in comparable form."""
     pairs = [("id", student.id), ("email", student.email), *student.ids.items()]
     pairs.append(("local_part", student.email.partition("@")[0]))
     for kind, value in pairs:
@@ -152,7 +152,7 @@ _MOST_SECTIONS = 100
 
 
 def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ...]:
-    """The sections of a student: the parts of the roster's cell, unless the cell is one of `whole`.
+    """Return the sections of a student: the parts of the roster's cell, unless the cell is in `whole`.
 
     >>> sections(StudentInfo(id="ada", ids={"section": "A and B"}))
     ('A', 'B')
@@ -164,15 +164,15 @@ def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ..
 
 
 def parts_of(cell: str) -> tuple[str, ...]:
-    """The names in a cell of sections or teams, each once."""
+    """Return the names in a cell of sections or teams, each once."""
     parts = _BETWEEN.split(cell.strip(), _MOST_SECTIONS)
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def whole_sections(students: Iterable[StudentInfo]) -> set[str]:
-    """The cells of a class that are one section each, although they could be split.
+    """Return the cells of a class that are a single section although they could be split.
 
-    No part of such a cell occurs in another one, as in "Research and Development".
+    No part of such a cell, for example "Research and Development", occurs in another cell.
     """
     by_cell = {student.ids.get("section", "").strip(): sections(student) for student in students}
     uses = Counter(part for parts in by_cell.values() for part in parts)
@@ -182,7 +182,7 @@ def whole_sections(students: Iterable[StudentInfo]) -> set[str]:
 def is_in_group(student: StudentInfo, kind: str, name: str) -> bool:
     """Whether a student is in a section or team (the `kind`), which may be one of several in the cell.
 
-    A name that holds an "and" itself matches where it is the whole cell, or stands between separators.
+    A name that contains an "and" matches if it is the whole cell, or is between separators.
     """
     cell = student.ids.get(kind, "").strip()
     if not name or name not in cell:
@@ -200,14 +200,14 @@ def is_in_group(student: StudentInfo, kind: str, name: str) -> bool:
 
 
 class Person(msgspec.Struct):
-    """Somebody who handed in: as the download calls them, and then as the roster does."""
+    """A person in a download, first with the download's facts, then with the roster's."""
 
     student: StudentInfo
     items: list[tuple[Item, ItemInfo]] = []
 
 
 class Settled(NamedTuple):
-    """What came of matching people: notes, the teams by the id of who stands for one, and the strangers."""
+    """The result of matching people: notes, teams by the id of their attempts' student, and strangers."""
 
     notes: tuple[str, ...] = ()
     teams: Mapping[str, str] = {}
@@ -222,9 +222,9 @@ def settle_ids(
     *,
     by_team: bool = False,
 ) -> Settled:
-    """Match all people with the roster, and give unique ids to those with equal ones.
+    """Match all people with the roster, and make equal ids unique.
 
-    Somebody who is called as a team that is `known` stands for that team, where teams hand in (`by_team`).
+    If teams hand in (`by_team`), a person with the name of a `known` team represents this team.
     """
     known = known or Known(roster)
     listed: dict[int, StudentInfo] = {}
@@ -233,7 +233,7 @@ def settle_ids(
         listed, disputed = _found_in(roster, people, platform)
         if disputed:
             notes.append(
-                f"More than one could be the same student of the roster: {listed_names(disputed)}."
+                f"Several could be the same student of the roster: {listed_names(disputed)}."
             )
     used = {student.id for student in roster.students} if roster is not None else set()
     strangers, doubled, either, alone = [], [], [], []
@@ -266,16 +266,16 @@ def settle_ids(
         used.add(person.student.id)
     if either:
         notes.append(
-            f"Called as a student and as another one's team, so taken for neither: {listed_names(either)}."
+            f"Names of both a student and another student's team, so taken as neither: {listed_names(either)}."
         )
     if doubled:
         notes.append(
-            f"Graded under an id with a number, since theirs is another's: {listed_names(doubled)}."
+            f"Graded under an id with a number, since the id is already used: {listed_names(doubled)}."
         )
     if alone:
         notes.append(
-            f"Called as a team, where no teams hand in: {listed_names(alone)}. Nobody of the team has it: "
-            "grade with an --assignment that has `teams = true`, or rename it to a student's id."
+            f"Names of teams, but this grading has no teams: {listed_names(alone)}. No member gets these "
+            "results: grade with an --assignment that has `teams = true`, or rename them to students' ids."
         )
     if roster is not None and strangers:
         called = listed_names([_called(person) for person in strangers])
@@ -285,7 +285,7 @@ def settle_ids(
 
 
 def _team_of(person: Person, known: Known) -> str | None:
-    """The team that somebody's id or name is the name of."""
+    """Return the team whose name is a person's id or name, None if there is none."""
     names = (person.student.id, person.student.name)
     return next((team for name in names if name and (team := known.team(name))), None)
 
@@ -293,7 +293,7 @@ def _team_of(person: Person, known: Known) -> str | None:
 def _found_in(
     roster: Roster, people: Sequence[Person], platform: Platform
 ) -> tuple[dict[int, StudentInfo], list[str]]:
-    """Students by the `id()` of a person, and the names of people who claim the same student."""
+    """Return students by the `id()` of a person, and the names of people who match the same student."""
     claims: dict[str, list[Person]] = {}
     students: dict[str, StudentInfo] = {}
     for person in people:
@@ -311,12 +311,12 @@ def _found_in(
 
 
 def _called(person: Person) -> str:
-    """How the download calls a person."""
+    """Return the download's name of a person."""
     return person.items[0][1].person if person.items else person.student.id
 
 
 def in_roster(student: StudentInfo, roster: Roster, platform: Platform) -> StudentInfo | None:
-    """The student of the roster: by an id that the platform wrote, by email, by name."""
+    """Return the student in the roster, by the platform's ids, the email or the name, else None."""
     for kind, value in (*platform.ids(student), ("name", student.name)):
         if (listed := roster.find(kind, value)) is not None:
             return listed
@@ -325,14 +325,14 @@ def in_roster(student: StudentInfo, roster: Roster, platform: Platform) -> Stude
 
 
 def _best(claimants: list[Person], student: StudentInfo, roster: Roster) -> list[Person]:
-    """Of several candidates for a student, those with exactly this id or name."""
+    """Return the candidates for a student who have exactly this id, else exactly this name."""
     by_id = [p for p in claimants if p.student.id == student.id and not p.student.name]
     by_name = [p for p in claimants if roster.find("name", p.student.name) is student]
     return by_id or by_name
 
 
 def _merged(listed: StudentInfo, student: StudentInfo) -> StudentInfo:
-    """The student of the roster, with what the download says beyond it."""
+    """Return the student of the roster, with further facts from the download."""
     return StudentInfo(
         id=listed.id,
         name=listed.name or student.name,
@@ -342,7 +342,7 @@ def _merged(listed: StudentInfo, student: StudentInfo) -> StudentInfo:
 
 
 def _free(name: str, used: Collection[str]) -> str:
-    """The name, or with the next number behind it, as an id that nobody has."""
+    """Return the name if it is a free id, else with the next number."""
     base, number = name.removesuffix("~2"), 2
     while name in used:
         name, number = f"{base}~{number}", number + 1

@@ -16,7 +16,7 @@ from grader.errors import SubmissionError
 MAX_BYTES = 50 << 20
 _SEPARATORS = (",", ";", "\t")
 _SEPARATOR_LINE = re.compile(r'\s*"?sep=([,;\t|])"?[ ,;\t]*(?:\r\n?|\n|$)', re.IGNORECASE)
-# A sign parts every three digits but the last ones: 1,234.50 and 1.234,50, and with spaces or apostrophes.
+# A sign separates groups of three digits: 1,234.50 and 1.234,50, or with spaces or apostrophes.
 _GROUPED = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>\d{1,3}(?P<mark>[,.'\u2019 \u00a0\u202f])\d{3}(?:(?P=mark)\d{3})*)"
     r"(?P<rest>(?!(?P=mark))[.,]\d+)?"
@@ -25,10 +25,10 @@ _PLAIN = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)")
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """A table: its header, its rows (as long as the header, or longer), and how it was written.
+    """A table: its header, its rows (as long as the header, or longer), and its form in the file.
 
-    Of each row `numbers` has its number in a spreadsheet, and `lines` the line of the file on which it begins.
-    `marked` says whether the file begins with a byte order mark.
+    `numbers` has the number of each row in a spreadsheet, and `lines` its first line in the file. `marked` is
+    true if the file begins with a byte order mark.
     """
 
     header: tuple[str, ...]
@@ -39,7 +39,7 @@ class Sheet(msgspec.Struct, frozen=True):
     marked: bool
 
     def where(self, at: int) -> str:
-        """A row for a message: `row 5`, and its line where an editor counts otherwise."""
+        """Return a row's place for a message: `row 5`, and its line if that has another number."""
         number, line = self.numbers[at], self.lines[at]
         return f"row {number}" if number == line else f"row {number} (line {line} of the file)"
 
@@ -49,11 +49,11 @@ def read_sheet(path: Path, what: str, *, utf8: bool = False) -> Sheet:
 
     Args:
         path: the file.
-        what: names the file at the beginning of errors.
-        utf8: refuse other encodings but UTF-16, for a file that is written again.
+        what: the name of the file at the beginning of errors.
+        utf8: whether to refuse encodings except UTF-8 and UTF-16, for a file that is written again.
 
     Raises:
-        SubmissionError: with the reason, and what to do, if the file is not such a table.
+        SubmissionError: the file is not such a table; the text has the reason and a remedy.
     """
     try:
         with path.open("rb") as file:
@@ -64,7 +64,7 @@ def read_sheet(path: Path, what: str, *, utf8: bool = False) -> Sheet:
         raise SubmissionError(f"{what} is larger than {MAX_BYTES >> 20} MiB: is it a class list?")
     if raw.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
         raise SubmissionError(
-            f"{what} is a workbook or an archive: save the list as CSV, and name that."
+            f"{what} is a workbook or an archive: save the list as CSV, and name that file."
         )
     text = _decoded(raw, what, utf8=utf8)
     if text.lstrip().startswith("<"):
@@ -93,13 +93,13 @@ def read_sheet(path: Path, what: str, *, utf8: bool = False) -> Sheet:
 
 
 def as_number(cell: str) -> float | None:
-    """The number in a cell, however a country writes it; None for other text, and for nan and inf.
+    """Return the number in a cell, in any country's notation; None for other text, nan and inf.
 
     >>> as_number("1.234,50"), as_number("15,0"), as_number("B+")
     (1234.5, 15.0, None)
     """
     text = cell.strip()
-    # As to Canvas, a single comma or point begins the decimals: 1,234 is a little more than one.
+    # As in Canvas, a single comma or point begins the decimals: 1,234 is a little more than one.
     if (match := _GROUPED.fullmatch(text)) is not None and (
         match["rest"] or match["mark"] not in ",." or match["whole"].count(match["mark"]) > 1
     ):
@@ -112,7 +112,7 @@ def as_number(cell: str) -> float | None:
 
 
 def _decoded(raw: bytes, what: str, *, utf8: bool) -> str:
-    """The text of a file; of mixed encodings each line is read by its own."""
+    """Return the text of a file; each line may have its own encoding."""
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return raw.decode("utf-16", "replace")
     try:
@@ -122,7 +122,7 @@ def _decoded(raw: bytes, what: str, *, utf8: bool) -> str:
             raise SubmissionError(
                 f"{what} is not in UTF-8: use the file as it was downloaded, or save it as 'CSV UTF-8'."
             ) from error
-    # A single byte never means a line end of another encoding here, nor a separator.
+    # In these encodings, line ends and separators are the same bytes.
     end, older = (b"\n", "cp1252") if b"\n" in raw else (b"\r", "mac_roman")
     return end.decode().join(
         _line(line, older) for line in raw.removeprefix(b"\xef\xbb\xbf").split(end)
@@ -137,13 +137,13 @@ def _line(line: bytes, older: str) -> str:
 
 
 def _without_separator_line(text: str) -> tuple[str, str]:
-    """A table without its first line `sep=;`, which is for Excel, and the separator of that line, if any."""
+    """Return a table without a first line `sep=;` for Excel, and the separator in that line, if any."""
     match = _SEPARATOR_LINE.match(text)
     return (text[match.end() :], match[1]) if match else (text, "")
 
 
 def _separator(text: str) -> str:
-    """The sign that parts the header into the most columns."""
+    """Return the sign that splits the header into the most columns."""
     header = next((line for line in text.splitlines() if line.strip()), "").replace("\0", "")
     columns = {sign: next(csv.reader([header], delimiter=sign), []) for sign in _SEPARATORS}
     return max(_SEPARATORS, key=lambda sign: len(columns[sign]))
@@ -152,8 +152,8 @@ def _separator(text: str) -> str:
 def _records(
     text: str, separator: str, first: int, what: str
 ) -> Iterator[tuple[int, int, list[str]]]:
-    """The number of each row in a spreadsheet, its first line, and its cells; an empty line is a row, too."""
-    # Without a translation, so that the line ends of old Macs end lines, too.
+    """Yield each row's number in a spreadsheet, first line, and cells; an empty line is a row, too."""
+    # Without translation, so that line ends of old Macs end lines, too.
     lines = io.StringIO(text.replace("\0", "\ufffd"), newline="")
     reader = csv.reader(lines, delimiter=separator, strict=True)
     number, line = 0, first
@@ -166,9 +166,9 @@ def _records(
         except csv.Error as error:
             why = str(error)
             if "unexpected end" in why or "field larger" in why:
-                why = "a quotation mark opens a cell there that no other closes"
+                why = "a cell begins with a quotation mark, but does not end with one"
             elif "expected after" in why:
-                why = 'a quotation mark within a cell is written twice (""), and the cell in quotes'
+                why = 'write a quotation mark in a cell twice (""), and put the cell in quotes'
             raise SubmissionError(f"{what} cannot be read: row {number}: {why}.") from error
         yield number, line, cells
         line = first + reader.line_num

@@ -1,4 +1,4 @@
-"""Read a student's source without running it: is it untouched, where is a function, what does it name."""
+"""Read a student's source without running it: changes from the stub, functions, and names in it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from grader.errors import GraderError
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Documented = _Definition | ast.Module
-# Of a dotted name; longer than all that a manifest forbids.
+# The longest dotted name that is read; a manifest forbids only shorter ones.
 _LONGEST_NAME = 500
 
-# PEP 263: where a file may name its encoding, and how Python writes UTF-8.
+# PEP 263: the line in which a file may name its encoding, and Python's names of UTF-8.
 _COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _COMMENT = re.compile(rb"[ \t\f]*(#.*)?")
 _UTF_8 = re.compile(rb"utf[-_]8([-_].*)?|utf8|u8|utf|cp65001", re.IGNORECASE)
 
-# What is parsed without a trial takes 0.2 s at most: an f-string of 50,000 bytes does.
+# Files within these limits take 0.2 s at most (an f-string of 50,000 bytes), so they are parsed without a
+# trial.
 _ORDINARY_BYTES = 50_000
 _ORDINARY_LINE = 2_000
-# Of what is larger no honest file takes more than 0.4 s and 180 MiB. The child may take a second of
-# processor time and 512 MiB; the limit below is for systems that know of neither.
+# Larger honest files take up to 0.4 s and 180 MiB. The child may use a second of processor time and 512 MiB;
+# this limit is for systems without these limits.
 _TRIAL_SECONDS = 20
 _TRIAL = """
 import sys
@@ -54,7 +55,7 @@ _TOO_MUCH = "it is nested too deeply, or takes too long to be parsed; shorten it
 
 
 class ForbiddenName(msgspec.Struct, frozen=True):
-    """A forbidden name in the source: where it stands and the rule that it breaks."""
+    """A forbidden name in the source, with its place and the rule that it breaks."""
 
     name: str
     line: int
@@ -63,15 +64,15 @@ class ForbiddenName(msgspec.Struct, frozen=True):
 
 
 def decode(source: bytes) -> str:
-    """The text of a file in UTF-8, with or without a mark in front; raises SyntaxError, with the line.
+    """Return the text of a file in UTF-8, without a byte order mark; raises SyntaxError, with the line.
 
-    Other encodings are refused, also where Python knows them: under `utf-7` code looks like a comment to
-    all that reads it as text, and under `punycode` decoding takes a time that grows with the square.
+    Other encodings are refused even if Python knows them: in `utf-7`, code can look like a comment to other
+    readers, and `punycode` takes quadratic time.
     """
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise _refusal("it is saved as UTF-16; save it as UTF-8", 1)
     if b"\0" in source:
-        # Without a mark in front UTF-16 shows in every second byte of an ASCII text.
+        # Without a byte order mark, every second byte of ASCII text in UTF-16 is zero.
         halves = source[:100:2], source[1:100:2]
         if {not half.strip(b"\0") for half in halves} == {True, False} and not all(
             0 in half for half in halves
@@ -79,7 +80,7 @@ def decode(source: bytes) -> str:
             raise _refusal("it is saved as UTF-16; save it as UTF-8", 1)
         line = _line_at(source, source.index(b"\0"))
         raise _refusal(
-            "a null byte stands here, as in no text; save the file as text in UTF-8", line
+            "there is a null byte here, which text never has; save the file as text in UTF-8", line
         )
     for number, text in enumerate(source.removeprefix(codecs.BOM_UTF8).splitlines()[:2], 1):
         if (match := _COOKIE.match(text)) and not _UTF_8.fullmatch(match[1]):
@@ -103,9 +104,9 @@ def decode(source: bytes) -> str:
 
 
 def canonical(source: bytes) -> bytes:
-    """The source as every editor could save it: lines end with LF, the last one too, and no mark in front.
+    """Return the source with LF after every line, including the last, and no byte order mark.
 
-    Python reads both alike, also within a string.
+    To Python, this is the same source, even in strings.
     """
     text = source.removeprefix(codecs.BOM_UTF8)
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -113,20 +114,20 @@ def canonical(source: bytes) -> bytes:
 
 
 def code_digest(source: bytes) -> str:
-    """The SHA-256 of what is compared of a file: its `canonical` source."""
+    """Return the SHA-256 of the `canonical` source of a file."""
     return hashlib.sha256(canonical(source)).hexdigest()
 
 
 def is_empty(source: bytes) -> bool:
-    """Whether nothing at all is written in a file."""
+    """Whether a file has only white space."""
     return not source.removeprefix(codecs.BOM_UTF8).strip()
 
 
 def parse(source: bytes) -> ast.Module:
-    """The syntax tree; raises SyntaxError, also for what is not UTF-8 or takes too much to be parsed.
+    """Return the syntax tree; raises SyntaxError, also if the source is not UTF-8 or too expensive to parse.
 
-    A large file and one with long lines are first parsed by a child that has limits: f-strings and names
-    with combining characters take a time that grows with the square of their length.
+    A child process with limits first parses large files and files with long lines, since f-strings and names
+    with combining characters take quadratic time.
     """
     text = decode(source)
     if _is_suspicious(source) and not _is_bearable(source):
@@ -148,13 +149,13 @@ def _line_at(source: bytes, position: int) -> int:
 
 
 def _is_suspicious(source: bytes) -> bool:
-    """Whether a file might take more than some 0.2 s; the longest lines are counted in bytes."""
+    """Whether parsing a file might take more than about 0.2 s."""
     longest = max(map(len, source.splitlines()), default=0)
     return len(source) > _ORDINARY_BYTES or longest > _ORDINARY_LINE
 
 
 def _is_bearable(source: bytes) -> bool:
-    """Whether a child that has little time and memory comes to the end of parsing this."""
+    """Whether a child process with little time and memory can parse this source."""
     import subprocess  # 3 ms, for few files
 
     try:
@@ -176,7 +177,7 @@ def _is_bearable(source: bytes) -> bool:
 
 
 def is_untouched(source: bytes, stub: bytes) -> bool:
-    """Whether the code is that of the stub: comments, docstrings and layout do not count."""
+    """Whether the code is the stub's, up to comments, docstrings and layout."""
     if source == stub:
         return True
     try:
@@ -186,10 +187,10 @@ def is_untouched(source: bytes, stub: bytes) -> bool:
 
 
 def has_same_code(tree: ast.Module, other: ast.Module) -> bool:
-    """Whether two trees differ at most in docstrings, which are taken out of both."""
+    """Whether two trees differ at most in docstrings; docstrings are removed from both."""
     try:
         return _skeleton(tree) == _skeleton(other)
-    # A literal of thousands of digits can be parsed and not be written down.
+    # A literal with thousands of digits can be parsed, but not written.
     except (RecursionError, ValueError):
         return False
 
@@ -202,7 +203,7 @@ def _skeleton(tree: ast.Module) -> str:
 
 
 def definitions(tree: ast.Module) -> dict[str, _Definition]:
-    """Every function and class by its qualified name; the last definition of a name counts."""
+    """Return every function and class by its qualified name; the last definition of a name counts."""
     definitions: dict[str, _Definition] = {}
 
     def visit(body: list[ast.stmt], prefix: str) -> None:
@@ -217,7 +218,7 @@ def definitions(tree: ast.Module) -> dict[str, _Definition]:
 
 
 def line_of(tree: ast.Module, qualified_name: str) -> int | None:
-    """The line on which a function or class is defined; its nearest enclosing class otherwise."""
+    """Return the line on which a function or class is defined, else its nearest enclosing class."""
     by_name = definitions(tree)
     name = qualified_name
     while name:
@@ -228,9 +229,9 @@ def line_of(tree: ast.Module, qualified_name: str) -> int | None:
 
 
 def functions_by_line(tree: ast.Module) -> dict[int, str]:
-    """The innermost function or class around each line inside one."""
+    """Map each line inside a function or class to the innermost one."""
     names: dict[int, str] = {}
-    # ast.walk comes to what stands outside first.
+    # ast.walk visits outer nodes first.
     for node in ast.walk(tree):
         if isinstance(node, _Definition):
             names |= dict.fromkeys(
@@ -240,24 +241,24 @@ def functions_by_line(tree: ast.Module) -> dict[int, str]:
 
 
 def _definitions_by_line(tree: ast.Module) -> dict[int, str]:
-    """The innermost function or class around each line inside one, by its qualified name."""
+    """Map each line inside a function or class to the innermost one's qualified name."""
     names: dict[int, str] = {}
-    # A class comes before what is in it.
+    # A class comes before its methods.
     for name, node in definitions(tree).items():
         names |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
     return names
 
 
-# Under this name aliases keep the modules of which all is imported.
+# The key in aliases for modules with a star import.
 STARS = "*"
 
 
 def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[ForbiddenName]:
-    """The forbidden names in the bodies that the rules speak of, in the order of the file.
+    """Return the forbidden names in the bodies of the rules' entry points, in the order of the file.
 
-    What of the file such a body names belongs to it, and what that names. Names are resolved through the
-    imports and plain aliases of the file; a name that is only mentioned elsewhere, in a comment or in another
-    function is no fault. What is reached in some other way is seen by the sandbox as it runs.
+    Functions and variables of the file that such a body uses, directly or indirectly, belong to it. Names are
+    resolved through the file's imports and plain aliases. A name in a comment or in an unrelated function is
+    allowed. The sandbox sees names that are reached in another way as the code runs.
     """
     parts = _parts(tree)
     outer = _aliases(tree.body, {})
@@ -275,7 +276,7 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
 
 
 def dotted_names(tree: ast.Module) -> set[str]:
-    """What the code imports and names, under the full names: `typing.override`; a plain name as it is."""
+    """Return the full names of everything that the code imports or names, such as `typing.override`."""
     nodes = list(ast.walk(tree))
     statements = [node for node in nodes if isinstance(node, ast.stmt)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -288,28 +289,28 @@ def dotted_names(tree: ast.Module) -> set[str]:
 
 
 def _stands_for(name: str, forbidden: str) -> bool:
-    """Whether a name is the forbidden one, below it, or the same of a module within its package."""
+    """Whether a name is the forbidden one, inside it, or the same name in a module of its package."""
     if is_within(name, forbidden):
         return True
     package, _, last = forbidden.rpartition(".")
-    # As torch.optim.adam.Adam is torch.optim.Adam; below torch itself there is everything.
+    # For example, torch.optim.adam.Adam is torch.optim.Adam. This does not hold for names directly in torch.
     return "." in package and name.startswith(f"{package}.") and name.endswith(f".{last}")
 
 
 def used_names(tree: ast.Module, name: str) -> tuple[str, ...]:
-    """What stands at the top of the file and a function or class of it uses, directly or by way of others."""
+    """Return the top-level names of the file that a function or class uses, directly or indirectly."""
     used = {name for name, _ in _reached(name, _parts(tree))} - {name}
     return tuple(sorted(used))
 
 
 def _bodies(qualified_name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[ast.AST]:
-    """A function with the rest of its class, and what of the file it names."""
-    # Of its class all: libraries call methods that nothing in the file names.
+    """Return the bodies of a function, of the rest of its class, and of the parts of the file that they use."""
+    # All of its class, since libraries call methods that nothing in the file names.
     return (body for _, body in _reached(qualified_name.partition(".")[0], parts))
 
 
 def _reached(name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[tuple[str, ast.AST]]:
-    """The bodies under a name and under all names in them, each with its name."""
+    """Yield the bodies under a name and under all names in them, each with its name."""
     waiting, seen = [name], set()
     while waiting:
         name = waiting.pop()
@@ -322,9 +323,9 @@ def _reached(name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[tuple[st
 
 
 def _parts(tree: ast.Module) -> dict[str, list[ast.AST]]:
-    """What stands under each name: a function, what is in a class, the values of a variable.
+    """Return the bodies under each name: a function, the members of a class, the values of a variable.
 
-    A variable that is another name for something is an alias, and no value.
+    A variable that is only another name is an alias, not a value.
     """
     parts: dict[str, list[ast.AST]] = {}
     for node in tree.body:
@@ -375,16 +376,16 @@ def add_aliases(aliases: MutableMapping[str, str], body: Iterable[ast.stmt]) -> 
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
-    """The dotted name that a chain of attributes means; None if its first name is unknown."""
+    """Return the dotted name for a chain of attributes, None if its first name is unknown."""
     root, parts = chain(node)
     if not isinstance(root, ast.Name) or root.id not in aliases:
         return None
-    # Cut short: each alias of an alias could be longer than the last one.
+    # Bounded, since each alias of an alias could be longer than the last one.
     return ".".join([aliases[root.id], *parts])[:_LONGEST_NAME]
 
 
 def chain(node: ast.expr) -> tuple[ast.expr, list[str]]:
-    """The expression before the first dot of a chain of attributes, and the names after it."""
+    """Split a chain of attributes into the expression before the first dot and the names after it."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -393,9 +394,9 @@ def chain(node: ast.expr) -> tuple[ast.expr, list[str]]:
 
 
 def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """The dotted names in a body, each chain of attributes once and whole.
+    """Yield the dotted names in a body, each chain of attributes once and as a whole.
 
-    Not by ast.walk, which comes to every part of a chain: some of them are thousands of parts long.
+    ast.walk would visit every part of a chain, and some chains have thousands of parts.
     """
     waiting: list[ast.AST] = [body]
     while waiting:
@@ -415,17 +416,17 @@ def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int
         waiting.extend(ast.iter_child_nodes(node))
 
 
-# What an exercise with forbidden operators has no need of, and a way around their guard has.
+# Names that an exercise with forbidden operators does not need, and that lead around their guard.
 _BEYOND_GUARDS = re.compile(
     "asyncio|concurrent|ctypes|gc|grader|multiprocessing|profiler|threading|attrgetter|builtins|eval|exec|"
     "getattr|globals|importlib|inspect|marshal|methodcaller|modules|operator|pickle|pkgutil|runpy|setattr|"
     "sys|vars|ForwardRef|get_type_hints|load|"
     "__(?!all|call|constants|doc|future|init|main|name|post_init|repr|version)[a-z_]+__"
 )
-# Of libraries: what they keep for themselves, what runs a student's code with torch's modes taken off, and
-# what takes operators apart before the modes see them (torch.export has a table of their decompositions).
+# In libraries: private names, functions that run code without torch's modes, and functions that decompose
+# operators before the modes see them (torch.export has a table of decompositions).
 _INNER = re.compile(r"_(?!_).+|compile|custom_op|export|fx|library|package|testing")
-# Others start threads, import what a text names, or run a text: who needs one is looked at.
+# Other names start threads, import a module by a computed name, or run code from a string.
 _PLAIN_MODULES = re.compile(
     "__future__|abc|collections|contextlib|copy|dataclasses|decimal|enum|fractions|functools|itertools|math|"
     "matplotlib|numbers|numpy|os|pathlib|random|re|statistics|time|torch|types|typing|warnings"
@@ -433,7 +434,7 @@ _PLAIN_MODULES = re.compile(
 
 
 def beyond_guards(tree: ast.Module) -> dict[str, int]:
-    """The ways around a guard of operators, as the file names them, and the first line."""
+    """Return the names in the file that lead around a guard of operators, with the first line of each."""
     lines: dict[str, int] = {}
     own = {"self", "cls", "ctx"}
     own.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
@@ -445,7 +446,7 @@ def beyond_guards(tree: ast.Module) -> dict[str, int]:
 
 
 def _ways_around(node: ast.AST, own: set[str]) -> Iterator[str]:
-    """The names in a node that are ways around a guard; `own` is what may keep something for itself."""
+    """Return the names in a node that lead around a guard; `own` are objects that may have private names."""
     imported: list[str] = []
     inner: list[str] = []
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""A submission as the judge takes it: the bytes of each exercise's file, or why there are none."""
+"""A submission for the judge: the bytes of each exercise's file, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from grader.submissions.source import (
 )
 from grader.text import clean
 
-# Two thousand lines and more; no exercise needs as much.
+# More than two thousand lines, which no exercise needs.
 MAX_FILE_BYTES = 200_000
 
 
@@ -44,9 +44,9 @@ class State(enum.Enum):
 
 
 class Look(NamedTuple):
-    """The state of a file, found without running it; for invalid Python the line and the reason.
+    """The state of a file, found without running it; for invalid Python, the line and the reason.
 
-    What `is_foreign` is no slip in Python: it is something else, or is written for another version.
+    `is_foreign` is true if the file is not Python at all, or is for another version of Python.
     """
 
     state: State
@@ -56,11 +56,11 @@ class Look(NamedTuple):
 
 
 class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
-    """One exercise as it was handed in: its source, or the `problem` that prevents one.
+    """One exercise of a submission: its source, or the `problem` that prevents one.
 
-    `path` is the file, or the archive that holds it; there is none where nothing was found. With both a source
-    and a problem the file is judged, and the problem says what else was handed in that is not, or that the
-    file has another name. Where it `seems_misnamed`, a person has to look.
+    `path` is the file, or the archive with the file, None if there is none. With both a source and a problem,
+    the file is judged, and the problem names other files that are not judged, or another name of this file. If
+    it `seems_misnamed`, a person has to look.
     """
 
     source: bytes | None
@@ -69,7 +69,7 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
     seems_misnamed: bool = False
 
     def with_note(self, *sentences: str) -> ExerciseFile:
-        """The file with sentences for its student and for a person; without any it is this one."""
+        """Return the file with sentences for its student and for a person."""
         if not sentences:
             return self
         problem = " ".join(filter(None, (self.problem, *sentences)))
@@ -78,13 +78,13 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
         return noted
 
     def state(self, stub: Stub) -> State:
-        """Where the student stands; see `look`."""
+        """Return the state of the file; see `look`."""
         return self.look(stub).state
 
     def look(self, stub: Stub) -> Look:
-        """Where the student stands, from the syntax tree beside that of the stub; parsed once.
+        """Return the state of the file, by comparing its syntax tree with the stub's; it is parsed once.
 
-        Where the stub is the very file that was handed in, it cannot tell what was written there.
+        If the stub is the same file as the submission, changes cannot be determined.
         """
         looks: dict[Stub, Look] = self.__dict__.setdefault("looks", {})
         if stub not in looks:
@@ -93,11 +93,11 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it is something else than Python of the version that judges, which a person has to see."""
+        """Whether the file is not Python of the judging version, so that a person has to see it."""
         return self.source is not None and self.look(Stub(b"")).is_foreign
 
     def _look(self, stub: Stub) -> Look:
-        """The state of the file; see `look`."""
+        """Return the state of the file; see `look`."""
         if self.source is None:
             return Look(State.MISSING if self.path is None else State.UNREADABLE)
         if is_empty(self.source):
@@ -132,22 +132,22 @@ class Submission(msgspec.Struct, frozen=True):
     requests: dict[str, str] = {}
 
     def info(self) -> SubmissionInfo:
-        """Its name, and a digest of the files that are judged, whatever their line ends."""
+        """Return its name, and a digest of the judged files that does not depend on line ends."""
         digests = {name: code_digest(file.source or b"") for name, file in self.files.items()}
         return SubmissionInfo(self.name, digest_of_files(digests))
 
 
 def digest_of_files(digests: Mapping[str, str]) -> str:
-    """The digest of a submission from those of its files, by exercise; empty where there is no file."""
+    """Return the digest of a submission from its files' digests by exercise, which are empty without a file."""
     digest, nothing = hashlib.sha256(), hashlib.sha256().digest()
     for exercise, source in sorted(digests.items()):
         digest.update(exercise.encode() + b"\0" + (bytes.fromhex(source) if source else nothing))
     return digest.hexdigest()
 
 
-# --- what a file is that is not valid Python, in words that say what to do -------------------------
+# --- files that are not valid Python, with remedies ------------------------------------------------
 
-# How files of other kinds begin, which are sent in the place of code; what they are, and what to do.
+# The beginnings of files that are handed in instead of code, with their kinds and remedies.
 _KINDS = (
     (
         rb"version https://git-lfs\.github\.com/spec/",
@@ -182,7 +182,7 @@ _KINDS = (
         "it is a patch, not a Python file; hand in the whole file as it is after the change",
     ),
     (
-        # As git writes a link where the system has none; or a shortcut.
+        # A link that git wrote on a system without links, or a shortcut.
         rb"(L\0\0\0\x01\x14\x02|\[InternetShortcut\]|[\w.~ -]*([/\\][\w.~ -]+)+\.py\s*\Z|\w+\.py\s*\Z)",
         "it is the text of a link, not a Python file; hand in the file to which it leads",
     ),
@@ -191,7 +191,7 @@ _FOREIGN = tuple((re.compile(begin, re.DOTALL), meaning) for begin, meaning in _
 _NOTEBOOK = "it is a notebook, not a Python file; copy the code out of its cells"
 _JSON = "it is JSON, not a Python file; hand in the code as text"
 
-# A line by which a text from elsewhere is known, and what it means.
+# Lines that show that text was copied from elsewhere, and their meanings.
 _FOREIGN_LINES = (
     (
         re.compile(r"(<{7}|>{7}|\|{7})( |$)"),
@@ -201,20 +201,20 @@ _FOREIGN_LINES = (
     (re.compile(r"(```|~~~)"), "such a line marks code in a text, and is no code; delete it"),
     (re.compile(r"[%!]"), "lines with % or ! are for notebooks; delete this line"),
 )
-# Of Python 2: what the line holds, and what Python says of it.
+# A line of Python 2.
 _OLD = re.compile(
     r"print\b(?!\s*\()|exec\b(?!\s*\()|raise\s+[\w.]+\s*,|except\s+(\([^)]*\)|[\w.]+)\s*,\s*[a-z_]\w*\s*:|.*<>"
 )
-_QUOTES = frozenset("“”„‘’‚«»´")  # noqa: RUF001  # as editors of prose write them
+_QUOTES = frozenset("“”„‘’‚«»´")  # noqa: RUF001  # of word processors
 _LONGEST_EXPLAINED = 200_000
 _LONGEST_LINE = 1000
 
 
 class _NewerSyntax(NamedTuple):
-    """What a version of Python brought: where the line looks so, and the older Python says this of it."""
+    """New syntax of a Python version, recognized by the line and an older Python's message."""
 
     since: tuple[int, int]
-    what: str
+    name: str
     line: re.Pattern[str]
     python_says: re.Pattern[str] = re.compile("")
 
@@ -248,7 +248,7 @@ _NEWER = (
     _NewerSyntax(
         (3, 12),
         "an f-string with its own quotes, a backslash or a comment in braces",
-        # The mark that begins the string stands within its braces, too.
+        # The quotation mark of the string is also within its braces.
         re.compile(r".*(?<!\w)(f|fr|rf)([\"'])((?!\2).)*\{[^{}]*(\2[^{}]*\}|\\|#)", re.I),
         re.compile("f-string|invalid syntax|unterminated|forgot a comma"),
     ),
@@ -256,25 +256,25 @@ _NEWER = (
 
 
 def newer_syntax(line: str, message: str, judging: tuple[int, int]) -> str:
-    """What a line is that a newer Python than the `judging` one reads; empty where nothing is known of it."""
+    """Return a sentence on a line with syntax of a newer Python than the `judging` one, empty if unknown."""
     for newer in _NEWER:
         if judging < newer.since and newer.line.match(line) and newer.python_says.match(message):
             major, minor = newer.since
             here = ".".join(map(str, judging))
             return (
-                f"{newer.what} is syntax of Python {major}.{minor}, and Python {here}"
+                f"{newer.name} is syntax of Python {major}.{minor}, but Python {here}"
                 " judges here; write it in a way that this version reads"
             )
     return ""
 
 
 def _kind_of(source: bytes) -> str:
-    """What a file is by its first bytes, if it is not meant as Python; empty where it may be."""
+    """Return the kind of a file by its first bytes, empty if it may be Python."""
     begin = source.removeprefix(codecs.BOM_UTF8).lstrip()
     if begin[:1] == b"{" and b'"cells"' in source and b'"nbformat"' in source:
         return _NOTEBOOK
     if begin[:1] in (b"{", b"["):
-        # Python reads most of it, too, but no answer is a single value.
+        # Python can parse most JSON, too, but no answer is a single value.
         with contextlib.suppress(ValueError, RecursionError):
             msgspec.json.decode(begin)
             return _JSON
@@ -282,11 +282,11 @@ def _kind_of(source: bytes) -> str:
 
 
 def _explained(source: bytes, error: SyntaxError) -> Look:
-    """The line to look at and what is wrong there, in Python's words if nothing better is known."""
+    """Return the wrong line and an explanation, in Python's words if there is no better one."""
     text = source.decode("utf-8-sig", "replace")
     lines = re.split(r"\r\n|\r|\n", text[:_LONGEST_EXPLAINED])
     number = error.lineno or 1
-    # Python may find the fault below the first mark of a merge, and above its other ones.
+    # Python may report an error below the first mark of a merge.
     pattern, meaning = _FOREIGN_LINES[0]
     if marks := [row for row, line in enumerate(lines, 1) if pattern.match(line)]:
         return Look(State.INVALID, marks[0], meaning)
@@ -301,14 +301,14 @@ def _explained(source: bytes, error: SyntaxError) -> Look:
 
 
 def _other_language(line: str, message: str) -> str:
-    """What a line is that is not of the Python that judges; empty where that is not known."""
+    """Return a sentence on a line for another version of Python, empty if unknown."""
     if _OLD.match(line.lstrip()) and not message.startswith(("unterminated", "'")):
         return "it is written for Python 2; write it for Python 3"
     return newer_syntax(line, message, sys.version_info[:2])
 
 
 def _is_no_utf8(source: bytes) -> bool:
-    """Whether a file is no text in UTF-8."""
+    """Whether a file is not text in UTF-8."""
     try:
         decode(source)
     except SyntaxError:
@@ -317,7 +317,7 @@ def _is_no_utf8(source: bytes) -> bool:
 
 
 def _remedy(message: str) -> str:
-    """What to do about a character that only looks like one of Python's."""
+    """Return advice on a character that only looks like one of Python's."""
     if message.startswith("invalid non-printable character"):
         return "; it looks like a space or like nothing: delete it, and type a space if one belongs there"
     if message.startswith("invalid character") and _QUOTES & set(message):
@@ -325,7 +325,7 @@ def _remedy(message: str) -> str:
     return ""
 
 
-# What later versions added to the standard library, of what students import.
+# Names that later versions added to the standard library, and that students may import.
 _ADDED = {
     (
         3,
@@ -348,12 +348,12 @@ _ADDED = {
 
 
 def about_names(source: bytes) -> str:
-    """What the code names that this Python does not have, or that only a notebook has; else empty."""
+    """Return a sentence on names that this Python lacks, or that only a notebook has, else empty."""
     return newer_names(source, sys.version_info[:2])
 
 
 def newer_names(source: bytes, judging: tuple[int, int]) -> str:
-    """The same, for Python of this version."""
+    """Return the same sentence for a given version of Python."""
     try:
         names = dotted_names(parse(source))
     except SyntaxError:
@@ -362,9 +362,7 @@ def newer_names(source: bytes, judging: tuple[int, int]) -> str:
     for (major, minor), added in _ADDED.items():
         for name in added.split() if judging < (major, minor) else ():
             if any(is_within(used, name) for used in names):
-                return (
-                    f"{name} is there since Python {major}.{minor}, and Python {here} judges here."
-                )
+                return f"{name} is available since Python {major}.{minor}, but Python {here} judges here."
     if "get_ipython" in names:
         return "It is the export of a notebook: delete the lines with get_ipython()."
     return ""
@@ -372,16 +370,16 @@ def newer_names(source: bytes, judging: tuple[int, int]) -> str:
 
 # --- requests to look at an exercise again, as a text file beside the work: `glu.request.txt` -------
 
-# A stranger's text, of which so much is kept.
+# The longest part of a message that is kept.
 MOST_CHARACTERS = 2000
-# The copies are those of Canvas and of browsers, as for exercises.
+# With the names that Canvas and browsers give to copies, as for exercises.
 _NAME = re.compile(
     r"(?P<exercise>[a-z0-9_]+)\.request(?:-\d{1,3}| ?\(\d{1,3}\))?\.(?:txt|md)", re.IGNORECASE
 )
 
 
 def requested(course: Course, name: str) -> str | None:
-    """The exercise that a file of this name asks about; None where it is no request."""
+    """Return the exercise that a request file of this name asks about, None for another file."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -390,5 +388,5 @@ def requested(course: Course, name: str) -> str | None:
 
 
 def message_of(text: str) -> str:
-    """A message as it is kept: one line, bounded, with invisible characters escaped; empty for a blank one."""
+    """Return a message in the form that is kept: one bounded line, with invisible characters escaped."""
     return clean(" ".join(text[: 8 * MOST_CHARACTERS].split()), MOST_CHARACTERS)

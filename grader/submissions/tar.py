@@ -1,8 +1,9 @@
 """The members of a tar, plain or compressed, header by header in one pass.
 
-`tarfile` takes single headers apart here, but does not walk from one to the next: a stream that refuses long
-reads leaves two attacks. Before Python 3.11.10 and 3.12.6 (CVE-2024-6232) one pax header of 64 KiB costs it 2 s
-and 1 GiB, and in every version a sparse file's table has no end, so that 1.2 MB of gzip cost 24 s and 740 MiB.
+`tarfile` parses single headers here, but does not go from one to the next. Even on a stream that refuses long
+reads, two attacks would remain. Before Python 3.11.10 and 3.12.6 (CVE-2024-6232), one pax header of 64 KiB
+costs 2 s and 1 GiB. In every version, a sparse file's table is unbounded, so 1.2 MB of gzip cost 24 s and 740
+MiB.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_EXTENSION = 1 << 16
 # `xz -9` needs 65 MiB to be unpacked.
 _XZ_MEMORY = 72 << 20
 _MAX_STREAMS = 1000
-# The most bytes to unpack of one archive: about a second's work.
+# The most unpacked bytes of one archive: about a second's work.
 _LIMITS = {"gz": 256 << 20, "xz": 96 << 20, "bz2": 16 << 20}
 
 _UNPACKERS: dict[str, Callable[[], Any]] = {
@@ -44,22 +45,22 @@ _BROKEN = "is cut off or damaged: pack it again and hand it in."
 
 
 class Stream(Protocol):
-    """Bytes that are read once, from front to end; `at` is the position."""
+    """Bytes that are read once, from beginning to end; `at` is the position."""
 
     at: int
 
     def read(self, size: int) -> bytes:
-        """The next bytes; fewer only at the end."""
+        """Return the next bytes; fewer only at the end."""
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes."""
+        """Skip `size` bytes."""
 
     def finish(self) -> None:
-        """Read to the end, where the checksum of a compressed file is."""
+        """Read to the end, where a compressed file has its checksum."""
 
 
 class Plain:
-    """A file as it is."""
+    """An uncompressed file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.at = 0
@@ -83,7 +84,7 @@ class Plain:
 
 
 class FilePart:
-    """A part of a file, which is read whatever the file's own position is."""
+    """A part of a file, read independently of the file's own position."""
 
     def __init__(self, file: BinaryIO, at: int, size: int) -> None:
         self._file, self._at, self._end = file, at, at + size
@@ -136,7 +137,7 @@ class Decompressed:
         """Unpack some more; return False at the end."""
         if self._unpacker.eof:
             self._rest = self._unpacker.unused_data or self._file.read(_CHUNK)
-            # A tar may be followed by zeros, and so may what it is packed in.
+            # Zeros may follow a tar, and also its compressed form.
             if not self._rest.strip(b"\0"):
                 return False
             self._open_next()
@@ -164,7 +165,8 @@ def is_tar(block: bytes) -> bool:
 def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
     """Yield every member of a tar, with the stream at the beginning of its bytes.
 
-    Raises Unreadable for a broken or huge tar. A sparse file is not a regular one here: no exercise has holes.
+    Raises Unreadable for a broken or huge tar. A sparse file does not count as a regular one: no exercise has
+    holes.
     """
     count, extension = 0, _Extension()
     while True:
@@ -203,7 +205,7 @@ def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
 
 
 def _header(block: bytes) -> tarfile.TarInfo | None:
-    """Take a header apart; None if it is not a header."""
+    """Parse a header; return None if it is not a header."""
     try:
         return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -245,7 +247,7 @@ class _Extension:
                     self.is_sparse = True
 
     def size_of(self, header: tarfile.TarInfo) -> int:
-        """The number of bytes that follow a header; a link or a device has none, whatever its header says."""
+        """Return the number of bytes after a header; for a link or a device 0, regardless of its header."""
         if header.type in _WITHOUT_BYTES:
             return 0
         return header.size if self._size is None else self._size

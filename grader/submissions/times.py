@@ -1,6 +1,6 @@
-"""When something was handed in, where the download does not say: a time for all of it, or a list of times.
+"""Times of submission that a download lacks: one time for all, or a list of times.
 
-Nothing that a student can set is taken for it: no date of a file, an archive or a commit.
+Dates that a student can set, of a file, an archive or a commit, are not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grader.submissions.platforms import Platform
 from grader.submissions.roster import Roster, in_roster
 from grader.text import clean, utc
 
-# As Moodle writes times in English, with both of its clocks, and Gradescope.
+# Formats of Moodle in English, with both of its clocks, and of Gradescope.
 _WRITTEN = (
     "%A, %d %B %Y, %I:%M %p",
     "%A, %d %B %Y, %H:%M",
@@ -31,14 +31,14 @@ _WRITTEN = (
     "%Y/%m/%d %H:%M",
     "%Y-%m-%d %H:%M:%S %z",
 )
-# As Moodle writes them in languages without names of months: 2026年 10月 12日(月) 13:00.
+# The format of Moodle in languages without names of months: 2026年 10月 12日(月) 13:00.
 _IN_NUMBERS = re.compile(r"(\d{4})\D{1,4}(\d\d?)\D{1,4}(\d\d?)\D{1,9}(\d\d?):(\d\d)")
 _DATES = re.compile(r"\d{4}[-/.]\d\d?[-/.]\d\d?")
 _NONE = ("", "-")
 
 
 class Times(msgspec.Struct, frozen=True):
-    """When students handed in: ISO 8601 in UTC by the list's id, and `otherwise` for all other students.
+    """Times of submission in ISO 8601 and UTC, by the list's ids, and `otherwise` for all other students.
 
     `what` names the list in messages.
     """
@@ -51,9 +51,10 @@ class Times(msgspec.Struct, frozen=True):
     def given(
         self, attempts: Iterable[Attempt], platform: Platform, roster: Roster | None = None
     ) -> tuple[list[Attempt], frozenset[str]]:
-        """The attempts with their times, and the ids in the list that are somebody's here or of the roster.
+        """Return the attempts with their times, and the list's ids that are somebody's here or in the roster.
 
-        A list says more than the platform does, `otherwise` less. The roster says whose a row is, by any id.
+        The list takes precedence over the platform's time, and that over `otherwise`. The roster matches rows
+        with students by any id.
         """
         rows: dict[str, list[str]] = {}
         if roster is not None:
@@ -62,46 +63,46 @@ class Times(msgspec.Struct, frozen=True):
                     rows.setdefault(student.id, []).append(listed.id)
         attempts = list(attempts)
         if roster is None:
-            # The list may have the very ids of the download; a few of them may be other numbers.
+            # The list may have the download's ids; but a few equal ids may be a coincidence.
             ids_here = {attempt.student.id for attempt in attempts} & self.by_id.keys()
             if 2 * len(ids_here) > len(self.by_id):
                 rows = {id_: [id_] for id_ in ids_here}
-        timed, found = [], {id_ for ids in rows.values() for id_ in ids}
+        timed, matched = [], {id_ for ids in rows.values() for id_ in ids}
         for attempt in attempts:
             ids = rows.get(attempt.student.id, [])
             if not ids and (row := in_roster(attempt.student, self.listed, platform)) is not None:
-                # What is another student's by the roster is not theirs by a like number.
-                ids = [row.id] if row.id not in found or roster is None else []
-                found.update(ids)
+                # If the roster assigns a row to another student, an equal number does not count.
+                ids = [row.id] if row.id not in matched or roster is None else []
+                matched.update(ids)
             time = max((self.by_id.get(id_, "") for id_ in ids), default="")
             time = time or attempt.submitted_at or self.otherwise
             timed.append(msgspec.structs.replace(attempt, submitted_at=time))
-        return timed, frozenset(found)
+        return timed, frozenset(matched)
 
     def notes(self, attempts: Iterable[Attempt]) -> Iterator[str]:
-        """A note on those whose time is unknown."""
+        """Yield a note on attempts without a time."""
         if unknown := list(dict.fromkeys(a.student.id for a in attempts if not a.submitted_at)):
-            yield f"It is not known when these were handed in: {listed_names(unknown)}."
+            yield f"The time of submission is not known for: {listed_names(unknown)}."
 
     def unmatched(self, timed: Collection[str], students: Iterable[StudentInfo]) -> Iterator[str]:
-        """A note on the ids in the list that are nobody's; `timed` are the others.
+        """Yield a note on ids in the list that are nobody's; `timed` are the others.
 
-        Raises SubmissionError, with ids of both kinds, where all of them are nobody's.
+        Raises SubmissionError, with ids of both kinds, if all of them are nobody's.
         """
         names = [id_ for id_ in self.by_id if id_ not in timed]
         if names and len(names) == len(self.by_id):
             here = [student.id for student in students]
             raise SubmissionError(
-                f"{self.what} names nobody of this class, so that nobody would be late. It has "
-                f"{listed_names(names)}, and handed in have {listed_names(here)}: give a --roster with both "
-                "kinds of ids, or write those that are here into the list."
+                f"{self.what} names nobody in this class, so nobody would be late. It has the ids "
+                f"{listed_names(names)}, and this class has {listed_names(here)}: give a --roster with both "
+                "kinds of ids, or use this class's ids in the list."
             )
         if names:
-            yield f"{self.what} names some who are not here: {listed_names(names)}."
+            yield f"{self.what} names students who are not here: {listed_names(names)}."
 
 
 def _same(row: StudentInfo, roster: Roster) -> StudentInfo | None:
-    """The student of the roster whom a row names by an id of some kind, by email, by its own id, or by name."""
+    """Return the roster's student for a row, by an id of any kind, email, the row's own id, or name."""
     for kind, value in (*row.ids.items(), ("email", row.email)):
         if (student := roster.find(kind, value)) is not None:
             return student
@@ -109,17 +110,17 @@ def _same(row: StudentInfo, roster: Roster) -> StudentInfo | None:
 
 
 def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
-    """Read what `grade batch --times` was given: a time for all students, or the name of a CSV.
+    """Read the value of `grade batch --times`: a time for all students, or the name of a CSV.
 
-    The list has a header with a column that names the student, as a roster, and one of the time
-    (`submitted_at`; Moodle's worksheet as it is); of several rows of a student the last time counts.
+    The list has a header, with a column that names the student, as in a roster, and a column `submitted_at`
+    with the time. Moodle's worksheet can be used as it is. If a student has several rows, the last time counts.
     A time without an offset is in `zone`.
 
     Raises SubmissionError for a list without times, and for a time that cannot be read.
     """
     path = Path(given)
     if not path.is_file():
-        with _explained(f"--times {clean(given)!r} is no file, and"):
+        with _explained(f"--times {clean(given)!r} is not a file, and"):
             return Times(Roster(()), {}, in_utc(given, zone))
     what = f"The list of times {path}"
     given_list = read_list(path, what)
@@ -148,38 +149,38 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
             ) from error
         by_id[student.id] = max(by_id.get(student.id, ""), time)
     if not by_id:
-        raise SubmissionError(f"{what} has no time of anybody.")
+        raise SubmissionError(f"{what} has no times.")
     return Times(Roster(students.values()), by_id, what=what)
 
 
 def _advice(given: ClassList) -> str:
-    """What to do about a worksheet of Moodle's whose dates are not found by their places."""
+    """Return advice on a worksheet of Moodle in which the column of dates was not found."""
     if not isinstance(given, MoodleWorksheet):
         return ""
     return (
-        ' Of a worksheet of Moodle\'s it is "Last modified (submission)", which is found in English, and in '
+        ' In a worksheet of Moodle, it is "Last modified (submission)", which is recognized in English, and in '
         "other languages as the first of two columns with dates."
     )
 
 
 def in_utc(text: str, zone: datetime.tzinfo | None) -> str:
-    """A time as it was written, as ISO 8601 in UTC; raises ValueError with the reason."""
+    """Return a written time as ISO 8601 in UTC; raises ValueError with the reason."""
     time = read_time(text)
     if time.tzinfo is None:
         if zone is None:
             raise ValueError(
-                f"{clean(text)!r} does not say in which time zone: write it with its offset, as "
-                f"{time.isoformat()}+02:00, or name a `timezone` in policy.toml."
+                f"{clean(text)!r} has no time zone: write it with an offset, such as "
+                f"{time.isoformat()}+02:00, or set `timezone` in policy.toml."
             )
-        # Of the two times that an hour has when clocks go back it is the first, in the student's favour.
+        # If the hour exists twice because clocks go back, the first one counts, in the student's favor.
         time = time.replace(tzinfo=zone)
     return utc(time)
 
 
 def read_time(text: str) -> datetime.datetime:
-    """A time as a person or a platform writes it; raises ValueError with what to write instead.
+    """Read a time in a person's or a platform's notation; raises ValueError with a remedy.
 
-    A date alone is refused: it may mean the first or the last moment of that day.
+    A date without a time is refused: it may mean the first or the last moment of that day.
     """
     text = text.strip()
     day = None
@@ -187,24 +188,24 @@ def read_time(text: str) -> datetime.datetime:
         day = datetime.date.fromisoformat(text)
     if day is not None:
         raise ValueError(
-            f"{clean(text)!r} is a date without a time: write which time of that day is meant, as "
+            f"{clean(text)!r} is a date without a time: add the time of day, such as "
             f"{day.isoformat()}T23:59:00."
         )
     if len(_DATES.findall(text)) > 1:
         raise ValueError(
-            f"{clean(text)!r} is more than one time: keep one (in a list, several rows of a student may "
-            "have one each, and the last time counts)."
+            f"{clean(text)!r} is more than one time: keep one. (A student may have several rows in a list, "
+            "and the last time counts.)"
         )
     with contextlib.suppress(ValueError):
         return datetime.datetime.fromisoformat(text)
     for form in _WRITTEN:
         with contextlib.suppress(ValueError):
             return datetime.datetime.strptime(text, form)
-    if (found := _IN_NUMBERS.fullmatch(text)) is not None:
+    if (numbers := _IN_NUMBERS.fullmatch(text)) is not None:
         with contextlib.suppress(ValueError):
-            return datetime.datetime(*map(int, found.groups()))  # type: ignore[arg-type]
+            return datetime.datetime(*map(int, numbers.groups()))  # type: ignore[arg-type]
     raise ValueError(
-        f"{clean(text)!r} is not read as a time: write it as 2026-10-12T23:59:00+02:00."
+        f"{clean(text)!r} cannot be read as a time: write it as 2026-10-12T23:59:00+02:00."
     )
 
 

@@ -1,8 +1,8 @@
-"""The members of an archive, and those of a zip: read by `zipfile`, which is given no table that hurts.
+"""The members of archives, and those of a zip, read with `zipfile` after its table of contents is checked.
 
-`zipfile` reads a table of contents whole, makes an object of 0.7 KiB of every entry, and copies the rest of
-an entry's extra fields for each of them (30 ms for 64 KiB). So the table is looked over before it gets it.
-The size that an archive states is believed only as a reason to refuse.
+`zipfile` reads a whole table of contents, makes an object of 0.7 KiB for every entry, and copies the rest of an
+entry's extra fields for each field (30 ms for 64 KiB). So the table is checked first. The stated size of a
+member is used only as a reason to refuse it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENTRY_MARK = b"PK\x01\x02"
 _ENTRY_SIZE = 46
 _LENGTHS = struct.Struct("<3H")  # of an entry's name, extra fields and comment
 _LENGTHS_AT = 28
-# The record at a zip's end, behind which a comment may stand.
+# The record at a zip's end, with the longest comment.
 _LONGEST_END = 22 + (1 << 16)
 _UNIX, _DARWIN = 3, 19
 _ENCRYPTED = 0x2041
@@ -34,7 +34,7 @@ _ENCRYPTED = 0x2041
 _NO_END = "is cut off or damaged: its table of contents is missing. Pack it again and hand it in."
 _BROKEN = "is damaged: its table of contents cannot be read. Pack it again and hand it in."
 _DAMAGED = "is damaged in its archive: pack it again."
-# All that a damaged zip makes the standard library say.
+# The exceptions that the standard library raises for a damaged zip.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
     *(NotImplementedError, RuntimeError, ValueError, KeyError, IndexError, OverflowError),
@@ -45,11 +45,11 @@ class Readable(Protocol):
     """An open file, or a member of an archive."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; empty at the end."""
+        """Return the next bytes, at most `size`; empty at the end."""
 
 
 class Member(msgspec.Struct, frozen=True):
-    """An entry of an archive; `problem` says why its bytes cannot be read, as the end of a sentence."""
+    """An entry of an archive; `problem` is the reason why it cannot be read, as the end of a sentence."""
 
     path: str
     kind: EntryKind
@@ -70,7 +70,7 @@ class ZipArchive:
             raise Unreadable(_BROKEN) from error
 
     def members(self) -> Iterator[Member]:
-        """Every entry in the order of the table."""
+        """Yield every entry in the order of the table."""
         for info in self._zip.infolist():
             if info.volume:
                 raise Unreadable("is one part of several: pack it again in one piece.")
@@ -79,13 +79,13 @@ class ZipArchive:
             yield self._member(info)
 
     def forget(self) -> None:
-        """Let go of the table; a member that is held can still be read."""
+        """Release the table; existing members can still be read."""
         self._zip.filelist.clear()
         self._zip.NameToInfo.clear()
 
     def _member(self, info: zipfile.ZipInfo) -> Member:
-        """An entry of the table, with the reason why its bytes cannot be read, if there is one."""
-        # Names without the flag are of any encoding; `zipfile` takes them for cp437, which has every byte.
+        """Return an entry of the table, with the reason why it cannot be read, if there is one."""
+        # Names without the flag have any encoding; `zipfile` decodes them as cp437, which has every byte.
         raw = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
         problem = ""
         if info.flag_bits & _ENCRYPTED:
@@ -93,7 +93,7 @@ class ZipArchive:
         elif info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             problem = "is compressed in a rare way: pack it again as an ordinary zip."
         elif info.compress_size > 2 * info.file_size + _LONGEST_END:
-            # No packer makes a file grow so; blocks that hold nothing could go on for ever.
+            # No packer makes a file grow so much; empty blocks could continue endlessly.
             problem = _DAMAGED
         path = member_path(raw, utf8=bool(info.flag_bits & 0x800))
         opener = functools.partial(self._zip.open, info)
@@ -101,7 +101,7 @@ class ZipArchive:
 
 
 class _CheckedFile:
-    """A file that refuses to be read where `zipfile` is about to read a table that is too large."""
+    """A file that refuses to be read when `zipfile` is about to read too large a table."""
 
     def __init__(self, file: BinaryIO, max_entries: int, max_table_bytes: int) -> None:
         self._file, self._max_entries, self._max_bytes = file, max_entries, max_table_bytes
@@ -141,12 +141,12 @@ def _kind(raw: bytes, info: zipfile.ZipInfo) -> EntryKind:
 
 
 def member_path(raw: bytes, *, utf8: bool) -> str:
-    """A member's name as a path with slashes; the encoding is guessed where it is not stated.
+    """Return a member's name as a path with slashes, in a guessed encoding if none is stated.
 
-    A path that is absolute, or goes up, stays so: see `check_path`.
+    An absolute path, or one with `..`, stays so: see `check_path`.
     """
     raw = raw[: 4 * MAX_PATH + 4]
-    # Neither composed nor replaced: two names that differ in their bytes are those of two people.
+    # Neither composed nor replaced: names with different bytes may be two people's.
     text = raw.decode("utf-8", "surrogateescape")
     if not utf8 and not text.isprintable() and any("\udc80" <= char <= "\udcff" for char in text):
         text = raw.decode("cp437")
@@ -156,9 +156,9 @@ def member_path(raw: bytes, *, utf8: bool) -> str:
 
 
 def check_path(path: str) -> None:
-    """Raise Unreadable for a path that leads out of the archive, or that no archiver writes.
+    """Raise Unreadable for a path that leads out of the archive, or is too long.
 
-    Nothing would be written there; but no one packs such a thing by accident.
+    Nothing would be written there, but such paths are not packed by accident.
     """
     if path.startswith("/") or ".." in path.split("/") or path[1:3] == ":/":
         raise Unreadable(
@@ -169,7 +169,7 @@ def check_path(path: str) -> None:
 
 
 def read_member(member: Member, limit: int) -> bytes:
-    """All bytes of a member, at most `limit`; raises Unreadable, with its name, if that cannot be."""
+    """Return all bytes of a member; raises Unreadable, with its name, for damage or more than `limit` bytes."""
     name = clean(member.path)
     if member.kind is not EntryKind.FILE:
         raise Unreadable(f"{name} is a {member.kind.value}; hand in the file itself.")
@@ -187,7 +187,7 @@ def read_member(member: Member, limit: int) -> bytes:
 
 
 class MemberReader:
-    """A member read from front to end; raises Unreadable, without its name."""
+    """A member, read from beginning to end; raises Unreadable, without its name."""
 
     def __init__(self, member: Member) -> None:
         if member.problem:
@@ -196,7 +196,7 @@ class MemberReader:
         self._file: Readable | None = None
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; empty at the end."""
+        """Return the next bytes, at most `size`; empty at the end."""
         try:
             self._file = self._file or self._member.open()
             return self._file.read(size)

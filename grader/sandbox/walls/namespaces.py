@@ -146,7 +146,7 @@ def own_folders(site: Site) -> bool:
     if common and shown:
         seal(_TEMPORARY)
     scratch.mkdir(parents=True, exist_ok=True)
-    # The old working directory is covered by now.
+    # The old working directory is already covered.
     os.chdir(scratch)
     return private
 

@@ -229,7 +229,7 @@ def test_line_ends_of_another_system_make_the_same_mutant(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[mistake\n", "line 1: this is no TOML: Expected ']' at the end of a table declaration."),
+        ("[mistake\n", "line 1: this is not TOML: Expected ']' at the end of a table declaration."),
         (
             "mistake = {}\nright = []\n",
             "line 2: there is no key `right`. There are: base, equivalent, mistake.",

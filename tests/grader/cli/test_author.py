@@ -198,7 +198,7 @@ def test_authors_commands_load_nothing_heavy(clone: Path, arguments: list[str]) 
     ("text", "told"),
     [
         ("2026-10-12", "'2026-10-12' is a date without a time: write which time of that day"),
-        ("next week", "'next week' is not read as a time: write it as"),
+        ("next week", "'next week' cannot be read as a time: write it as"),
     ],
 )
 def test_a_due_time_has_a_time(text: str, told: str, tmp_path: Path) -> None:

@@ -400,7 +400,7 @@ def test_one_file_is_a_submission(grade: Grade, clone: Path) -> None:
     file = clone / "solutions" / "text" / "greeting.py"
     assert grade("--submission", file, cwd=clone).returncode == 0
     done = grade("run", "word_count", "--submission", file, cwd=clone)
-    assert "greeting is one file, and not that of 'word_count'." in done.stderr
+    assert "greeting is a single file, not the one of 'word_count'." in done.stderr
     assert done.returncode == 2
 
 
@@ -454,7 +454,7 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["hint", "greting"], "Did you mean 'greeting'?"),
         (["verify", "zzz"], "There is no exercise 'zzz'"),
         (["run", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
-        (["run", "--submission", "tests"], "holds no file of Plain Python and NumPy"),
+        (["run", "--submission", "tests"], "has no file of Plain Python and NumPy"),
         (["run", "--submission", "exercises/course.toml"], "is named after no exercise"),
         (["run", "--suite", "secret"], "'secret' is not one of"),
         (["run", "--fail-under", "101"], "101"),

@@ -281,7 +281,7 @@ def test_a_slip_in_the_syntax_is_one_complaint(grade: Grade, clone: Path, file: 
     path.write_text(f"{path.read_text('utf-8')}\nlast = = 1\n", encoding="utf-8")
     (complaint,) = verified(grade, clone)
     assert re.fullmatch(
-        rf"tests/wrong/text/{file}: line \d+: this is no TOML: Invalid value\.", complaint
+        rf"tests/wrong/text/{file}: line \d+: this is not TOML: Invalid value\.", complaint
     )
 
 

@@ -222,6 +222,4 @@ def test_a_probe_has_a_copy_that_no_answer_changes(
     probe = "import words\n\n\ndef both(module):\n    return [module.first(), words.hello('Ada')]\n"
     result = judged(source, suite, probe, extra='given = ["words.py"]\n').result
     assert (result.score, result.message) == (10, "")
-    assert "puts something else in the place of words.hello" in str(
-        odd_code(source.encode(), {"words"})
-    )
+    assert "replaces words.hello" in str(odd_code(source.encode(), {"words"}))

@@ -59,7 +59,7 @@ def fault(manifest: Path, old: str, new: str) -> str:
             "`name`: expected a small letter, then small letters, digits and _",
         ),
         ('\npreload = ["numpy"]', "\npreload = [3]", "`preload` of the exercise"),
-        ("\npoints =", "\npoints = = ", "is no TOML: Invalid value"),
+        ("\npoints =", "\npoints = = ", "is not TOML: Invalid value"),
         ('id = "running_mean"', 'id = "greeting"', "id 'greeting' is used 2 times"),
         ('id = "running_mean"', 'id = "random"', "'random' cannot be used: Python would import"),
         (

@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-SOLUTIONS = Path(__file__).parents[3] / "solutions"
+ROOT = Path(__file__).parents[3]
 
 
-def solution(chapter: str, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, SOLUTIONS / chapter / f"{name}.py")
+def solution(chapter: str, name: str, folder: str = "solutions") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / chapter / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -74,6 +75,29 @@ def test_gqa(kv_heads: int) -> None:
     torch.testing.assert_close(cache, (key[:, :, -window:], value[:, :, -window:]))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash(causal: bool) -> None:
+    generator = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(2, 3, 10, 4, generator=generator, requires_grad=True) for _ in range(3))
+    ours = solution("transformers", "flash").flash_attention(q, k, v, 4, causal)
+    theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(gradients(ours, q, k, v), gradients(theirs, q, k, v))
+
+
+def test_patches() -> None:
+    generator = torch.Generator().manual_seed(5)
+    images = torch.randn(2, 3, 6, 8, generator=generator)
+    module = solution("transformers", "patches")
+    patches = module.patchify(images, 2)
+    assert torch.equal(patches, functional.unfold(images, 2, stride=2).mT)
+    assert torch.equal(patches, functional.pixel_unshuffle(images, 2).flatten(2).mT)
+    assert torch.equal(module.unpatchify(patches, 2, 6, 8), images)
+    embedding = module.PatchEmbedding(3, 2, 5)
+    convolved = embedding.as_convolution()(images).flatten(2).mT
+    torch.testing.assert_close(embedding(images), convolved)
+
+
 # PyTorch moves its operators elsewhere.
 @pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions:UserWarning")
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
@@ -97,6 +121,28 @@ def test_quantize(axis: int | None) -> None:
     torch.testing.assert_close(gradients(fake, x), gradients(theirs_fake, x))
 
 
+def test_tensor_parallel() -> None:
+    ours, ranks = solution("scaling", "tensor_parallel"), solution("scaling", "ranks", "exercises")
+    first, second = nn.Linear(3, 4), nn.Linear(4, 5)
+    x = torch.linspace(-1, 1, 12).reshape(2, 2, 3)
+
+    def passed(one: nn.Module, other: nn.Module) -> list[Any]:
+        """Output and gradients of two layers, with an activation in between."""
+        model, leaf = nn.Sequential(one, nn.Tanh(), other), x.clone().requires_grad_()
+        output = model(leaf)
+        output.square().sum().backward()
+        return [output.detach(), leaf.grad, *(each.grad for each in model.parameters())]
+
+    def worker(rank: int, world_size: int) -> list[Any]:
+        return passed(ours.ColumnParallel(first), ours.RowParallel(second))
+
+    parts = ranks.launch(worker, 2)
+    output, of_x, w1, b1, w2, b2 = passed(first, second)
+    for rank, seen in enumerate(parts):
+        mine = [w1.chunk(2)[rank], b1.chunk(2)[rank], w2.chunk(2, dim=1)[rank], b2]
+        torch.testing.assert_close(seen, [output, of_x, *mine])
+
+
 def test_kl_estimate() -> None:
     generator = torch.Generator().manual_seed(5)
     ours, reference = torch.randn(2, 4, 9, generator=generator).log_softmax(-1)
@@ -104,3 +150,19 @@ def test_kl_estimate() -> None:
     # Its mean over the tokens that the model draws.
     theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
     torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))
+
+
+def test_tape() -> None:
+    generator = torch.Generator().manual_seed(5)
+    shapes = (5, 3), (3, 4), (4,), (5, 1)
+    theirs = [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+    value = solution("autograd", "tape").Value
+    ours = [value(each.clone()) for each in theirs]
+
+    def network(x: Any, w: Any, b: Any, column: Any) -> Any:
+        hidden = (x @ w + b).relu() * column
+        return (hidden * hidden + 2.0 * hidden - b).sum(-1).sum()
+
+    network(*ours).backward()
+    gradients = torch.autograd.grad(network(*[each.requires_grad_() for each in theirs]), theirs)
+    torch.testing.assert_close(tuple(each.grad for each in ours), gradients)

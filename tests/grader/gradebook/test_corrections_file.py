@@ -29,7 +29,7 @@ TIME = datetime.datetime(2026, 10, 12, 10, tzinfo=datetime.UTC)
 HEAD = '[[correction]]\nexercise = "relu"\nauthor = "ben"\ntime = 2026-10-12T10:00:00Z\n'
 ZOE = HEAD + 'student = "zoe"\n'
 WRONG = {
-    "[[correction]\n": ["line 1: this is no TOML"],
+    "[[correction]\n": ["line 1: this is not TOML"],
     "points = 8\n": ["line 1: there is no key `points`", "It belongs below [correction]"],
     ZOE + 'point = 8\nreason = "so"\n': ["line 6: there is no key `point`", "'points'"],
     ZOE + 'points = "8"\nreason = "so"\n': [

@@ -290,7 +290,7 @@ def test_what_stands_in_the_way_is_told_and_nothing_changes(
         encoding="utf-8",
     )
     text = other.read_bytes()
-    with pytest.raises(GraderError, match="Move that file away"):
+    with pytest.raises(GraderError, match="Move the file away"):
         scores(file.parent)
     assert other.read_bytes() == text
     other.unlink()

@@ -86,7 +86,7 @@ def test_what_closes_counts_for_nothing_and_an_earlier_file_does() -> None:
     late = counted(text, at(48.1))
     assert late.points == 0
     assert (
-        "2 days 6 minutes late (due 2026-10-12 21:59 UTC): what is more than 2 days"
+        "2 days 6 minutes late (due 2026-10-12 21:59 UTC): a file that is more than 2 days"
         in late.reasons[0]
     )
     both = counted(text, at(-1, 1, 6.0), at(50, 2, 10.0))

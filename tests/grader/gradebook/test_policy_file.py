@@ -50,7 +50,7 @@ WRONG = {
         "a date without a time",
         "2026-10-12T23:59:00",
     ],
-    "[[due]]\nat = 2026-10-12 23:59": ["line 2: this is no TOML", "A time has seconds"],
+    "[[due]]\nat = 2026-10-12 23:59": ["line 2: this is not TOML", "A time has seconds"],
     "[[due]]\nat = 2026-10-12T23:59:00": ["`at` of [[due]] 1", 'timezone = "Europe/Warsaw"'],
     '[[due]]\nexercises = ["relu"]': ["[[due]] 1 needs `at`"],
     AT + 'exercises = ["strdes"]': ["policy.toml", "`exercises` of [[due]] 1", "'strides'?"],

@@ -123,9 +123,9 @@ def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> Non
     assert judged(head + honest) == []
     for write in ("torch.rand = len", "if x: torch.rand: Any = len", "torch.rand, y = len, 1"):
         (entry,) = judged(f"{head}{write}\n")
-        assert entry.what == "line 3 puts something else in the place of torch.rand"
+        assert entry.what == "line 3 replaces torch.rand"
     (entry,) = judged(f"{head}setattr(nn.Linear, 'forward', len)\n")
-    assert entry.what == "line 3 puts something else in the place of torch.nn.Linear"
+    assert entry.what == "line 3 replaces torch.nn.Linear"
 
 
 def test_what_counts_as_an_attempt() -> None:

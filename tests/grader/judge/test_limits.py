@@ -109,5 +109,5 @@ def test_time_on_the_clock_is_a_fault_of_ours(
     course: Course, short: Callable[[str], Judges]
 ) -> None:
     exercise, judges = course.exercises[0], short("_CLOCK_SECONDS")
-    with pytest.raises(JudgeError, match="no verdict within"):
+    with pytest.raises(JudgeError, match="did not finish within"):
         judges.judge(course, exercise, source("sleep", 60), OPTIONS)

@@ -124,7 +124,7 @@ def test_the_line_that_sets_a_mode(source: str, mode: str, line: int | None) -> 
 def test_only_what_passes_without_it_fails_by_a_mode() -> None:
     held, other = checked("test_b"), checked("test_c", Outcome.FAILED)
     results = told("f()", ["grad"], FAILED, held, other, passing=["test_a", "test_b"])
-    assert results[0].message.endswith("With the mode as it was before this test passes.")
+    assert results[0].message.endswith("Without this change, the test passes.")
     assert results[1:] == [held, other]
 
 

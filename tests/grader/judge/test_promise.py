@@ -284,7 +284,9 @@ def scale(x):
 
 def test_a_solution_that_is_missing_or_fails_is_our_fault(judged: JudgeSource) -> None:
     right = "def scale(x): return x * 3\n"
-    with pytest.raises(JudgeError, match="test_it compares with the course's solution, and solut"):
+    with pytest.raises(
+        JudgeError, match="test_it compares with the course's solution, which solut"
+    ):
         judged(right, SCALED)
     with pytest.raises(JudgeError, match="test_it: the course's own solution, line 2: KeyError"):
         judged(right, SCALED, solution='def scale(x):\n    raise KeyError("secret")\n')

@@ -112,7 +112,7 @@ except SandboxError as error:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[3])},
     )  # fmt: skip
-    assert done.stdout.startswith("refused a sandbox of 2 threads")
+    assert done.stdout.startswith("refused a sandbox with 2 threads")
 
 
 ELSEWHERE = """

@@ -83,7 +83,7 @@ def test_a_student_signs_in_hands_in_and_reads_the_verdict(
     view: Chrome, served: Served, tmp_path: Path
 ) -> None:
     view.find_element(By.ID, "token").send_keys("0" * 32, Keys.ENTER)
-    until(view, lambda v: "does not hold" in text_of(v))
+    until(view, lambda v: "is not valid" in text_of(v))
     # The browser tells of the status 401 as of an error, which it is.
     assert all("401" in entry["message"] for entry in severe(view))
     sign_in(view, served, "ada")

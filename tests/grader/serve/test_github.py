@@ -261,7 +261,7 @@ def test_a_class_list_that_ties_one_repository_to_two_is_refused() -> None:
     twice = [*CLASS, StudentInfo(id="zoe", ids={"repository": "ORG/lab-ada"})]
     with pytest.raises(SubmissionError, match="org/lab-ada twice"):
         GitHub(AUDIENCE, twice)
-    with pytest.raises(SubmissionError, match="no https"):
+    with pytest.raises(SubmissionError, match="not an https"):
         GitHub(AUDIENCE, CLASS, "http://issuer.example")
 
 

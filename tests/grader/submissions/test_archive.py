@@ -303,11 +303,14 @@ def test_broken_archives(read: Read, zipped: Pack, tarred: Pack) -> None:
     cut = "is cut off or damaged: pack it again and hand it in."
     cases = [
         (b"", "is empty: pack the folder again and hand it in."),
-        (b"hello", "is no zip or tar, or its beginning is damaged: pack the folder as a zip."),
-        (b"Rar!\x1a\x07\0", "is no zip or tar, and other archives are not read: pack it as a zip."),
+        (b"hello", "is not a zip or tar, or its beginning is damaged: pack the folder as a zip."),
+        (
+            b"Rar!\x1a\x07\0",
+            "is not a zip or tar, and other archives are not read: pack it as a zip.",
+        ),
         (
             b"7z\xbc\xaf\x27\x1c",
-            "is no zip or tar, and other archives are not read: pack it as a zip.",
+            "is not a zip or tar, and other archives are not read: pack it as a zip.",
         ),
         (data[:-1], no_end),
         (data[: len(data) // 2], no_end),
@@ -347,7 +350,7 @@ def test_a_zip64_that_lies(read: Read) -> None:
 def test_a_zip_behind_something_else_is_read(read: Read, zipped: Pack) -> None:
     data = zipped({"glu.py": GLU})
     # Its offsets are those of the zip alone, as when a program that unpacks itself is put before it.
-    assert "no zip or tar" in read(b"#!/bin/sh\n" + data, "a.zip")["glu"]
+    assert "not a zip or tar" in read(b"#!/bin/sh\n" + data, "a.zip")["glu"]
     assert read(LOCAL + b"front" + data, "a.zip") == {"glu": GLU}
 
 

@@ -176,7 +176,7 @@ def test_code_that_belongs_to_no_exercise_is_told_once_where_nothing_else_is_wor
     files = read_submission(lay(tmp_path / "ada", stubs | mine | given), course).files
     told = [name for name, file in files.items() if file.seems_misnamed]
     assert told == [course.exercises[0].id]
-    assert files[told[0]].problem == "Handed in besides: main.py, which is no exercise's name."
+    assert files[told[0]].problem == "Handed in besides: main.py, which is not an exercise's name."
     (tmp_path / "ada" / course.exercises[2].file).write_bytes(b"x = 1\n")
     files = read_submission(tmp_path / "ada", course).files
     assert not any(file.seems_misnamed for file in files.values())

@@ -82,7 +82,7 @@ def test_without_a_roster_the_name_decides_and_a_note_tells(find: Find, file: st
     found = find([f"alice/{file}"])
     assert who(found) == ["alice"]
     (note,) = found.notes
-    assert note.startswith("Taken as one student's, for want of others: the folder ")
+    assert note.startswith("Taken as the only student's: the folder ")
     assert note.endswith("alice.")
 
 
@@ -160,7 +160,7 @@ def test_what_is_called_as_a_student_is_that_ones_submission(
     files = {"week1/glu.py": b"", "week2/glu.py": b""}
     (tmp_path / "alice.zip").write_bytes(zipped(files))
     for path in (lay(tmp_path / "alice", files), tmp_path / "alice.zip"):
-        with pytest.raises(SubmissionError, match="is one submission, not those of a class"):
+        with pytest.raises(SubmissionError, match="is one submission, not a class"):
             find_class(path, course, Roster(CLASS))
     class_ = lay(tmp_path / "ben", {"alice/glu.py": b"", "x/glu.py": b""})
     assert who(find_class(class_, course, Roster(CLASS))) == ["alice", "x"]

@@ -65,7 +65,7 @@ def test_a_folder_a_student(find: Find, sources: Sources) -> None:
             "__MACOSX/alice/._glu.py": b"",
         }
     )
-    assert found.layout == "a folder, an archive or files a student"
+    assert found.layout == "a folder, an archive or files for each student"
     assert who(found) == [("Carol Doe", 1), ("alice", 1), ("bob", 1), ("dan", 1)]
     assert [sources(each) for each in found.attempts] == [
         {"glu": GLU},
@@ -93,7 +93,7 @@ def test_an_archive_a_student(find: Find, sources: Sources, zipped: Pack, tarred
         "carol.zip is cut off or damaged: its table of contents is missing. "
         "Pack it again and hand it in."
     )
-    assert str(read[3]["gelu"]).startswith("dan.rar is no zip or tar")
+    assert str(read[3]["gelu"]).startswith("dan.rar is not a zip or tar")
 
 
 def test_single_files_that_are_named_after_their_student(find: Find, sources: Sources) -> None:
@@ -142,7 +142,7 @@ def test_canvas(find: Find, sources: Sources, zipped: Pack) -> None:
     assert neil.late and not jane.late
     assert neil.student.name == "o_neil"
     assert sources(neil) == {"glu": GLU}
-    told = "Text was typed in, and no file: hand in the files of the exercises."
+    told = "Only text was typed in, without a file: hand in the files of the exercises."
     assert typed.problem == told == link.problem and link.late
     assert sources(pdf) == {}
     assert sources(anon) == {"glu": GLU}
@@ -158,7 +158,7 @@ def test_a_name_of_canvas_is_not_the_students_to_write(find: Find) -> None:
     )
     assert who(found) == [("101", 1), ("101~2", 1), ("102", 1)]
     assert found.notes == (
-        "Graded under an id with a number, since theirs is another's: 101/evil.",
+        "Graded under an id with a number, since the id is already used: 101/evil.",
     )
 
 
@@ -183,7 +183,7 @@ def test_moodle(find: Find, sources: Sources, zipped: Pack) -> None:
     )
     assert sources(jane) == {"glu": GLU, "gelu": GELU}
     assert sources(piet) == {"glu": GLU}
-    assert kim.problem.startswith("Text was typed in")
+    assert kim.problem.startswith("Only text was typed in")
     assert sources(zoe) == {"glu": GLU, "gelu": GELU}
     assert sources(ann) == {"glu": GLU}
 
@@ -234,7 +234,7 @@ def test_gradescope_without_its_metadata(find: Find, metadata: bytes | None) -> 
     files = {"submission_1/glu.py": GLU, "submission_2/glu.py": GLU}
     found = find(files | ({"submission_metadata.yml": metadata} if metadata else {}))
     assert who(found) == [("submission_1", 1), ("submission_2", 1)]
-    assert len(found.notes) == 1 and "no names are known" in found.notes[0]
+    assert len(found.notes) == 1 and "names are not known" in found.notes[0]
 
 
 def test_clones_of_a_classroom(find: Find, sources: Sources) -> None:
@@ -281,7 +281,7 @@ def test_a_roster_gives_ids_and_tells_who_is_missing(find: Find) -> None:
     )
     assert [each.id for each in found.missing] == ["kim", "103"]
     assert found.notes == (
-        "Graded under an id with a number, since theirs is another's: 103/stranger.",
+        "Graded under an id with a number, since the id is already used: 103/stranger.",
         "Not in the roster, graded under their own ids: 103/stranger.",
     )
 
@@ -290,9 +290,7 @@ def test_two_who_could_be_the_same_student_are_nobody(find: Find) -> None:
     roster = Roster([StudentInfo(id="1", name="Jane Doe", email="jane@uni.edu")])
     found = find({"Jane Doe/glu.py": GLU, "jane/glu.py": NEWER}, roster)
     assert who(found) == [("Jane Doe", 1), ("jane", 1)]
-    assert found.notes[0] == (
-        "More than one could be the same student of the roster: Jane Doe, jane."
-    )
+    assert found.notes[0] == ("Several could be the same student of the roster: Jane Doe, jane.")
     assert [each.id for each in found.missing] == ["1"]
 
 
@@ -384,10 +382,10 @@ def test_links_in_a_folder_are_not_followed(
     told = [sources(each).get("glu") for each in found.attempts]
     assert told == [
         "modules/glu.py is a link; hand in the file itself.",
-        "What was handed in is a link: hand in the file or folder itself.",
-        "What was handed in is a link: hand in the file or folder itself.",
-        "What was handed in is a special file: hand in the file or folder itself.",
-        "glu.py is no regular file; hand in the file itself.",
+        "This submission is a link: hand in the file or folder itself.",
+        "This submission is a link: hand in the file or folder itself.",
+        "This submission is a special file: hand in the file or folder itself.",
+        "glu.py is not a regular file; hand in the file itself.",
     ]
 
 
@@ -425,9 +423,9 @@ def test_names_that_lead_out_of_a_class_archive_are_noted(
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({}, "holds no submissions"),
-        ({"notes.txt": b""}, "holds no submissions"),
-        ({"modules/glu.py": GLU}, "is one submission, not those of a class"),
+        ({}, "has no submissions"),
+        ({"notes.txt": b""}, "has no submissions"),
+        ({"modules/glu.py": GLU}, "is one submission, not a class"),
         ({"exercises/modules/glu.py": GLU, "README.md": b""}, "is one submission"),
         ({"glu.py": GLU}, "is one submission"),
     ],
@@ -446,8 +444,8 @@ def test_archives_that_are_no_class_are_refused(
     for data, told in (
         (zipped({"modules/glu.py": GLU}), "is one submission"),
         (tarred({"alice/glu.py": GLU, "bob/glu.py": GLU}, "w:gz"), "is a compressed tar"),
-        (b"hello", "is no zip or tar"),
-        (zipped({}), "holds no submissions"),
+        (b"hello", "is not a zip or tar"),
+        (zipped({}), "has no submissions"),
     ):
         path = tmp_path / "download"
         path.write_bytes(data)
@@ -468,6 +466,6 @@ def test_names_with_a_dot_in_front_are_told_and_those_of_tools_are_not(find: Fin
     assert who(found) == [("amy", 1), ("bob", 1)]
     (note,) = found.notes
     assert note == (
-        "Not looked at, for the dot in front: .xi_glu.py, .yan.zip, .zoe. Where a student is so called, rename "
-        "it without the dot."
+        "Not looked at, because of the dot in front: .xi_glu.py, .yan.zip, .zoe. If this is a student's name, "
+        "rename it without the dot."
     )

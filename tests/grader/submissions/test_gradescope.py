@@ -87,9 +87,9 @@ def test_tags_construct_nothing() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"a: [1, 2", "is no valid YAML in line"),
-        (b"\xff\xfe\x00", "is no valid YAML"),
-        (b"a: \x00", "is no valid YAML"),
+        (b"a: [1, 2", "is not valid YAML in line"),
+        (b"\xff\xfe\x00", "is not valid YAML"),
+        (b"a: \x00", "is not valid YAML"),
         (b"[" * 10_000, "is nested too deeply"),
     ],
 )

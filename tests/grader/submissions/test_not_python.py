@@ -107,14 +107,14 @@ def test_a_slip_in_python_is_the_students_to_mend(source: str) -> None:
     ],
 )
 def test_syntax_of_a_newer_python_is_called_so(source: str, line: int, since: str) -> None:
-    words = f"is syntax of Python {since}, and Python 3.11 judges here"
+    words = f"is syntax of Python {since}, but Python 3.11 judges here"
     # As 3.11 says it; a newer one that runs the tests may read it.
     assert words in newer_syntax(source.splitlines()[line - 1], _SAID.get(since, ""), (3, 11))
     assert not newer_syntax(source.splitlines()[line - 1], _SAID.get(since, ""), (3, 15))
     if sys.version_info < tuple(map(int, since.split("."))):
         look = ExerciseFile(source.encode()).look(Stub(CODE.encode()))
         assert (look.state, look.line, look.is_foreign) == (State.INVALID, line, True)
-        assert f"is syntax of Python {since}, and Python" in look.error
+        assert f"is syntax of Python {since}, but Python" in look.error
 
 
 @pytest.mark.parametrize(
@@ -129,14 +129,17 @@ def test_what_is_wrong_in_every_python_is_not(line: str) -> None:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("from typing import Any, override\n", "typing.override is there since Python 3.12, and"),
-        ("import typing as t\n\n@t.override\ndef f(): ...\n", "typing.override is there since"),
+        (
+            "from typing import Any, override\n",
+            "typing.override is available since Python 3.12, but",
+        ),
+        ("import typing as t\n\n@t.override\ndef f(): ...\n", "typing.override is available since"),
         (
             "import itertools\n\ndef f(x):\n    return itertools.batched(x, 2)\n",
             "itertools.batched",
         ),
-        ("from string import templatelib\n", "string.templatelib is there since Python 3.14"),
-        ("import compression.zstd\n", "compression is there since Python 3.14"),
+        ("from string import templatelib\n", "string.templatelib is available since Python 3.14"),
+        ("import compression.zstd\n", "compression is available since Python 3.14"),
         ("get_ipython().run_line_magic('matplotlib', 'inline')\n", "the export of a notebook"),
         ("import typing\n\noverride = typing.Any\n", ""),
         ("def f(:\n", ""),

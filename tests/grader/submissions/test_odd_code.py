@@ -361,9 +361,7 @@ def test_what_a_course_calls_ordinary_is_not_odd_and_what_begins_alike_is() -> N
 
 def test_what_a_course_calls_ordinary_is_not_to_be_changed() -> None:
     source = "import torch.profiler\ntorch.profiler.profile = Fake"
-    assert found(source, "torch.profiler") == [
-        "puts something else in the place of torch.profiler.profile"
-    ]
+    assert found(source, "torch.profiler") == ["replaces torch.profiler.profile"]
 
 
 def test_a_line_is_told_with_how_many_more_there_are() -> None:

@@ -83,9 +83,7 @@ def test_what_grade_wrote_is_no_students(
     found = find_class(path, course, roster)
     assert [each.student.id for each in found.attempts] == ["alice", "ben"]
     (note,) = found.notes
-    assert note.startswith(
-        "Not looked at, for it was written by `grade`: autograder.zip (the package"
-    )
+    assert note.startswith("Not looked at, since `grade` wrote it: autograder.zip (the package")
     assert "and 4 more" in note
 
 

@@ -79,8 +79,8 @@ def test_an_archive_is_a_submission(
 @pytest.mark.parametrize(
     ("name", "data", "told"),
     [
-        ("a.zip", b"hello", "a.zip is no zip or tar"),
-        ("a.zip", None, "holds no file of"),
+        ("a.zip", b"hello", "a.zip is not a zip or tar"),
+        ("a.zip", None, "has no file of"),
         ("a.txt", b"", "is named after no exercise"),
     ],
 )
@@ -95,7 +95,7 @@ def test_an_archive_that_holds_nothing_is_refused(
 def test_there_is_nothing(course: Course, tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match="There is no submission at"):
         read_submission(tmp_path / "nowhere", course)
-    with pytest.raises(SubmissionError, match="holds no file of"):
+    with pytest.raises(SubmissionError, match="has no file of"):
         read_submission(tmp_path, course)
 
 
@@ -200,7 +200,7 @@ def test_work_under_another_name_beside_the_untouched_stub_is_told(
     handed = read_submission(path, course).files["glu"]
     assert handed.source == stub
     assert handed.seems_misnamed is is_told
-    told = f"Handed in besides: {name}, which is no exercise's name."
+    told = f"Handed in besides: {name}, which is not an exercise's name."
     advice = (
         "" if name in ("gluten.py", "plot.py") else " Only glu.py is judged: put the code there."
     )

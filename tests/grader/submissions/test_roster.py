@@ -85,7 +85,7 @@ def test_the_very_id_goes_before_any_other_name(tmp_path: Path) -> None:
     [
         ("", "has no column that names a student"),
         ("points,grade\n1,2\n", "has no column that names a student"),
-        ("id,name\n", "has a header and no students"),
+        ("id,name\n", "has a header, but no students"),
         ("id,name\n1,A\n1,B\n", "has the id '1' twice"),
         ("id,section\n,x\n", "has no student in row 2"),
         ('id,name\n1,"' + "x" * 200_000, "cannot be read"),

@@ -53,8 +53,8 @@ def test_every_member_has_the_attempts_of_all_in_the_order_of_time() -> None:
         ("cem", 1, "cem-1.zip"),
     ]
     assert shared.notes == (
-        "1 team: what one member hands in counts for all of them.",
-        "In no team: cem. A column `team` of the --roster says who is in which.",
+        "1 team: a submission of one member counts for all of them.",
+        "In no team: cem. Put teams into a column `team` of the --roster.",
     )
 
 
@@ -122,7 +122,7 @@ def test_what_is_called_as_a_team_is_an_attempt_of_every_member(
     assert shown(shared) == [("ann", 1, red), ("bob", 1, red), ("ruth", 1, blue)]
     assert [each.id for each in shared.missing] == ["dee"]
     assert [note for note in shared.notes if "In no team" in note] == [
-        "In no team: dee. A column `team` of the --roster says who is in which."
+        "In no team: dee. Put teams into a column `team` of the --roster."
     ]
 
 
@@ -154,8 +154,8 @@ def test_where_no_teams_hand_in_a_teams_name_is_a_strangers_and_told(
 ) -> None:
     found = find_class(laid(tmp_path, lay, "red", "dee"), course, Roster([ANN, BOB, DEE]))
     assert [name for name, _, _ in shown(found)] == ["dee", "red"]
-    (note,) = [note for note in found.notes if "Called as a team" in note]
-    assert "red (ann, bob). Nobody of the team has it" in note
+    (note,) = [note for note in found.notes if "Names of teams" in note]
+    assert "red (ann, bob). No member gets these results" in note
 
 
 def test_a_name_of_a_student_and_of_another_team_is_neither(
@@ -165,7 +165,7 @@ def test_a_name_of_a_student_and_of_another_team_is_neither(
     folder, roster = laid(tmp_path, lay, "red", "dee"), Roster([ANN, BOB, DEE, red])
     found = find_class(folder, of_teams, roster)
     assert [name for name, _, _ in shown(share_in_teams(found))] == ["dee", "red~2"]
-    assert any("taken for neither: red." in note for note in found.notes)
+    assert any("taken as neither: red." in note for note in found.notes)
     # Where no teams hand in it is the student, and so it is where the student is in that team.
     assert [name for name, _, _ in shown(find_class(folder, course, roster))] == ["dee", "red"]
     own = Roster([ANN, BOB, DEE, student("red", "red")])

@@ -47,8 +47,8 @@ def test_a_moodle_worksheet_says_when(tmp_path: Path, course: Course) -> None:
         "Piet van der Berg": "",
         "Zoe Stranger": "",
     }
-    assert [note for note in found.notes if "handed in" in note] == [
-        "It is not known when these were handed in: 502, 503."
+    assert [note for note in found.notes if "time of submission" in note] == [
+        "The time of submission is not known for: 502, 503."
     ]
 
 
@@ -112,15 +112,15 @@ def test_an_instant_is_the_same_in_every_zone(instant: datetime.datetime) -> Non
     ("text", "what"),
     [
         ("id,when\nzoe,2026-10-12T23:59:00Z\n", "has no column with times: name it `submitted_at`"),
-        ("id,submitted_at\nzoe,-\n", "has no time of anybody"),
+        ("id,submitted_at\nzoe,-\n", "has no times"),
         (
             "id,submitted_at\nzoe,yesterday\n",
-            "row 2: 'yesterday' is not read as a time: write it as",
+            "row 2: 'yesterday' cannot be read as a time: write it as",
         ),
-        ("id,submitted_at\nzoe,2026-10-12T23:59\n", "does not say in which time zone"),
+        ("id,submitted_at\nzoe,2026-10-12T23:59\n", "has no time zone"),
         (
             "id,submitted_at\n\nzoe,2026-10-12\n",
-            "row 3: '2026-10-12' is a date without a time: write which time of that day is meant, as 2026-10",
+            "row 3: '2026-10-12' is a date without a time: add the time of day, such as 2026-10",
         ),
         ("id,submitted_at\nzoe,20261012\n", "is a date without a time"),
         (
@@ -137,7 +137,9 @@ def test_a_list_that_says_no_times_is_told(tmp_path: Path, text: str, what: str)
 
 
 def test_a_name_that_is_no_file_is_told() -> None:
-    with pytest.raises(SubmissionError, match=r"--times 'tiems\.csv' is no file, and 'tiems\.csv'"):
+    with pytest.raises(
+        SubmissionError, match=r"--times 'tiems\.csv' is not a file, and 'tiems\.csv'"
+    ):
         read_times("tiems.csv")
 
 
@@ -159,7 +161,7 @@ def test_a_date_in_words_of_another_language_is_told_with_its_column(tmp_path: P
     (tmp_path / "times.csv").write_text(text, encoding="utf-8")
     with pytest.raises(SubmissionError) as caught:
         read_times(str(tmp_path / "times.csv"), WARSAW)
-    assert "row 2: 'Montag, 12. Oktober 2026, 23:59' is not read as a time" in str(caught.value)
+    assert "row 2: 'Montag, 12. Oktober 2026, 23:59' cannot be read as a time" in str(caught.value)
     assert "the column 'Zuletzt geändert (Abgabe)'" in str(caught.value)
     assert "switch it to English and download the worksheet again" in str(caught.value)
 
@@ -232,10 +234,10 @@ def test_a_list_that_names_nobody_is_refused_and_one_that_names_some_is_told(
         what="The list",
     )
     here = [StudentInfo(id="501"), StudentInfo(id="502")]
-    assert list(times.unmatched({"s1"}, here)) == ["The list names some who are not here: x."]
+    assert list(times.unmatched({"s1"}, here)) == ["The list names students who are not here: x."]
     assert list(times.unmatched({"s1", "x"}, here)) == []
     with pytest.raises(
-        SubmissionError, match=r"names nobody.* It has x, s1, and handed in have 501"
+        SubmissionError, match=r"names nobody.* It has the ids x, s1, and this class has 501"
     ):
         list(times.unmatched(frozenset(), here))
     found = _found(tmp_path, course, "id,submitted_at\ns3,2026-10-12T08:00:00Z\n", ROSTER)

@@ -51,7 +51,7 @@ class Network(nn.Module):
 
 def column(t: Tensor, x: Tensor) -> Tensor:
     """The times in a shape that broadcasts along the rows of x."""
-    return t.reshape(-1, *[1] * (x.dim() - 1))
+    return t.reshape(-1, *[1] * (x.dim() - 1)).to(x.dtype)
 
 
 def network(module: Any, seed: int) -> nn.Module:

@@ -65,14 +65,17 @@ def test_loss(code: Student, draw: Draw) -> Cases:
     for shape in [(6, 1), (4, 4), (3, 2, 3)]:
         report = code.run("known", wide(draw, *shape), wide(draw, *shape))
         what = f"the loss, for an x1 of shape {shape}, of a model that is off by drawn numbers"
-        yield what, entry(report, "loss")
+        yield what, within(entry(report, "loss"), **SUMS)
 
 
 @promise("flow_matching_loss", points=2, hint="Only sampling needs no gradient.")
 def test_gradient(code: Student, draw: Draw) -> Cases:
     """The loss has the gradient of the model's parameters."""
     report = code.run("known", wide(draw, 6, 1), wide(draw, 6, 1))
-    yield "the gradient of the numbers by which the model is off", entry(report, "gradient")
+    yield (
+        "the gradient of the numbers by which the model is off",
+        within(entry(report, "gradient"), **SUMS),
+    )
 
 
 @promise("flow_matching_loss", points=4, hint="torch.rand(len(x1)): one time for each row.")
@@ -169,7 +172,9 @@ def test_modes(code: Student, draw: Draw) -> Cases:
 )
 def test_laws(student: Student) -> None:
     """The result has no graph, and x0 stays as it is."""
-    laws.check_ordinary(student, "sample", student.made("network", 1), torch.randn(4, 3), 2)
+    seen = laws.observe(student, "sample", student.made("network", 1), torch.randn(4, 3), 2)
+    graph = seen.checked().result("requires_grad")
+    assert not graph, "The samples have a graph: follow the velocity under torch.no_grad()."
     laws.check_changes_nothing(student, "sample", student.made("network", 1), torch.randn(4, 3), 2)
 
 

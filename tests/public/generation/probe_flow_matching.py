@@ -15,7 +15,7 @@ class Velocity(nn.Module):
         self.function = function
 
     def forward(self, x: Tensor, t: Tensor) -> Any:
-        return self.function(x, t.reshape(-1, 1))
+        return self.function(x, t.reshape(-1, 1).to(x.dtype))
 
 
 def example_loss(module: Any, x1: Tensor, off: float) -> Any:

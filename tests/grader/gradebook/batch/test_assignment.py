@@ -265,7 +265,7 @@ def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_pat
     batch = ("batch", tmp_path / "class", "-o", results, "--times", "2026-10-13 12:00")
     done = grade(course, *batch, "--assignment", "week1", "--roster", roster)
     assert done.returncode == 0, done.stderr
-    assert "2 teams: what one member hands in counts for all of them." in done.stderr
+    assert "2 teams: a submission of one member counts for all of them." in done.stderr
     with Gradebook.open(results) as book:
         totals = {entry.student.id: entry.result.score for entry in book.entries()}
     assert totals == {"ada": 12.5, "bob": 12.5, "cem": 0}

@@ -205,4 +205,4 @@ def test_a_stub_after_work_is_told(tmp_path: Path) -> None:
     second = term.grade(
         "batch", term.download("d2", {"text/greeting.py": stub}, "2026-10-02"), *out
     )
-    assert "greeting: In the newest file nothing is written, and an earlier attempt has" in second
+    assert "greeting: The newest file has no work, but an earlier attempt has" in second

@@ -50,12 +50,12 @@ def test_a_stranger_and_who_is_missing_are_told_together(course: Path) -> None:
     done = batch(course, *roster)
     assert done.exit_code == 0, done.output
     (told,) = [line for line in done.stderr.splitlines() if line.startswith("Not in the roster: ")]
-    assert told.startswith("Not in the roster: bne; of the roster nobody handed in: ben.")
+    assert told.startswith("Not in the roster: bne; in the roster, but without a submission: ben.")
     assert "Not looked at" not in done.stderr
     # RESULTS within the class are nobody's the next time.
     done = batch(course, *roster)
     assert done.exit_code == 0, done.output
-    assert "written by `grade`: results (a gradebook)." in done.stderr
+    assert "since `grade` wrote it: results (a gradebook)." in done.stderr
     assert students(course) == {"ada", "ben", "bne"}
 
 
@@ -64,7 +64,7 @@ def test_lists_with_ids_of_nobody_are_refused_before_anything_is_written(course:
     times.write_text("id,submitted_at\n17,2026-10-12T10:00:00Z\n", encoding="utf-8")
     policy.write_text(POLICY.format("17", "18"), encoding="utf-8")
     for option, file, words in (
-        ("--times", times, "It has 17, and handed in have ada, bne"),
+        ("--times", times, "It has the ids 17, and this class has ada, bne"),
         ("--policy", policy, "They name 17 and 18, and ids here are ada and bne"),
     ):
         done = batch(course, option, str(file))
@@ -75,5 +75,5 @@ def test_lists_with_ids_of_nobody_are_refused_before_anything_is_written(course:
     policy.write_text(POLICY.format("17", "ada"), encoding="utf-8")
     done = batch(course, "--times", str(times), "--policy", str(policy))
     assert done.exit_code == 0, done.output
-    assert "names some who are not here: 17." in done.stderr
+    assert "names students who are not here: 17." in done.stderr
     assert "names '17', and no student here has that id." in done.stderr

@@ -157,7 +157,7 @@ def test_points_and_reasons_stand_in_every_output(term: Term) -> None:
         reasons["cem"] == f"Handed in 1 day 31 minutes late ({due}): 20 % of the points are lost."
     )
     assert reasons["dee"] == (
-        f"Handed in 15 days 13 hours late ({due}): what is more than 7 days late counts for nothing."
+        f"Handed in 15 days 13 hours late ({due}): a file that is more than 7 days late does not count."
     )
     assert reasons["eva"] == f"Handed in 14 minutes late ({due}), within 15 minutes of grace."
     extension = "extension until 2026-10-26 23:59 CET: ill"

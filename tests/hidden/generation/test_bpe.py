@@ -1,0 +1,158 @@
+"""Tests of single merges, of training, and of the way from bytes to tokens and back."""
+
+from __future__ import annotations
+
+from grader.judge.checks import Cases, Draw, laws, promise
+from grader.judge.student import Student
+
+# A few bytes, so that pairs are frequent.
+LETTERS, LENGTH, MERGES = b" .ab", 120, 10
+# 1 and 2 are frequent, and digits of the others.
+TOKENS = (1, 2, 1, 2, 11, 21)
+
+
+# --- a merge -------------------------------------------------------------------------------------
+
+
+@promise("merge", points=4, hint="Where a pair is, append new and go on by two; else by one.")
+def test_merge(code: Student, draw: Draw) -> Cases:
+    """Each occurrence of the pair is replaced, and everything else stays."""
+    for length in (80, 7, 1, 0):
+        tokens = [draw.choice(TOKENS) for _ in range(length)]
+        yield f"{length} tokens", code.function("merge")(tokens, (1, 2), 300)
+
+
+@promise("merge", points=2, hint="After a pair, go on behind it: by two.")
+def test_overlap(code: Student, draw: Draw) -> Cases:
+    """Of several equal tokens, pairs are taken from the left."""
+    token = draw.size(5, 200)
+    for length in (2, 3, 6, 7):
+        tokens = [token + 1, *[token] * length, token + 2]
+        yield f"{length} equal tokens", code.function("merge")(tokens, (token, token), 256)
+
+
+@promise(
+    "merge",
+    hint="Make a new list.",
+    word="code that does nothing changes nothing",
+)
+def test_changes_nothing(student: Student) -> None:
+    """The tokens that merge was given stay."""
+    laws.check_changes_nothing(student, "merge", [1, 2, 1, 2, 3], (1, 2), 256)
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+@promise("train_bpe", points=5, hint="Count the pairs anew after each merge; then choose.")
+def test_training(code: Student, draw: Draw) -> Cases:
+    """The most frequent pair of all tokens, old and new ones, is merged each time."""
+    # No two pairs that come first are equally frequent.
+    yield "the merges", code.function("train_bpe")(blocks(draw), 6)
+
+
+@promise("train_bpe", points=3, hint="min(counts, key=lambda pair: (-counts[pair], pair)).")
+def test_ties(code: Student, draw: Draw) -> Cases:
+    """Of equally frequent pairs, the smallest one is merged first."""
+    low, middle, high, *others = sorted(draw.size(0, 64) + 64 * i for i in range(3))
+    others = [200 + int(i) for i in draw.permutation(50)]
+    for first, second in (((low, high), (middle, low)), ((middle, low), (middle, high))):
+        for pairs in ((first, second), (second, first)):
+            data = [number for pair in pairs * 2 for number in (*pair, others.pop())]
+            merges = code.function("train_bpe")(bytes(data), 2)
+            yield f"the merges for {pairs[0]} and {pairs[1]}, twice each", merges
+
+
+@promise("train_bpe", points=2, hint="zip(tokens, tokens[1:]) has all neighbors.")
+def test_overlapping_pairs(code: Student, draw: Draw) -> Cases:
+    """Pairs that overlap are counted, too."""
+    letter, *others = [int(i) for i in draw.permutation(256)]
+    data = [letter] * 5 + [n for other in others[2:5] for n in (other, *others[:2])]
+    yield "the merge", code.function("train_bpe")(bytes(data), 1)
+
+
+@promise("train_bpe", points=2, hint="Stop where fewer than two tokens are left.")
+def test_few(code: Student, draw: Draw) -> Cases:
+    """If no pair is left there are fewer merges; a pair that occurs once is merged before that."""
+    for length in (0, 1, 2, 5):
+        merges = code.function("train_bpe")(text(draw, length), 9)
+        yield f"the merges of {length} bytes", merges
+
+
+@promise("train_bpe", points=2, hint="Which of the tests above fails, too?")
+def test_text(code: Student, draw: Draw) -> Cases:
+    """All of this holds at once, in a longer text."""
+    yield "the merges", code.function("train_bpe")(text(draw, LENGTH), MERGES)
+
+
+# --- there and back ------------------------------------------------------------------------------
+
+
+@promise("encode", points=5, hint="for i, pair in enumerate(merges): merge it into 256 + i.")
+def test_encode(code: Student, draw: Draw) -> Cases:
+    """The merges are made in their order, each everywhere."""
+    for _ in range(3):
+        tokens = code.function("encode")(text(draw, LENGTH), random_merges(draw))
+        yield "the tokens", tokens
+
+
+@promise("encode", points=2, hint="list(data) has a number for each byte.")
+def test_encode_any(code: Student, draw: Draw) -> Cases:
+    """All bytes are fine, also if there are none, or no merges."""
+    data = bytes(int(i) for i in draw.permutation(256))
+    yield "all bytes", code.function("encode")(data, [(data[7], data[8]), (data[9], 256)])
+    yield "no merges", code.function("encode")(text(draw, 9), [])
+    yield "no bytes", code.function("encode")(b"", random_merges(draw))
+
+
+@promise(
+    "decode", points=5, hint="A token is the bytes of its left token, then those of its right."
+)
+def test_decode(code: Student, draw: Draw) -> Cases:
+    """Each token becomes the bytes that it was merged from, however many merges that took."""
+    merges = random_merges(draw)
+    tokens = [draw.choice(LETTERS), *(256 + int(i) for i in draw.permutation(len(merges)))]
+    yield "the bytes", code.function("decode")(tokens, merges)
+    yield "no tokens", code.function("decode")([], merges)
+
+
+@promise("decode", points=2, hint="Stay with bytes, and never go by way of str.")
+def test_decode_any(code: Student, draw: Draw) -> Cases:
+    """The bytes may be none that are UTF-8."""
+    tokens = [int(i) for i in draw.permutation(256)]
+    merges = [(tokens[0], 255), (128, 256)]
+    yield "the bytes", code.function("decode")([*tokens, 257, 256], merges)
+
+
+# --- what the tests share ------------------------------------------------------------------------
+
+
+def text(draw: Draw, length: int) -> bytes:
+    return bytes(draw.choice(LETTERS) for _ in range(length))
+
+
+def random_merges(draw: Draw) -> list[tuple[int, int]]:
+    """Merges of letters with letters and with tokens of earlier merges."""
+    merges: list[tuple[int, int]] = []
+    while len(merges) < MERGES:
+        known = [*LETTERS, *range(256, 256 + len(merges))]
+        pair = draw.choice(LETTERS), draw.choice(known)
+        pair = pair if draw.size(0, 2) else pair[::-1]
+        if pair not in merges:
+            merges.append(pair)
+    return merges
+
+
+def blocks(draw: Draw) -> bytes:
+    """Blocks like abab, each kind another number of times, between bytes that come once."""
+    letters = [int(i) for i in draw.permutation(256)]
+    kinds = [[*letters[i : i + 2]] * 2 for i in (0, 2, 4)]
+    all_blocks = [
+        block for block, count in zip(kinds, (8, 5, 3), strict=True) for _ in range(count)
+    ]
+    order = draw.permutation(len(all_blocks))
+    return bytes(
+        n
+        for i, block in zip(range(6, 99), order, strict=False)
+        for n in (*all_blocks[block], letters[i])
+    )

@@ -1,0 +1,71 @@
+"""Calls with little memory to spare, calls whose tensors are measured, and gradients that are replaced."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+def with_little_memory(module: Any, name: str, spare: int, *arguments: Any) -> Any:
+    """Call a function where the process can map only `spare` more bytes, as the kernel sees to it."""
+    function = getattr(module, name)
+    # What torch maps at a first call does not count.
+    function(*[x[:2] if isinstance(x, Tensor) else x for x in arguments])
+    # Pages that nobody touches take no memory, but room for others.
+    rest, filling, size = mmap.mmap(-1, spare), [], 1 << 40
+    while size >= 1 << 16:
+        try:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+            filling.append(mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ))
+        except (OSError, MemoryError, ValueError):
+            size //= 2
+    rest.close()
+    try:
+        return function(*arguments)
+    finally:
+        for pages in filling:
+            pages.close()
+
+
+class Measure(TorchDispatchMode):
+    """Remembers the most bytes of a tensor that an operator returned."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.most = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether dynamo, which takes seconds to import, is told to leave this alone."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                self.most = max(self.most, tensor.untyped_storage().nbytes())
+        return result
+
+
+def most_bytes(module: Any, name: str, *arguments: Any) -> Any:
+    """The bytes of the largest tensor that a call makes."""
+    with Measure() as measure:
+        getattr(module, name)(*arguments)
+    return measure.most
+
+
+def replaced(module: Any, q: Tensor, k: Tensor, v: Tensor, gradients: list[Tensor]) -> Any:
+    """The gradients of flash_attention while FlashAttention.backward returns these."""
+    function = module.FlashAttention
+    own = function.__dict__["backward"]
+    function.backward = staticmethod(lambda ctx, grad_output: (*gradients, None, None))
+    try:
+        output = module.flash_attention(*[x.requires_grad_() for x in (q, k, v)], 2, False)
+        return torch.autograd.grad(output.sum(), [q, k, v])
+    finally:
+        function.backward = own

@@ -1,0 +1,17 @@
+"""A layer as a convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def convolved(module: Any, weight: Tensor, bias: Tensor, images: Tensor, size: int) -> Any:
+    """What the convolution of a layer with this weight and bias makes of images."""
+    layer = module.PatchEmbedding(images.shape[1], size, len(bias))
+    with torch.no_grad():
+        layer.projection.weight.copy_(weight)
+        layer.projection.bias.copy_(bias)
+    return layer.as_convolution()(images).detach()
