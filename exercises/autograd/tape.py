@@ -46,7 +46,7 @@ class Value:
     """
 
     def __init__(self, data: float | Tensor) -> None:
-        """Make a leaf, a Value that comes from no other."""
+        """Make a leaf, a Value that comes from no other, of a number or a float64 tensor."""
         # TODO: data, grad, and what the graph needs.
         raise NotImplementedError("Value.__init__: data, grad, and what the graph needs")
 

@@ -50,7 +50,7 @@ class Value:
     """
 
     def __init__(self, data: float | Tensor) -> None:
-        """Make a leaf, a Value that comes from no other."""
+        """Make a leaf, a Value that comes from no other, of a number or a float64 tensor."""
         # begin solution: data, grad, and what the graph needs
         self.data = torch.as_tensor(data, dtype=torch.float64)
         self.grad: Tensor | None = None

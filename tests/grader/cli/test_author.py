@@ -197,7 +197,7 @@ def test_authors_commands_load_nothing_heavy(clone: Path, arguments: list[str]) 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("2026-10-12", "'2026-10-12' is a date without a time: write which time of that day"),
+        ("2026-10-12", "'2026-10-12' is a date without a time: add the time of day"),
         ("next week", "'next week' cannot be read as a time: write it as"),
     ],
 )

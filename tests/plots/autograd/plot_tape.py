@@ -44,7 +44,7 @@ def experiment(student: Any) -> dict[str, Any]:
     numbers = [drawn(*shape) for shape in shapes]
 
     def forward(x: Any, values: list[Any]) -> Any:
-        hidden = (student.Value(x) @ values[0] + values[1]).relu()
+        hidden = (student.Value(x.double()) @ values[0] + values[1]).relu()
         return (hidden @ values[2] + values[3]).relu() @ values[4] + values[5]
 
     losses = []

@@ -17,14 +17,17 @@ def product(module: Any) -> Any:
 
 def row(module: Any) -> Any:
     """The gradients of a (2, 3) and of the (3,) that is added to it."""
-    x, b = module.Value(torch.ones(2, 3)), module.Value(torch.zeros(3))
+    x, b = module.Value(torch.ones(2, 3).double()), module.Value(torch.zeros(3).double())
     (x + b).sum().backward()
     return x.grad, b.grad
 
 
 def layer(module: Any) -> Any:
     """Data and gradients of relu(x @ w)."""
-    x, w = module.Value(torch.tensor([[1.0, 2.0]])), module.Value(torch.tensor([[1.0], [1.0]]))
+    x, w = (
+        module.Value(torch.tensor([[1.0, 2.0]]).double()),
+        module.Value(torch.tensor([[1.0], [1.0]]).double()),
+    )
     result = (x @ w).relu().sum()
     result.backward()
     return float(result.data), x.grad, w.grad
