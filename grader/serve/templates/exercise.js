@@ -116,7 +116,7 @@
   async function keepThis() {
     await newest();
     await save(true);
-    await newest();
+    await refreshVersions();
     editor.focus();
   }
 
@@ -150,12 +150,18 @@
     document.getElementById("no-versions").hidden = items.length > 0;
   }
 
+  // Only the list: which revision this tab has seen stays as it is.
+  async function refreshVersions() {
+    listVersions((await read(address + "/draft")).versions);
+  }
+
   // Replace the whole text: what was there is saved first, and is a version then.
   async function put(source, what) {
     if (!(await save())) return;
     editor.replace(source);
-    if (await save(true)) tell(what + " What was there before is among the versions, and undo brings it back.");
-    await newest();
+    const isKept = await save(true);
+    await refreshVersions();
+    if (isKept) tell(what + " What was there before is among the versions, and undo brings it back.");
     editor.focus();
   }
 
@@ -218,7 +224,7 @@
     tell("Handing in…");
     const handed = await (await ask("POST", "/api/submissions", { files: { [draft.file]: content } })).json();
     const problems = Object.values(handed.problems ?? {}).join(" ");
-    await newest();
+    await refreshVersions();
     const source = new EventSource("/api/submissions/" + handed.id + "/events");
     source.addEventListener("place", (event) => {
       tell("Handed in: place " + JSON.parse(event.data).place + " in the queue. " + problems);

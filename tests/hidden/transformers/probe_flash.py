@@ -10,12 +10,22 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+EXPONENTIALS = {
+    "aten::exp",
+    "aten::exp_",
+    "aten::exp2",
+    "aten::_softmax",
+    "aten::_log_softmax",
+    "aten::logsumexp",
+}
 
-def with_little_memory(module: Any, name: str, spare: int, *arguments: Any) -> Any:
+
+def with_little_memory(module: Any, name: str, spare: int, few: int, *arguments: Any) -> Any:
     """Call a function where the process can map only `spare` more bytes, as the kernel sees to it."""
     function = getattr(module, name)
-    # What torch maps at a first call does not count.
-    function(*[x[:2] if isinstance(x, Tensor) else x for x in arguments])
+    # What torch and its libraries map at a first call with one tile does not count.
+    for _ in range(2):
+        function(*[x[:few] if isinstance(x, Tensor) else x for x in arguments])
     # Pages that nobody touches take no memory, but room for others.
     rest, filling, size = mmap.mmap(-1, spare), [], 1 << 40
     while size >= 1 << 16:
@@ -33,11 +43,12 @@ def with_little_memory(module: Any, name: str, spare: int, *arguments: Any) -> A
 
 
 class Measure(TorchDispatchMode):
-    """Remembers the most bytes of a tensor that an operator returned."""
+    """Remembers the most bytes of a tensor that an operator returned, and what exponentials are taken of."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
+        self.sides: set[int] = set()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -45,6 +56,8 @@ class Measure(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.name in EXPONENTIALS:
+            self.sides.update(args[0].shape[-2:])
         result = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
@@ -52,11 +65,11 @@ class Measure(TorchDispatchMode):
         return result
 
 
-def most_bytes(module: Any, name: str, *arguments: Any) -> Any:
-    """The bytes of the largest tensor that a call makes."""
+def measured(module: Any, name: str, *arguments: Any) -> dict[str, Any]:
+    """The bytes of the largest tensor of a call, and the last sizes of what exponentials are taken of."""
     with Measure() as measure:
         getattr(module, name)(*arguments)
-    return measure.most
+    return {"most": measure.most, "sides": sorted(measure.sides)}
 
 
 def replaced(module: Any, q: Tensor, k: Tensor, v: Tensor, gradients: list[Tensor]) -> Any:

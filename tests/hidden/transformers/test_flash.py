@@ -23,13 +23,15 @@ from grader.judge.student import Student
 # Of sums in float32, in whatever order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
 LARGEST_SCORE = 1e4
-# A few queries and so many keys that all scores take 9.4 MB, a tile and the keys 0.1 MB and 0.3 MB.
-FEW, WIDE_BLOCK, SPARE = 32, 1024, 6 << 20
-MANY = 72 * WIDE_BLOCK
+# So many keys that all scores take 12.6 MB, and twice as much while any function is computed of them. A tile
+# takes 0.1 MB; freed tiles may leave holes in the heap, so that many of them can take some MB, too.
+FEW, WIDE_BLOCK, SPARE = 32, 1024, 20 << 20
+MANY = 96 * WIDE_BLOCK
 # Tiles of 8 * 8 scores, where the scores of 8 queries and all keys take 1536 bytes.
-TIME, BLOCK, TOO_LARGE = 48, 8, 1536
+TIME, MORE_KEYS, BLOCK, TOO_LARGE = 48, 56, 8, 1536
 NO_PAIR = "flash_forward does not return a pair: the output, and the logarithms."
 NO_TRIPLE = "flash_backward does not return three gradients: those of q, k and v."
+ALL_KEYS = "Scores of all keys are in one exp or softmax: the keys come in blocks, too."
 NOT_A_TILE = "There is a tensor as large as the scores (or a mask) of a block of queries and all keys, or more."
 
 
@@ -109,28 +111,30 @@ def test_leading_dimensions(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "flash_forward",
-    points=23,
+    points=14,
     hint="Two loops, and scores of q[..., i : i + block, :] and k[..., j : j + block, :] only.",
 )
 def test_memory(code: Student, draw: Draw) -> Cases:
-    """32 queries and 73,728 keys need no memory for all of their scores."""
+    """32 queries and 98,304 keys need no memory for all of their scores."""
     q, k, v = draw_inputs(draw, FEW, MANY, 1)
     # The highest scores come first: no sum has to be corrected.
     inputs = q.abs(), k.sort(dim=0, descending=True).values, v
-    answer = code.run("with_little_memory", "flash_forward", SPARE, *inputs, WIDE_BLOCK, False)
-    yield "the output, with 6 MB of memory left", within(pair(answer)[0], **SUMS)
+    call = WIDE_BLOCK, *inputs, WIDE_BLOCK, False
+    answer = code.run("with_little_memory", "flash_forward", SPARE, *call)
+    yield "the output, with 20 MB of memory left", within(pair(answer)[0], **SUMS)
 
 
 @promise(
     "flash_forward",
-    hint="Make the mask of one tile from its positions.",
+    points=11,
+    hint="Two loops; make the mask of one tile from its positions.",
     word="the sandbox says how large its tensors are",
 )
 def test_only_tiles(student: Student) -> None:
     """No scores and no mask are larger than a tile, also if causal."""
-    inputs = draw_inputs(Draw(0), TIME, TIME, 1)
-    most = student.run("most_bytes", "flash_forward", *inputs, BLOCK, True)
-    assert type(most) is int and most < TOO_LARGE, NOT_A_TILE
+    for keys, causal in ((TIME, True), (MORE_KEYS, False)):
+        inputs = draw_inputs(Draw(0), TIME, keys, 1)
+        check_tiles(student.run("measured", "flash_forward", *inputs, BLOCK, causal))
 
 
 @promise("flash_forward", hint="Name no dtype: torch.zeros_like(q), q.new_full(...).")
@@ -188,30 +192,32 @@ def test_leading_dimensions_backward(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "flash_backward",
-    points=16,
+    points=13,
     hint="exp(scores of the tile - L of its rows) is a tile of P: nobody needs all of P.",
 )
 def test_memory_backward(code: Student, draw: Draw) -> Cases:
-    """The gradients for 32 queries and 73,728 keys need no memory for all scores either."""
+    """The gradients for 32 queries and 98,304 keys need no memory for all scores either."""
     inputs = draw_inputs(draw, FEW, MANY, 1)
-    given = (draw.normal(FEW, 1), *inputs, *attention(*inputs), WIDE_BLOCK, False)
-    answer = code.run("with_little_memory", "flash_backward", SPARE, *given)
+    given = draw.normal(FEW, 1), *inputs, *attention(*inputs)
+    call = WIDE_BLOCK, *given, WIDE_BLOCK, False
+    answer = code.run("with_little_memory", "flash_backward", SPARE, *call)
     # It depends on P only: slips in dS cost the tests above.
-    yield "the gradient of v, with 6 MB of memory left", within(triple(answer)[2], **SUMS)
+    yield "the gradient of v, with 20 MB of memory left", within(triple(answer)[2], **SUMS)
 
 
 @promise(
     "flash_backward",
-    hint="Make the mask of one tile from its positions.",
+    points=4,
+    hint="Two loops; make the mask of one tile from its positions.",
     word="the sandbox says how large its tensors are",
 )
 def test_only_tiles_backward(student: Student) -> None:
     """No scores and no mask are larger than a tile in the backward pass either."""
     draw = Draw(0)
-    inputs = draw_inputs(draw, TIME, TIME, 1)
-    given = (draw.normal(TIME, 1), *inputs, *attention(*inputs, causal=True))
-    most = student.run("most_bytes", "flash_backward", *given, BLOCK, True)
-    assert type(most) is int and most < TOO_LARGE, NOT_A_TILE
+    for keys, causal in ((TIME, True), (MORE_KEYS, False)):
+        inputs = draw_inputs(draw, TIME, keys, 1)
+        given = (draw.normal(TIME, 1), *inputs, *attention(*inputs, causal=causal))
+        check_tiles(student.run("measured", "flash_backward", *given, BLOCK, causal))
 
 
 @promise(
@@ -275,6 +281,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False) -> tuple
     if causal:
         scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -math.inf)
     return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+
+def check_tiles(report: object) -> None:
+    most, sides = entry(report, "most", kind=int), entry(report, "sides", kind=list)
+    assert MORE_KEYS not in sides, ALL_KEYS
+    assert most < TOO_LARGE, NOT_A_TILE
 
 
 def pair(answer: object) -> Any:
