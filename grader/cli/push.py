@@ -96,9 +96,8 @@ def push(
     if failures:
         for failure in failures:
             tell(failure)
-        raise GraderError(
-            f"{platform.name} did not take what {counted(len(failures), 'student has', 'students have')} here."
-        )
+        changes = counted(len(failures), "student")
+        raise GraderError(f"{platform.name} did not take the changes of {changes}.")
 
 
 def _opened(canvas: str | None, moodle: str | None) -> Platform:

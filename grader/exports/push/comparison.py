@@ -233,8 +233,8 @@ def decided(
         if new_points and not _is_ours(there.points, before):
             has = "no points any more" if there.points is None else f"{number(there.points)} points"
             return (
-                f"has {has} in {platform.name}, which we did not send, and {number(mine.points)} here: left as "
-                "a person entered it; --overwrite replaces it."
+                f"has {has} in {platform.name}, which no push sent, and {number(mine.points)} here: left as a "
+                "person entered it; --overwrite replaces it."
             )
         if platform.one_comment and _is_a_persons(mine, there, before):
             return (
