@@ -33,6 +33,7 @@ from grader.authoring.scaffold import fill
 from grader.authoring.trial import try_out
 from grader.course.digest import exercise_digest
 from grader.course.manifest import (
+    EVERY_EXERCISE,
     MANIFEST,
     Course,
     Exercise,
@@ -45,8 +46,6 @@ from grader.results import EXTRA_CREDIT, Visibility
 from grader.submissions.source import is_untouched
 
 LISTING = ".release.json"
-# Rules for every exercise of a course: its stubs name this page, if the course has one.
-EVERY_EXERCISE = "docs/every-exercise.md"
 # A package, a wheel or an address that is safe between double quotes in a shell.
 _REQUIREMENT = re.compile(r"[\w.@:/+=<>~!,\[\]#&?% -]+")
 _ACTION = re.compile(r"[\w.-]+/[\w./-]+@[\w./-]+|\./[\w./-]+")

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 MANIFEST = "course.toml"
+# Rules for every exercise of a course: its stubs name this page, if the course has one.
+EVERY_EXERCISE = "docs/every-exercise.md"
 _NAMES_SHOWN = 3
 
 

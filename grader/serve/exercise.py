@@ -1,4 +1,4 @@
-"""What the page of an exercise shows: the task of the stub, what is checked, and the student's file."""
+"""The texts on the page of an exercise: its task, the rules for all exercises, the checks, and the file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import inspect
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from grader.course.manifest import Course, Exercise
+from grader.course.manifest import EVERY_EXERCISE, Course, Exercise
 from grader.course.suite import tests_of
 from grader.course.syntax import syntax_tree
 from grader.results import Visibility
 
 _CODE_INDENT = "    "
-_ITEM = "- "
+_ITEM, _HEADING = "- ", "## "
 
 
 class Kind(enum.Enum):
@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     TEXT = "text"
     CODE = "code"
     LIST = "list"
+    HEADING = "heading"
 
 
 class Paragraph(NamedTuple):
@@ -36,13 +37,28 @@ def task_of(stub: bytes) -> list[Paragraph]:
     """Return the paragraphs of a stub's docstring; none if it has no docstring."""
     tree = syntax_tree(stub)
     text = ast.get_docstring(tree, clean=False) if isinstance(tree, ast.Module) else None
-    return [_paragraph(part) for part in inspect.cleandoc(text or "").split("\n\n") if part.strip()]
+    return _paragraphs(inspect.cleandoc(text or ""))
+
+
+def rules_of(course: Course) -> list[Paragraph]:
+    """Return the paragraphs of the page of rules for every exercise; none if the course has no such page."""
+    page = course.root / EVERY_EXERCISE
+    if not page.is_file():
+        return []
+    title, *paragraphs = _paragraphs(page.read_text(encoding="utf-8"))
+    return paragraphs if title.lines[0].startswith("# ") else [title, *paragraphs]
+
+
+def _paragraphs(text: str) -> list[Paragraph]:
+    return [_paragraph(part) for part in text.split("\n\n") if part.strip()]
 
 
 def _paragraph(text: str) -> Paragraph:
     lines = text.strip("\n").split("\n")
     if all(line.startswith(_CODE_INDENT) for line in lines):
         return Paragraph(Kind.CODE.value, [line.removeprefix(_CODE_INDENT) for line in lines])
+    if lines[0].startswith(_HEADING):
+        return Paragraph(Kind.HEADING.value, [lines[0].removeprefix(_HEADING)])
     if lines[0].startswith(_ITEM):
         return Paragraph(Kind.LIST.value, list(_items(lines)))
     return Paragraph(Kind.TEXT.value, [line.strip() for line in lines])

@@ -25,7 +25,7 @@ from grader.gradebook.times import span_words
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
-from grader.serve.exercise import checked_in, task_of
+from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
 from grader.serve.server import OpenServer
@@ -165,6 +165,7 @@ class Pages:
             "exercise.html",
             exercise=exercise,
             task=task_of(stub),
+            rules=rules_of(course),
             stub=stub,
             forbidden=list(dict.fromkeys(rule.sentence for rule in exercise.forbidden)),
             checked=checked_in(course, exercise),

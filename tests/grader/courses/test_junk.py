@@ -40,13 +40,10 @@ JUNK = {
     "zero": "return 0",
     "True": "return True",
     "False": "return False",
-    "nothing": "return ''",
     "words": "return WORDS",
-    "list": "return []",
     "first argument": "return FIRST",
     "tensor": "import torch; return torch.zeros(())",
     "telling ValueError": "raise ValueError(WORDS)",
-    "TypeError": "raise TypeError('no')",
     "mock": "import unittest.mock; return unittest.mock.MagicMock()",
 }
 # Values that a suite may trip over, if it takes for granted what it was not given. A submission answers with
@@ -166,10 +163,7 @@ def _odd(first):
 """
 CASES = [
     *[("parts", kind) for kind in JUNK],
-    *[
-        ("names", kind)
-        for kind in ("None", "first argument", "tensor", "telling ValueError", "mock")
-    ],
+    *[("names", kind) for kind in ("None", "first argument", "mock")],
     *[("saying yes", kind) for kind in ("zero", "first argument")],
 ]
 
@@ -196,18 +190,18 @@ def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: s
 
 
 # Each order has all of the odd values.
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @every_exercise
 def test_odd_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
     result = read(judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed)))
     assert result.score == 0.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @every_exercise
 def test_changed_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
     solution = COURSE.solution(exercise).read_text(encoding="utf-8")
-    rate = (0.002, 0.01, 0.05, 0.2)[seed]
+    rate = (0.002, 0.02, 0.2)[seed]
     change = CHANGING.replace("{rate}", str(rate)).replace("{seed}", str(seed))
     read(judge, exercise, solution + change)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,8 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from grader.serve.exercise import Kind, Paragraph, task_of
+from grader.course.manifest import load_course
+from grader.serve.exercise import Kind, Paragraph, rules_of, task_of
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
@@ -259,3 +261,12 @@ def test_the_task_is_the_text_of_the_stub() -> None:
         Paragraph(Kind.LIST.value, ["one, or another", "two"]),
     ]
     assert task_of(b"x = 1\n") == []
+
+
+def test_the_rules_for_every_exercise_are_on_the_page_if_the_course_has_some() -> None:
+    assert rules_of(load_course(PLAIN)) == []
+    course = load_course(Path(__file__).parents[3])
+    heading, listed, *_ = rules_of(course)[1:]
+    assert heading == Paragraph(Kind.HEADING.value, ["What you write"])
+    assert listed.kind == Kind.LIST.value
+    assert listed.lines[0].startswith("`raise NotImplementedError` marks a part")
