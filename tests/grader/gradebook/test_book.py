@@ -488,7 +488,7 @@ def test_a_result_that_cannot_be_written_leaves_the_one_before(school: School) -
         (path,) = (school.results / "results").iterdir()
         before = path.read_bytes()
         school.keep(book, attempt, 10)
-        with no_room(), pytest.raises(GraderError, match=r"ann\.json cannot be written.*is kept"):
+        with no_room(), pytest.raises(GraderError, match=r"ann\.json cannot be written.*are kept"):
             book.write_result("ann")
         assert path.read_bytes() == before
         assert [*path.parent.iterdir()] == [path]
