@@ -13,7 +13,7 @@ import {
   keymap,
   lineNumbers,
 } from "@codemirror/view";
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { defaultKeymap, history, historyKeymap, indentWithTab, isolateHistory } from "@codemirror/commands";
 import {
   HighlightStyle,
   LanguageSupport,
@@ -134,8 +134,12 @@ window.openEditor = function (place, { text, label, changed, run, save }) {
   const view = new EditorView({ state: EditorState.create({ doc: text, extensions }), parent: root, root });
   return {
     text: () => view.state.sliceDoc(),
-    // As one change: undo brings back what was there.
-    replace: (other) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: other } }),
+    // As one change of its own, however soon after another one: undo brings back the text before.
+    replace: (other) =>
+      view.dispatch({
+        changes: { from: 0, to: view.state.doc.length, insert: other },
+        annotations: isolateHistory.of("full"),
+      }),
     mark: (lines) => view.dispatch({ effects: setMarks.of(lines) }),
     show(number) {
       const line = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));

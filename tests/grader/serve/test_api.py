@@ -441,4 +441,4 @@ def test_a_stub_after_work_is_shown_to_staff(serving: Callable[..., Served]) -> 
     stub = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes()
     assert served.hand_in("ada", {"greeting.py": stub}).status == 202
     page = served.ask("GET", "/class", "staff").body.decode()
-    assert "In the newest file nothing is written" in page
+    assert "The newest file has no work" in page

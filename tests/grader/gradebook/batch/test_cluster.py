@@ -117,7 +117,7 @@ def test_a_scheduler_that_ends_is_told_and_what_is_judged_is_kept(
     cluster.scheduler.send_signal(signal.SIGKILL)
     _, stderr = process.communicate(timeout=240)
     assert process.returncode == 3
-    assert "connection to the Dask scheduler" in stderr and "only what is left" in stderr
+    assert "connection to the Dask scheduler" in stderr and "only the rest is judged" in stderr
     assert "Traceback" not in stderr and "please report" not in stderr
     kept = len(list(results.glob("*.json")))
     assert school.batch().returncode == 0
