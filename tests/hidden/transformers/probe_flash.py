@@ -1,8 +1,7 @@
-"""Calls with little memory to spare, calls whose tensors are measured, and gradients that are replaced."""
+"""Calls whose tensors are measured, and gradients that are replaced."""
 
 from __future__ import annotations
 
-import mmap
 from typing import Any
 
 import torch
@@ -18,28 +17,6 @@ EXPONENTIALS = {
     "aten::_log_softmax",
     "aten::logsumexp",
 }
-
-
-def with_little_memory(module: Any, name: str, spare: int, few: int, *arguments: Any) -> Any:
-    """Call a function where the process can map only `spare` more bytes, as the kernel sees to it."""
-    function = getattr(module, name)
-    # What torch and its libraries map at a first call with one tile does not count.
-    for _ in range(2):
-        function(*[x[:few] if isinstance(x, Tensor) else x for x in arguments])
-    # Pages that nobody touches take no memory, but room for others.
-    rest, filling, size = mmap.mmap(-1, spare), [], 1 << 40
-    while size >= 1 << 16:
-        try:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-            filling.append(mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ))
-        except (OSError, MemoryError, ValueError):
-            size //= 2
-    rest.close()
-    try:
-        return function(*arguments)
-    finally:
-        for pages in filling:
-            pages.close()
 
 
 class Measure(TorchDispatchMode):

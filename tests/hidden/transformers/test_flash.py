@@ -23,10 +23,6 @@ from grader.judge.student import Student
 # Of sums in float32, in whatever order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
 LARGEST_SCORE = 1e4
-# So many keys that all scores take 12.6 MB, and twice as much while any function is computed of them. A tile
-# takes 0.1 MB; freed tiles may leave holes in the heap, so that many of them can take some MB, too.
-FEW, WIDE_BLOCK, SPARE = 32, 1024, 20 << 20
-MANY = 96 * WIDE_BLOCK
 # Tiles of 8 * 8 scores, where the scores of 8 queries and all keys take 1536 bytes.
 TIME, MORE_KEYS, BLOCK, TOO_LARGE = 48, 56, 8, 1536
 NO_PAIR = "flash_forward does not return a pair: the output, and the logarithms."
@@ -49,7 +45,7 @@ def test_one_tile(code: Student, draw: Draw) -> Cases:
 # One feature, so that the scale is 1: a slip there costs the test above.
 @promise(
     "flash_forward",
-    points=6,
+    points=10,
     hint="shrink = exp(old maximum - new maximum) corrects the sum and the output so far.",
 )
 def test_tiles(code: Student, draw: Draw) -> Cases:
@@ -111,22 +107,7 @@ def test_leading_dimensions(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "flash_forward",
-    points=14,
-    hint="Two loops, and scores of q[..., i : i + block, :] and k[..., j : j + block, :] only.",
-)
-def test_memory(code: Student, draw: Draw) -> Cases:
-    """32 queries and 98,304 keys need no memory for all of their scores."""
-    q, k, v = draw_inputs(draw, FEW, MANY, 1)
-    # The highest scores come first: no sum has to be corrected.
-    inputs = q.abs(), k.sort(dim=0, descending=True).values, v
-    call = WIDE_BLOCK, *inputs, WIDE_BLOCK, False
-    answer = code.run("with_little_memory", "flash_forward", SPARE, *call)
-    yield "the output, with 20 MB of memory left", within(pair(answer)[0], **SUMS)
-
-
-@promise(
-    "flash_forward",
-    points=11,
+    points=6,
     hint="Two loops; make the mask of one tile from its positions.",
     word="the sandbox says how large its tensors are",
 )
@@ -192,22 +173,7 @@ def test_leading_dimensions_backward(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "flash_backward",
-    points=13,
-    hint="exp(scores of the tile - L of its rows) is a tile of P: nobody needs all of P.",
-)
-def test_memory_backward(code: Student, draw: Draw) -> Cases:
-    """The gradients for 32 queries and 98,304 keys need no memory for all scores either."""
-    inputs = draw_inputs(draw, FEW, MANY, 1)
-    given = draw.normal(FEW, 1), *inputs, *attention(*inputs)
-    call = WIDE_BLOCK, *given, WIDE_BLOCK, False
-    answer = code.run("with_little_memory", "flash_backward", SPARE, *call)
-    # It depends on P only: slips in dS cost the tests above.
-    yield "the gradient of v, with 20 MB of memory left", within(triple(answer)[2], **SUMS)
-
-
-@promise(
-    "flash_backward",
-    points=4,
+    points=5,
     hint="Two loops; make the mask of one tile from its positions.",
     word="the sandbox says how large its tensors are",
 )
