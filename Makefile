@@ -24,11 +24,11 @@ test-all: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/public/internals tests/hidden/internals
 
-# Two seeds a right answer and twenty mutants a solution here. An author's `grade verify EXERCISE` takes five seeds,
+# Two seeds a right answer and ten mutants a solution here. An author's `grade verify EXERCISE` takes five seeds,
 # and `grade verify --mutants` takes all mutants.
 verify: $(READY)
 	$(BIN)/grade verify --seeds 2
-	$(BIN)/grade verify --mutants 20
+	$(BIN)/grade verify --mutants 10
 	$(BIN)/grade verify --words
 
 lint: $(READY)
