@@ -1,5 +1,7 @@
 """No attack succeeds here, as root or not, with bubblewrap or not; and every one does in plain pytest.
 
+Two of these four situations get all attacks, the other two every fourth.
+
 The programs take about half a minute each and mostly wait, so a few of them run at a time.
 """
 

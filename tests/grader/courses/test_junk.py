@@ -38,12 +38,19 @@ every_exercise = pytest.mark.parametrize(
 JUNK = {
     "None": "return None",
     "zero": "return 0",
+    "zero point zero": "return 0.0",
     "True": "return True",
     "False": "return False",
+    "nothing": "return ''",
     "words": "return WORDS",
+    "list": "return []",
+    "dict": "return {}",
     "first argument": "return FIRST",
     "tensor": "import torch; return torch.zeros(())",
+    "ValueError": "raise ValueError('no')",
     "telling ValueError": "raise ValueError(WORDS)",
+    "RuntimeError": "raise RuntimeError('no')",
+    "TypeError": "raise TypeError('no')",
     "mock": "import unittest.mock; return unittest.mock.MagicMock()",
 }
 # Values that a suite may trip over, if it takes for granted what it was not given. A submission answers with
@@ -163,8 +170,9 @@ def _odd(first):
 """
 CASES = [
     *[("parts", kind) for kind in JUNK],
-    *[("names", kind) for kind in ("None", "first argument", "mock")],
-    *[("saying yes", kind) for kind in ("zero", "first argument")],
+    # As parts do, but the classes are functions.
+    *[("names", kind) for kind in ("None", "first argument", "telling ValueError", "mock")],
+    *[("saying yes", kind) for kind in ("None", "zero", "True", "first argument")],
 ]
 
 
@@ -197,11 +205,11 @@ def test_odd_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> No
     assert result.score == 0.0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 @every_exercise
 def test_changed_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
     solution = COURSE.solution(exercise).read_text(encoding="utf-8")
-    rate = (0.002, 0.02, 0.2)[seed]
+    rate = (0.002, 0.01, 0.05, 0.2)[seed]
     change = CHANGING.replace("{rate}", str(rate)).replace("{seed}", str(seed))
     read(judge, exercise, solution + change)
 

@@ -265,10 +265,10 @@ def test_the_work_for_a_hostile_text_grows_with_its_length_alone(
         return min(times)
 
     monkeypatch.setattr(fingerprints, "parse", timed)
-    text = begin + repeated * (33_000 // len(repeated.encode())) + end
+    text = begin + repeated * (66_000 // len(repeated.encode())) + end
     own, _ = work(text)
-    _, honest = work(SOLUTION * (33_000 // len(SOLUTION)))
-    # Processor time, not the clock's; a reader that goes back takes some hundred times an honest file's.
+    _, honest = work(SOLUTION * (66_000 // len(SOLUTION)))
+    # Processor time, not the clock's; a reader that goes back takes sixty times an honest file's at least.
     # Python's own parser is bounded by `parse`, for every file.
     assert own < 20 * honest
 
