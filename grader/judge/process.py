@@ -60,6 +60,7 @@ _CLOCK_SECONDS = 900.0
 # Private memory; torch and the suites take less than half a GiB.
 _MEMORY_BYTES = 2 * 2**30
 _OUT_OF_MEMORY = 77
+_PIPE_BYTES = 1 << 16
 
 _FAULTS: dict[str, type[GraderError]] = {
     error.__name__: error for error in (JudgeError, SandboxError, IsolationError)
@@ -332,16 +333,33 @@ def serve(
             os._exit(1)
 
     _limit_memory()
-    for line in sys.stdin.buffer:
+    for line, is_followed in _lines(sys.stdin.fileno()):
         if line == _CALL_OFF:
             continue
         try:
+            if is_followed:
+                # The sandbox would not see it: it watches the descriptor.
+                raise CalledOff
             reply(answer(line, sandboxes, reply))
         except CalledOff:
             reply(JudgeFault("The judgment was called off."))
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)
         limit_time(None)
+
+
+def _lines(descriptor: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield each line of a descriptor, and whether more was read behind it: only a `CallOff` comes there."""
+    text = b""
+    while True:
+        line, end, rest = text.partition(b"\n")
+        if end:
+            text = rest
+            yield line + end, bool(rest)
+        elif read := os.read(descriptor, _PIPE_BYTES):
+            text += read
+        else:
+            return
 
 
 def _limit_memory() -> None:

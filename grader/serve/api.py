@@ -222,9 +222,10 @@ class Api:
     async def practice(self, request: Request) -> Response:
         """Judge a file by the public tests; a stream of events until it is judged."""
         student, exercise = await self.student_at(request)
-        sent = decoded(await body_of(request, _MOST_TEXT), PracticeRequest)
-        source, practice = _bytes_of(sent.source), self._server.practice
+        practice = self._server.practice
+        # Before the body, which takes memory.
         practice.admit(student.id, exercise)
+        source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
         async with self._turns.turn(student.id):
             loop = asyncio.get_running_loop()
             try:
@@ -243,10 +244,13 @@ class Api:
                 practice.add(run)
                 self._server.judging.wake()
                 try:
-                    while (told := await _next_of(events)) is not ENDED:
+                    while not run.is_over:
+                        told = await _next_of(events)
                         if told is CLOSED:
                             return
-                        yield _STILL_HERE if told is None else event(told.name, told.data)
+                        # CHANGED replaces events that were too many for a stream, also its end.
+                        if told not in (CHANGED, ENDED):
+                            yield _STILL_HERE if told is None else event(told.name, told.data)
                 finally:
                     practice.leave(run)
         if run.result is not None:

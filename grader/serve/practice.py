@@ -44,6 +44,8 @@ class Run:
         self.topic, self.student, self.question = topic, student, question
         self.result: ExerciseResult | None = question.settled
         self.replaced = self.is_over = False
+        # The place in the queue that its student was told.
+        self.place = 0
         self.call_off = CallOff()
 
 
@@ -111,7 +113,7 @@ class Practice:
             if not self._waiting:
                 return None
             run = self._waiting.popleft()
-            run.call_off = CallOff()
+            run.call_off, run.place = CallOff(), 0
             self._running.append(run)
             return run
 
@@ -155,8 +157,11 @@ class Practice:
             self._hub.tell(run.topic, ENDED)
 
     def tell_places(self) -> None:
-        """Tell each waiting student their place, from 1."""
+        """Tell students whose run waits their place, from 1, if it changed."""
         with self._lock:
-            places = [(run.topic, place) for place, run in enumerate(self._waiting, 1)]
-        for topic, place in places:
-            self._hub.tell(topic, Event("place", {"place": place}))
+            places = [(run, place) for place, run in enumerate(self._waiting, 1)]
+            moved = [(run, place) for run, place in places if run.place != place]
+            for run, place in moved:
+                run.place = place
+        for run, place in moved:
+            self._hub.tell(run.topic, Event("place", {"place": place}))

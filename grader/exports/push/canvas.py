@@ -16,7 +16,7 @@ from grader.errors import UsageError
 from grader.exports.formats.canvas import KEYS
 from grader.exports.formats.feedback import plain_feedback
 from grader.exports.matching import Key, person_of
-from grader.exports.push.client import Client, PushError, parts_of, read_as, token_of
+from grader.exports.push.client import Client, Points, PushError, parts_of, read_as, token_of
 from grader.exports.push.comparison import Change, There
 from grader.exports.texts import shortened
 from grader.results import Entry, StudentInfo
@@ -36,7 +36,7 @@ _OF_POINTS = ("points", "percent", "letter_grade", "gpa_scale")
 class _Assignment(msgspec.Struct):
     id: int
     name: str = ""
-    points_possible: float | None = None
+    points_possible: Points | None = None
     grading_type: str = "points"
     post_manually: bool | None = None
     group_category_id: int | None = None
@@ -58,8 +58,8 @@ class _Comment(msgspec.Struct):
 
 class _Submission(msgspec.Struct):
     user_id: int | None = None
-    score: float | None = None
-    entered_score: float | None = None
+    score: Points | None = None
+    entered_score: Points | None = None
     points_deducted: float | None = None
     excused: bool | None = None
     submission_comments: list[_Comment] | None = None
@@ -104,7 +104,7 @@ class Canvas:
             if assignment.post_manually
             else "Students see points and comments at once."
         )
-        self.notes = [f"{clean(assignment.name)} in Canvas. {seen}"]
+        self.notes = [f"{self._client.clean(assignment.name)} in Canvas. {seen}"]
 
     def _refuse(self, assignment: _Assignment) -> None:
         """Raise UsageError for an assignment that takes no points of single students."""
@@ -201,7 +201,9 @@ class Canvas:
 
     def _pages(self, url: str, kind: type[T]) -> Iterator[T]:
         """Yield the items of a list, page by page, as Canvas links them."""
-        while url:
+        read = set[str]()
+        while url and url not in read:
+            read.add(url)
             answer = self._client.read(url)
             yield from read_as(answer.value, list[kind], "a list of Canvas's")  # type: ignore[valid-type]
             url = answer.next_page

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -23,6 +23,9 @@ from grader.student.server import AGAIN, is_unprotected, opener, reason_of
 from grader.text import clean
 
 T = TypeVar("T")
+
+# What a platform may have as points.
+Points = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 
 PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 # A platform that asks for a longer wait is not waited for.
@@ -113,17 +116,21 @@ class Client:
             text = answer.read(_MOST_BYTES)
         try:
             return Answer(msgspec.json.decode(text), found[1] if found else "")
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NoJson(
                 f"{self.address} gives an answer that is not {self.platform}'s: {self.clean(text)}"
             ) from error
 
     def _refuse_other_host(self, url: str) -> None:
         """Raise PushError for an address elsewhere, such as that of a next page: the token stays here."""
-        there, here = urllib.parse.urlsplit(url), urllib.parse.urlsplit(self.address)
+        here = urllib.parse.urlsplit(self.address)
+        try:
+            there = urllib.parse.urlsplit(url)
+        except ValueError:
+            there = urllib.parse.urlsplit("")
         if (there.scheme, there.netloc) != (here.scheme, here.netloc):
             raise PushError(
-                f"{self.address} refers to {clean(url)}, another host: the token is not sent there."
+                f"{self.address} refers to {self.clean(url)}, another host: the token is not sent there."
             )
 
     def _body_of(self, error: urllib.error.HTTPError) -> bytes:
@@ -154,7 +161,7 @@ class Client:
         if error.code in AGAIN:
             return Unclear(f"{self.platform} answers {error.code}: {self.words_of(body)}")
         if 300 <= error.code < 400:
-            place = clean(error.headers.get("Location") or "nowhere")
+            place = self.clean(error.headers.get("Location") or "nowhere")
             return PushError(
                 f"{self.address} redirects to {place}, where the token is not sent: give the address that your "
                 "browser shows."
@@ -173,13 +180,15 @@ class Client:
         """Return the platform's own words in the body of a refusal, on one harmless line."""
         try:
             found = _message(msgspec.json.decode(body))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found = ""
-        return self.clean(found.encode() if found else body)
+        return self.clean(found or body)
 
-    def clean(self, text: bytes) -> str:
+    def clean(self, text: str | bytes) -> str:
         """Return a text from the platform on one harmless line, without the token."""
-        plain = text[: 100 * _LONGEST_WORDS].decode("utf-8", "replace")
+        plain = text[: 100 * _LONGEST_WORDS]
+        if isinstance(plain, bytes):
+            plain = plain.decode("utf-8", "replace")
         plain = " ".join(plain.replace(self._token, "…").split())
         return clean(plain, _LONGEST_WORDS) or "without a word"
 

@@ -40,7 +40,8 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
     """What a platform has of a student of the assignment.
 
     `cells` has the values to match by. `comments` are the texts, oldest first; None if they were not read yet.
-    `stays` is the reason if nothing may be sent.
+    With `is_hidden`, there may be one that the platform does not show. `stays` is the reason if nothing may be
+    sent.
     """
 
     user: str
@@ -48,6 +49,7 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
     cells: Mapping[str, str]
     points: float | None = None
     comments: tuple[str, ...] | None = None
+    is_hidden: bool = False
     stays: str = ""
 
 
@@ -238,8 +240,13 @@ def decided(
             )
         if platform.one_comment and _is_a_persons(mine, there, before):
             return (
-                f"has a person's comment in {platform.name}, which ours would replace: left alone; --overwrite "
-                "replaces it."
+                f"has a person's comment in {platform.name}, which is saved with the points: left alone; "
+                "--overwrite replaces it."
+            )
+        if there.is_hidden and (before == Pushed() or not mine.comment):
+            return (
+                f"may have a comment that {platform.name} does not show before its release, and that is saved with "
+                "the points: left alone; --overwrite replaces it."
             )
     return Change(there, mine, new_points, new_comment)
 
@@ -277,7 +284,7 @@ def _is_a_persons(mine: Mine, there: There, before: Pushed) -> bool:
     return any(
         (plain := _plain(text))
         and digest_of(text) not in ours
-        and not (mine.comment and plain.startswith(mine.begins))
+        and not plain.startswith(mine.begins)
         for text in there.comments or ()
     )
 
@@ -313,8 +320,16 @@ def send(
     sent, arrived, unclear = Sent(), dict[str, Change](), 0
     for user, pushed in plan.settled.items():
         memory.keep(user, pushed)
+    # The caller may have waited for a person's answer since the platform was read.
+    meanwhile = platform.points() if plan.changes else {}
     for change in plan.changes:
         user, own = change.there.user, change.mine
+        if not _same(meanwhile.get(user), change.there.points):
+            sent.failures.append(
+                f"{own.student}: the points in {platform.name} have just changed. Run the command again to see "
+                "them."
+            )
+            continue
         known = before.get(user, Pushed())
         sending = replace(
             known,

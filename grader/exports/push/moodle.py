@@ -16,18 +16,27 @@ from grader.errors import UsageError
 from grader.exports.formats.feedback import html_feedback
 from grader.exports.formats.moodle import moodle_keys, moodle_person
 from grader.exports.matching import Key, name_key
-from grader.exports.push.client import Client, PushError, Refused, parts_of, read_as, token_of
+from grader.exports.push.client import (
+    Client,
+    Points,
+    PushError,
+    Refused,
+    parts_of,
+    read_as,
+    token_of,
+)
 from grader.exports.push.comparison import Change, There
 from grader.results import Entry
-from grader.text import clean, number
+from grader.text import number
 
 T = TypeVar("T")
 
 _PLACE = re.compile(r"/mod/assign/view\.php\?(?:[^#]*&)?id=(\d+)")
 _EXAMPLE = "https://moodle.example.edu/mod/assign/view.php?id=56"
 _TOKEN = "In Moodle: Preferences, Security keys."  # noqa: S105 (no token)
+_SHOWN = re.compile(r'<div class="no-overflow">(.*)</div>', re.DOTALL)
 _PAGE = 200
-_HTML = "1"
+_HTML, _RELEASED = "1", "released"
 _OF_TOKEN = ("invalidtoken", "accessexception", "servicenotavailable")
 _COLUMNS = ("email", "username", "idnumber")
 
@@ -52,7 +61,7 @@ class _Config(msgspec.Struct):
 class _Assignment(msgspec.Struct):
     id: int
     name: str = ""
-    grade: float = 0
+    grade: Points = 0
     markingworkflow: int = 0
     gradepenalty: int = 0
     configs: list[_Config] = []
@@ -86,7 +95,7 @@ class _Flags(msgspec.Struct):
 
 class _Grade(msgspec.Struct):
     userid: int
-    grade: float | None = None
+    grade: Points | None = None
     attemptnumber: int = 0
 
     @property
@@ -156,12 +165,14 @@ class Moodle:
         )
         self._has_workflow = bool(assignment.markingworkflow)
         self._states: dict[str, str] = {}
+        # Those for whom a teacher saved something.
+        self._graded: set[str] = set()
         seen = (
             "Students see points and comments once their state of the marking workflow is 'released'."
             if self._has_workflow
             else "Students see points and comments at once, and may get a message."
         )
-        self.notes = [f"{clean(assignment.name)} in Moodle. {seen}"]
+        self.notes = [f"{self._client.clean(assignment.name)} in Moodle. {seen}"]
         if not self._takes_comments:
             self.notes.append(
                 "No comments are sent: the feedback type 'Feedback comments' is off in Moodle."
@@ -233,12 +244,20 @@ class Moodle:
         else:
             # Moodle shows no feedback before the marking workflow releases it.
             points = self.points().get(there.user)
-        return msgspec.structs.replace(there, points=points, comments=texts)
+        # Only a comment that is saved can be lost.
+        is_released = (
+            not self._takes_comments
+            or not self._has_workflow
+            or self._states.get(there.user) == _RELEASED
+        )
+        is_hidden = not is_released and feedback.grade is None and there.user in self._graded
+        return msgspec.structs.replace(there, points=points, comments=texts, is_hidden=is_hidden)
 
     def points(self) -> Mapping[str, float | None]:
         """Read the points of all students, of the newest attempt of each."""
         grades = [g for found in self._of_assignment("mod_assign_get_grades") for g in found.grades]
         grades.sort(key=lambda grade: grade.attemptnumber)
+        self._graded |= {str(grade.userid) for grade in grades}
         return {str(grade.userid): grade.points for grade in grades}
 
     def send(self, change: Change) -> None:
@@ -253,7 +272,9 @@ class Moodle:
         }
         if self._takes_comments:
             editor = "plugindata][assignfeedbackcomments_editor"
-            grade |= {f"{editor}][text": change.mine.comment, f"{editor}][format": _HTML}
+            # Saving without a comment of ours would erase the one that is there.
+            comment = change.mine.comment or "".join(map(_as_written, change.there.comments or ()))
+            grade |= {f"{editor}][text": comment, f"{editor}][format": _HTML}
         fields = [("assignmentid", self._id), ("applytoall", "0")]
         fields += [(f"grades[0][{key}]", value) for key, value in grade.items()]
         self._checked(
@@ -262,7 +283,7 @@ class Moodle:
 
     def _users(self) -> Iterator[_User]:
         """Yield the users of the course, page by page."""
-        start = 0
+        start, known = 0, set[int]()
         while True:
             options = {
                 "userfields": "id,fullname,email,username,idnumber",
@@ -274,8 +295,9 @@ class Moodle:
                 fields += [(f"options[{place}][name]", name), (f"options[{place}][value]", value)]
             page = self._read("core_enrol_get_enrolled_users", list[_User], fields)
             # A page may be short, since Moodle leaves out whom the token's owner may not see.
-            if not page:
+            if known.issuperset(user.id for user in page):
                 return
+            known |= {user.id for user in page}
             yield from page
             start += _PAGE
 
@@ -310,3 +332,9 @@ class Moodle:
                 f"Moodle refuses the token, or a function is not in its service: {words}"
             )
         raise Refused(f"Moodle refuses: {words}")
+
+
+def _as_written(comment: str) -> str:
+    """Return a comment without the element that Moodle puts around it to show it."""
+    found = _SHOWN.fullmatch(comment)
+    return found[1] if found else comment

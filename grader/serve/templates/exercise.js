@@ -10,8 +10,10 @@
   const [PAUSE, LATEST, AGAIN] = [1500, 8000, 5000];
 
   async function ask(method, path, body) {
-    const options = { method, keepalive: method === "PUT" && body.source.length < 30000 };
+    const options = { method };
     if (body) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    // Also sent if the page is left at once. Browsers refuse to do so with more than 64 KiB.
+    options.keepalive = method === "PUT" && new TextEncoder().encode(options.body).length < 60000;
     let answer;
     try {
       answer = await fetch(path, options);

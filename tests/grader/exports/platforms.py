@@ -277,15 +277,18 @@ class MoodleServer(Platform):
         return self._listed("userflags", flags)
 
     def mod_assign_get_grades(self, fields: dict[str, str]) -> Any:
-        if not self.grades:
+        # A comment alone makes a grade of -1.
+        users = [*self.grades, *(user for user in self.comments if user not in self.grades)]
+        if not users:
             return {"assignments": [], "warnings": [{"warningcode": "3", "message": "No grades"}]}
-        return self._listed("grades", [self._grade(user) for user in self.grades])
+        return self._listed("grades", [self._grade(user) for user in users])
 
     def mod_assign_get_submission_status(self, fields: dict[str, str]) -> Any:
         user = int(fields["userid"])
         assert fields["assignid"] == str(INSTANCE)
         texts = self.comments.get(user, [])
-        if user not in self.grades and not texts:
+        is_hidden = self.assignment["markingworkflow"] and self.states.get(user) != "released"
+        if is_hidden or (user not in self.grades and not texts):
             return {"warnings": []}
         # Moodle cleans a text and wraps it.
         text = "".join(texts).replace("<br>", "<br />")
@@ -318,7 +321,7 @@ class MoodleServer(Platform):
         return None
 
     def _grade(self, user: int) -> dict[str, Any]:
-        grade = self.grades[user]
+        grade = self.grades.get(user, -1.0)
         return {"userid": user, "attemptnumber": 0, "grade": f"{grade:.5f}", "grader": 2}
 
     def _listed(self, key: str, items: list[Any]) -> Any:

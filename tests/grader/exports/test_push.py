@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import subprocess
 import sys
@@ -396,6 +397,55 @@ def test_the_marking_workflow_keeps_its_states(moodle: Pushing) -> None:
     assert states == {FIRST: "inmarking", SECOND: "released", THIRD: ""}
 
 
+def test_a_comment_that_moodle_hides_before_its_release_is_not_replaced(moodle: Pushing) -> None:
+    assert isinstance(moodle.platform, MoodleServer)
+    moodle.platform.assignment = {"markingworkflow": 1}
+    moodle.platform.comments[FIRST] = ["<p>See me on Monday.</p>"]
+    done = moodle()
+    assert f"s{FIRST}: may have a comment" in done.stderr
+    assert moodle.comments(FIRST) == ["<p>See me on Monday.</p>"]
+    # What was hidden and is ours is replaced, but not erased.
+    moodle.school.grade({SECOND: 9.0})
+    assert f"s{SECOND}: may have a comment" in moodle("--yes", "--no-comments").stderr
+    moodle()
+    assert moodle.platform.grades[SECOND] == 9.0
+    assert "points" in moodle.comments(SECOND)[0]
+    moodle("--yes", "--overwrite")
+    assert "points" in moodle.comments(FIRST)[0]
+
+
+def test_points_without_comments_keep_our_comment_in_moodle(moodle: Pushing) -> None:
+    moodle()
+    (before,) = moodle.comments(FIRST)
+    moodle.school.grade({FIRST: 9.0})
+    moodle("--yes", "--no-comments")
+    assert moodle.platform.grades[FIRST] == 9.0
+    # As Moodle writes it.
+    assert moodle.comments(FIRST) == [before.replace("<br>", "<br />")]
+
+
+def test_overwriting_points_without_comments_keeps_a_persons_comment(moodle: Pushing) -> None:
+    moodle.platform.comments[FIRST] = ["<p>See me on Monday.</p>"]
+    moodle("--yes", "--no-comments", "--overwrite")
+    assert FIRST in moodle.platform.grades
+    assert moodle.comments(FIRST) == ["<p>See me on Monday.</p>"]
+
+
+def test_points_that_change_before_the_answer_are_left(
+    push: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(*arguments: Any, own: Any = comparison.send) -> Any:
+        push.platform.grades[FIRST] = 7.5
+        return own(*arguments)
+
+    monkeypatch.setattr(comparison, "send", send)
+    done = push()
+    assert done.exit_code == 3
+    assert f"s{FIRST}: the points in" in done.stderr
+    assert push.platform.grades[FIRST] == 7.5
+    assert SECOND in push.platform.grades
+
+
 def test_an_assignment_without_feedback_comments_gets_points(moodle: Pushing) -> None:
     assert isinstance(moodle.platform, MoodleServer)
     moodle.platform.takes_comments = False
@@ -729,3 +779,53 @@ def test_a_comment_is_new_unless_it_is_the_last_of_ours(
     platform = object.__new__(Canvas)
     decided = comparison.decided(mine, found, before, platform)
     assert isinstance(decided, comparison.Change) is is_new
+
+
+# --- what a hostile platform answers --------------------------------------------------------------------
+
+
+def test_a_token_that_comes_back_is_not_shown(canvas: Pushing) -> None:
+    canvas.platform.assignment["name"] = f"Week 1 {TOKEN}"
+    assert TOKEN not in (done := canvas("--dry-run")).stderr + done.stdout
+    elsewhere = f"https://else.example/?access_token={TOKEN}"
+    answers: list[tuple[int, dict[str, str], Any]] = [
+        (302, {"Location": elsewhere}, b""),
+        (200, {"Link": f'<{elsewhere}>; rel="next"'}, {"id": 1, "name": "x"}),
+    ]
+    for answer in answers:
+        canvas.platform.override = functools.partial(lambda given, _: given, answer)
+        done = canvas("--dry-run")
+        assert done.exit_code != 0
+        assert TOKEN not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (400, {}, b"[" * 100_000 + b"]" * 100_000),
+        (200, {}, b"[" * 100_000 + b"]" * 100_000),
+        (200, {"Link": '<http://[>; rel="next"'}, []),
+        (200, {}, {"id": 34, "name": "x", "points_possible": 1e308, "grading_type": "points"}),
+    ],
+    ids=["deep refusal", "deep", "no address", "huge"],
+)
+def test_an_odd_answer_is_told_and_no_fault_of_ours(canvas: Pushing, answer: Any) -> None:
+    canvas.platform.override = lambda path: answer if "/users" in path or answer[2] else None
+    done = canvas("--dry-run")
+    assert done.exit_code == 3
+    assert "fault of the grader" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_list_that_names_itself_as_the_next_page_ends(canvas: Pushing) -> None:
+    pages = []
+
+    def itself(path: str) -> Any:
+        if "/users" not in path:
+            return None
+        pages.append(path)
+        link = f'<{canvas.platform.address}{path}>; rel="next"'
+        return 200, {"Link": link}, [{"id": FIRST, "name": "First"}]
+
+    canvas.platform.override = itself
+    assert canvas("--dry-run").exit_code == 0
+    assert len(pages) == 1

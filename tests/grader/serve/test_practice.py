@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from grader import grade
+from grader.course.manifest import load_course
+from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Visibility
-from grader.serve.practice import MOST_RUNS
+from grader.serve.api import Api
+from grader.serve.practice import MOST_RUNS, Practice
+from grader.serve.threads import Event, Hub
 from grader.submissions import ExerciseFile, Submission
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked, sql
 from tests.grader.serve.test_api import events
@@ -189,3 +195,44 @@ def test_runs_and_hand_ins_side_by_side_are_all_judged_and_none_is_mixed_up(
     expected = [("judged", ("passed", True)), ("judged", ("failed", False))] * 8
     assert sorted(ended, key=str) == sorted(expected, key=str)
     assert "Traceback" not in served.log.read_text()
+
+
+def test_a_stream_with_more_events_than_it_has_room_for_ends_all_the_same() -> None:
+    async def told() -> list[bytes]:
+        course, hub = load_course(PLAIN), Hub()
+        hub.open()
+        practice = Practice(course, GradingOptions(), hub)
+        judging = SimpleNamespace(wake=lambda: None)
+        server = SimpleNamespace(practice=practice, hub=hub, judging=judging)
+        run = practice.run_of("ada", course.exercise("greeting"), SOLUTION)
+        stream = Api(cast(Any, server), lambda _: "")._practice_events(run)
+        seen = [await anext(stream)]
+        assert practice.take() is run
+        for place in range(40):
+            hub.tell(run.topic, Event("place", {"place": place}))
+        practice.finish(run, None)
+        return [*seen, *[each async for each in stream]]
+
+    first, *_, last = asyncio.run(told())
+    assert first.startswith(b"event: place") and last.startswith(b"event: error")
+
+
+def test_a_place_is_told_only_if_it_changed() -> None:
+    told: list[tuple[int, Any]] = []
+    course, hub = load_course(PLAIN), Hub()
+    hub.tell = lambda topic, event: told.append((topic, event.data.get("place")))  # type: ignore[method-assign]
+    practice = Practice(course, GradingOptions(), hub)
+    runs = [
+        practice.run_of(who, course.exercise("greeting"), SOLUTION) for who in ("ada", "bob", "eve")
+    ]
+    for run in runs:
+        practice.add(run)
+    ada, bob, eve = (run.topic for run in runs)
+    assert told == [(ada, 1), (bob, 2), (eve, 3)]
+    told.clear()
+    assert practice.take() is runs[0]
+    practice.tell_places()
+    assert told == [(bob, 1), (eve, 2)]
+    told.clear()
+    practice.give_back(runs[0])
+    assert told == [(ada, 1), (bob, 2), (eve, 3)]

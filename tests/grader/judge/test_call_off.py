@@ -1,0 +1,49 @@
+"""One judgment is called off at any moment of it, and the judge is ready for the next."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.judge.pool import CallOff, LocalPool, Task
+from grader.judge.process import _lines
+from grader.sandbox.forking import CAN_FORK
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+RIGHT = (PLAIN / "solutions" / "text" / "greeting.py").read_bytes()
+# Its time would be over after the 8 s of the exercise.
+ENDLESS = b"def greeting(name):\n    while True:\n        pass\n"
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="only forked sandboxes are called off")
+def test_a_judgment_that_is_called_off_at_its_beginning_ends_at_once() -> None:
+    with LocalPool(load_course(PLAIN), 1, GradingOptions()) as pool:
+        # By a judge that has just started, and by one that waited.
+        for _ in range(3):
+            call_off = CallOff()
+            call_off.ask()
+            judged = pool.complete(Task(0, "greeting", ENDLESS), None, call_off)
+            assert isinstance(judged, JudgeFault) and "called off" in judged.message
+        judged = pool.complete(Task(1, "greeting", RIGHT))
+        assert isinstance(judged, Judgment) and judged.result.score == judged.result.max_score
+
+
+def test_a_line_tells_whether_another_is_behind_it() -> None:
+    reading, writing = os.pipe()
+    try:
+        lines = _lines(reading)
+        os.write(writing, b"one\n")
+        assert next(lines) == (b"one\n", False)
+        os.write(writing, b"two\nthree\nfo")
+        assert next(lines) == (b"two\n", True)
+        assert next(lines) == (b"three\n", True)
+        os.write(writing, b"ur\n")
+        assert next(lines) == (b"four\n", False)
+        os.close(writing)
+        assert list(lines) == []
+    finally:
+        os.close(reading)
