@@ -81,8 +81,8 @@ class Value:
         `gradient` is that of this Value, of its shape. If it is None, this Value has one element, and it is 1.
 
         - However many paths there are, each Value passes its gradient back once. A path has at most 200 Values.
-        - `grad` adds up: after backward of another result it is the sum of both gradients, as in PyTorch. What
-          results share are leaves only, and backward is called once for each result.
+        - `grad` adds up: after backward of another result it is the sum of both gradients, as in PyTorch.
+          Results share nothing but leaves, and backward is called once for each result.
         - What `grad` of Values other than leaves holds is up to you.
         """
         # TODO: sort, then go from the result to the leaves.

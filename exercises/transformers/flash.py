@@ -40,7 +40,7 @@ def flash_forward(
 
     - `block` is at least 1. It may be larger than the number of queries or keys, and need not divide them.
     - There are never scores (or a mask) of more than `block` queries and `block` keys at a time, but you may
-      compute all leading dimensions together. Apart from tiles, no tensor is larger than a few of `q` and `k`.
+      compute all leading dimensions together. Apart from tiles, tensors are about as large as `q` and `k`.
     - The result is right for scores of up to 1e4 in magnitude, in whatever order they come.
     """
     # TODO: tile by tile, with running sums.

@@ -57,7 +57,7 @@ def unpatchify(patches: Tensor, size: int, height: int, width: int) -> Tensor:
 class PatchEmbedding(nn.Module):
     """A linear layer on the patches of images: the first layer of a vision transformer.
 
-    Its only part is `projection`, an `nn.Linear`. Nothing else is in the state dict.
+    Its only part is `projection`, an `nn.Linear` with a bias. Nothing else is in the state dict.
     """
 
     def __init__(self, channels: int, size: int, dim: int) -> None:

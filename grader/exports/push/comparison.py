@@ -245,8 +245,8 @@ def decided(
             )
         if there.is_hidden and (before == Pushed() or not mine.comment):
             return (
-                f"may have a comment that {platform.name} does not show before its release, and that is saved with "
-                "the points: left alone; --overwrite replaces it."
+                f"may have a comment, which {platform.name} hides before its release, and saves with the "
+                "points: left alone; --overwrite replaces it."
             )
     return Change(there, mine, new_points, new_comment)
 

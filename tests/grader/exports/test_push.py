@@ -785,6 +785,7 @@ def test_a_comment_is_new_unless_it_is_the_last_of_ours(
 
 
 def test_a_token_that_comes_back_is_not_shown(canvas: Pushing) -> None:
+    assert isinstance(canvas.platform, CanvasServer)
     canvas.platform.assignment["name"] = f"Week 1 {TOKEN}"
     assert TOKEN not in (done := canvas("--dry-run")).stderr + done.stdout
     elsewhere = f"https://else.example/?access_token={TOKEN}"

@@ -33,3 +33,8 @@ def differentiated(
         values[-1].backward() if gradient is None else values[-1].backward(gradient.clone())
     changed = [not bool((m.data == leaf).all()) for m, leaf in zip(made, leaves, strict=True)]
     return {"result": data, "gradients": [m.grad for m in made], "whether data changed": changed}
+
+
+def data_of(module: Any, number: float) -> Any:
+    """The data of a Value of a number."""
+    return module.Value(number).data

@@ -104,9 +104,10 @@ def test_sum_along(code: Student, draw: Draw) -> Cases:
 def test_numbers(code: Student, draw: Draw) -> Cases:
     """Numbers can be added and multiplied."""
     for name in ("+", "*"):
-        line = [name, 0, [draw.size(17, 31) / 8]]
+        line = [name, 0, [draw.size(17, 29) / 10]]
         result = differentiated(code, draw, [normal(draw, 2, 3)], line, shape=(2, 3))
         yield f"x {name} a number", result
+    yield "the data of a Value of 2.5", code.run("data_of", 2.5)
 
 
 @promise("Value.__add__", points=2, hint="unbroadcast each gradient to the shape of its own data.")

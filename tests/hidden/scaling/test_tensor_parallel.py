@@ -201,6 +201,12 @@ def by_rank(code: Student, kind: str, case: str, part: str, *names: str) -> Any:
 
 
 def refused(code: Student, kind: str, name: str) -> list[Any]:
-    """The class of each rank's exception, and whether its message has this name."""
+    """The class of each rank's exception, a ValueError that has this name in its message."""
     reports = reports_of(code, kind, "odd")
-    return [(each.get("error"), name in str(each.get("message"))) for each in reports]
+    for rank, each in enumerate(reports):
+        seen = f"{each['error']}: {each.get('message')}" if "error" in each else "nothing"
+        fine = each.get("error") == "ValueError" and name in str(each.get("message"))
+        assert fine, (
+            f"Rank {rank} has to raise a ValueError that names {name}, it raised {seen[:200]}"
+        )
+    return [each["error"] for each in reports]

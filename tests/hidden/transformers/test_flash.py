@@ -45,7 +45,7 @@ def test_one_tile(code: Student, draw: Draw) -> Cases:
 # One feature, so that the scale is 1: a slip there costs the test above.
 @promise(
     "flash_forward",
-    points=10,
+    points=12,
     hint="shrink = exp(old maximum - new maximum) corrects the sum and the output so far.",
 )
 def test_tiles(code: Student, draw: Draw) -> Cases:
@@ -74,7 +74,7 @@ def test_causal(code: Student, draw: Draw) -> Cases:
         yield from forward(code, f"block = {block}, causal", inputs, block, causal=True)
 
 
-@promise("flash_forward", points=2, hint="Subtract the running maximum before each exp.")
+@promise("flash_forward", points=4, hint="Subtract the running maximum before each exp.")
 def test_large_scores(code: Student, draw: Draw) -> Cases:
     """The output is right for scores of up to 1e4 in magnitude, rising or falling."""
     ramp = torch.linspace(-LARGEST_SCORE, LARGEST_SCORE, 8)[:, None]
@@ -82,6 +82,8 @@ def test_large_scores(code: Student, draw: Draw) -> Cases:
         inputs = [torch.tensor([[0.5], [1.0]]), key, draw.normal(8, 1)]
         for block in (8, 2):
             yield from forward(code, f"{name} scores and block = {block}", inputs, block)
+    inputs = [torch.ones(8, 1), ramp, draw.normal(8, 1)]
+    yield from forward(code, "rising scores, causal", inputs, 2, causal=True)
 
 
 @promise(

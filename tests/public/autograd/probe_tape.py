@@ -16,9 +16,9 @@ def product(module: Any) -> Any:
 
 
 def row(module: Any) -> Any:
-    """The gradients of a (2, 3) and of the (3,) that is added to it."""
+    """The gradients of a (2, 3) and of the (3,) that is added to it, for twos as the gradient of the sum."""
     x, b = module.Value(torch.ones(2, 3).double()), module.Value(torch.zeros(3).double())
-    (x + b).sum().backward()
+    (x + b).backward(torch.full((2, 3), 2.0).double())
     return x.grad, b.grad
 
 

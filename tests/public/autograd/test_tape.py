@@ -28,10 +28,10 @@ def test_example_product(student: Student) -> None:
 
 @promise("Value", hint="Each element of b is used in two rows.")
 def test_example_row(student: Student) -> None:
-    """In (x + b).sum(), all gradients of x are 1, and those of a b for two rows are 2."""
+    """If the gradient of x + b is 2 everywhere, that of x is 2, and that of a b for two rows is 4."""
     x, b = student.run("row")
-    assert_equal(x, torch.ones(2, 3).double(), what="the gradient of x")
-    assert_equal(b, torch.full((3,), 2.0).double(), what="the gradient of b")
+    assert_equal(x, torch.full((2, 3), 2.0).double(), what="the gradient of x")
+    assert_equal(b, torch.full((3,), 4.0).double(), what="the gradient of b")
 
 
 @promise("Value", hint="gradient @ w.T is (1, 1) @ (1, 2), and x.T @ gradient is (2, 1) @ (1, 1).")
