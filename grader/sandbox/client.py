@@ -39,8 +39,6 @@ _REPORT_SECONDS = 2.0
 START_SECONDS = 120.0
 # A process prints its stack within a millisecond, if at all; on a busy machine, it takes longer.
 STACK_SECONDS = 1.0
-# For the rest of the stack; the output of a loop must not push out its first lines.
-_REST_SECONDS, _REST_CHUNKS = 0.02, 2
 
 
 class Output:
@@ -280,14 +278,13 @@ class Sandbox:
         if not self._source.show_stack(self._number):
             return
         end = time.monotonic() + STACK_SECONDS
-        while not self.output.last_stack and (seconds := end - time.monotonic()) > 0:
-            select.select([self._out], [], [], seconds)
-            if not self._drain(chunks=1):
-                return
-        # The stack comes line by line; read until no more comes.
-        for _ in range(_REST_CHUNKS):
-            if not select.select([self._out], [], [], _REST_SECONDS)[0] or not self._drain(
-                chunks=1
+        # The stack comes line by line. What is printed behind it, as by a loop, must not push it out.
+        while not _LAST_FRAME.search(self.output.last_stack):
+            seconds = end - time.monotonic()
+            if (
+                seconds <= 0
+                or not select.select([self._out], [], [], seconds)[0]
+                or not self._drain(chunks=1)
             ):
                 return
 
@@ -346,6 +343,8 @@ _STACK = re.compile(
     rb"(?:\nExtension modules: [^\n]*\n?)?"
 )
 ABORTED = b"Fatal Python error: Aborted"
+# The first call of a process or a thread, or what stands for too many calls.
+_LAST_FRAME = re.compile(rb" in (?:_run_module_as_main|_bootstrap)\n|  \.\.\.\n")
 _FRAME = re.compile(rb'  File "([^"\n]*)", line (\d{1,7}) in ([^\n]{1,200})')
 
 

@@ -6,7 +6,9 @@ import ast
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -17,7 +19,7 @@ from grader.judge.outcomes import TimedOut
 from grader.judge.preloading import late_modules
 from grader.judge.session import BegunTest, Budget, Session
 from grader.results import Outcome
-from grader.sandbox.client import Sandbox, imported_library
+from grader.sandbox.client import MAX_END, Sandbox, imported_library
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import UNCLEAR, ListImports, Loaded
@@ -102,6 +104,32 @@ def connected(schedule: int | None = None) -> Iterator[tuple[Sandbox, Channel]]:
     with theirs, output_there, reports_there:
         sandbox = Sandbox(_Source(), 0, Channel(ours), output, reports, schedule)
         yield sandbox, Channel(theirs)
+        sandbox.stop()
+
+
+def test_a_stack_is_read_to_its_end_however_slowly_it_comes() -> None:
+    """A busy machine pauses a process while it prints: without the outer calls an import is not recognized."""
+    stack = "Stack (most recent call first):\n" + IMPORT + OWN
+    stack += '  File "<frozen runpy>", line 198 in _run_module_as_main\n'
+    ours, theirs = socket.socketpair()
+    output, printed = socket.socketpair()
+    reports, reports_there = socket.socketpair()
+
+    class Slow(_Source):
+        def show_stack(self, _: int) -> bool:
+            threads.submit(print_stack)
+            return True
+
+    def print_stack() -> None:
+        for line in stack.encode().splitlines(keepends=True):
+            time.sleep(0.05)
+            printed.sendall(line)
+        printed.sendall(b"and on\n" * MAX_END)
+
+    with ThreadPoolExecutor() as threads, theirs, printed, reports_there:
+        sandbox = Sandbox(Slow(), 0, Channel(ours), output, reports)
+        sandbox.show_stack()
+        assert sandbox.output.last_stack.decode() == stack
         sandbox.stop()
 
 
