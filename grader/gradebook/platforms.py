@@ -201,6 +201,64 @@ def links(book: Gradebook) -> list[Link]:
     return [_decoded(text, Link) for (text,) in _rows(book, query)]
 
 
+def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
+    """Return the link to which grades go, and its platform.
+
+    `words` are a part of the name of the platform, its course or the link, or one of their ids. Raises
+    SubmissionError unless exactly one link has them all.
+    """
+    known = {(each.issuer, each.client_id): each for each in platforms(book)}
+    if not known:
+        raise SubmissionError(
+            "No LTI platform is registered: `grade platform add` does that, as docs/serve.md explains."
+        )
+    found = [
+        (known[link.issuer, link.client_id], link)
+        for link in links(book)
+        if (link.issuer, link.client_id) in known and (link.lineitem or link.lineitems)
+    ]
+    if not found:
+        raise SubmissionError(
+            "No launch told where grades go: allow the tool Assignment and Grade Services on the platform, and "
+            "launch it there once."
+        )
+    # A course in which this server was only selected, by Deep Linking, has links by now.
+    linked = {_course_of(link) for _, link in found if link.resource}
+    found = [each for each in found if each[1].resource or _course_of(each[1]) not in linked]
+    wanted = words.casefold().split()
+    fitting = [
+        each for each in found if all(word in " ".join(_names(*each)).casefold() for word in wanted)
+    ]
+    exact = [each for each in found if words and words in _names(*each)]
+    if len(exact) == 1:
+        return exact[0]
+    if len(fitting) == 1:
+        return fitting[0]
+    lines = "".join(f"\n  {described(*each)}" for each in fitting or found)
+    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link with --link"
+    raise SubmissionError(f"{problem}, by words of its platform, course or title:{lines}")
+
+
+def described(platform: Platform, link: Link) -> str:
+    """Return a line about a link, for people."""
+    course = clean(link.context_title or link.context) or "a course without a name"
+    title = clean(link.resource_title or link.resource) or "no link yet"
+    return f"{clean(platform.title)}: {course}: {title}"
+
+
+def _names(platform: Platform, link: Link) -> tuple[str, ...]:
+    of_platform = platform.name, platform.issuer, platform.client_id
+    return (
+        *of_platform,
+        *(link.deployment, link.context, link.context_title),
+        *(link.resource, link.resource_title),
+    )
+
+
+def _course_of(link: Link) -> tuple[str, str, str]:
+    return link.issuer, link.client_id, link.context
+
+
 def student_of(book: Gradebook, issuer: str, client_id: str, user: str) -> str:
     """Return the id of the student who launched as this user of a platform; empty if nobody did."""
     return users(book, issuer, client_id).get(user, "")
