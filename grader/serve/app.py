@@ -66,6 +66,7 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
         Route("/sign-out", pages.sign_out, methods=["POST"]),
+        Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]
 
