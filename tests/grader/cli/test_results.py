@@ -29,7 +29,9 @@ def test_a_part_of_a_name_is_enough_to_look_at_a_student(wanted: str, found: Stu
 
 
 def test_a_part_that_several_have_is_refused_with_their_ids() -> None:
-    with pytest.raises(SubmissionError, match=r"'smith' may be 2 students: adam, jo1. Name the id."):
+    with pytest.raises(
+        SubmissionError, match=r"'smith' may be 2 students: adam, jo1. Name the id."
+    ):
         find_student(CLASS, "smith")
     many = [StudentInfo(id=f"smith{n}") for n in range(9)]
     with pytest.raises(SubmissionError, match=r"may be 9 students: smith0, .*smith4 and 4 more"):
