@@ -137,19 +137,44 @@
 
   function listVersions(versions) {
     const items = versions.map(({ number, saved_at }) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = (number ? "" : "Handed in ") + clock(saved_at);
-      button.addEventListener("click", attempt(async () => {
+      const what = (number ? "" : "Handed in ") + clock(saved_at);
+      const load = buttonOf(what, "Go back to the version " + what, async () => {
         const { source } = await read(address + "/versions/" + number);
         await put(source, "This is the version of " + clock(saved_at) + ".");
-      }));
+      });
+      const compare = buttonOf("Compare", "Compare with the version " + what, async () => {
+        showChanges((await read(address + "/versions/" + number)).source, what);
+      });
       const item = document.createElement("li");
-      item.append(button);
+      item.append(load, " ", compare);
       return item;
     });
     document.getElementById("versions").replaceChildren(...items);
     document.getElementById("no-versions").hidden = items.length > 0;
+  }
+
+  function buttonOf(text, label, action) {
+    const button = document.createElement("button");
+    [button.type, button.textContent] = ["button", text];
+    button.setAttribute("aria-label", label);
+    button.addEventListener("click", attempt(action));
+    return button;
+  }
+
+  // From the version to what is in the editor now.
+  function showChanges(source, what) {
+    const lines = window.changes.linesOf(source, editor.text());
+    const count = (kind) => lines.filter(([each]) => each === kind).length;
+    const [added, removed] = [count("+"), count("-")];
+    const counted = (number) => (number === 1 ? "1 line" : number + " lines");
+    document.getElementById("changes-said").textContent =
+      added + removed
+        ? "Since the version " + what + ", " + counted(added) + " added and " + counted(removed) + " removed:"
+        : "The version " + what + " is the text in the editor.";
+    const place = document.getElementById("changes");
+    place.replaceChildren(...window.changes.shown(lines));
+    document.getElementById("comparison").hidden = false;
+    place.focus();
   }
 
   // Only the list: which revision this tab has seen stays as it is.
