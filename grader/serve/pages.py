@@ -27,7 +27,7 @@ from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import Refusal, form_of
-from grader.serve.identity import COOKIE, keep_signed_in, same_origin
+from grader.serve.identity import COOKIE, TRIAL, keep_signed_in, same_origin
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
@@ -144,6 +144,7 @@ class Pages:
             summary=summary,
             queue=queue,
             newest=newest,
+            stuck=self._server.practice.stuck.rows(self._server.course.exercises),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             attention=attention[:_MOST_STUDENTS],
@@ -155,7 +156,7 @@ class Pages:
     async def exercise(self, request: Request) -> Response:
         """The page of an exercise: its task, and an editor with the student's file."""
         try:
-            _, exercise = await self._api.student_at(request)
+            writer, exercise = await self._api.writer_at(request)
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
@@ -165,6 +166,7 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
+            is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
             stub=stub,
@@ -175,7 +177,7 @@ class Pages:
 
     async def file(self, request: Request) -> Response:
         """A student's own file, as a download."""
-        student, exercise = await self._api.student_at(request)
+        student, exercise = await self._api.writer_at(request)
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")

@@ -27,6 +27,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import CallOff, Task
 from grader.results import ExerciseResult, Visibility
 from grader.serve.http import Refusal
+from grader.serve.stuck import Stuck
 from grader.serve.threads import Event, Hub
 from grader.serve.turns import Rate
 from grader.submissions import ExerciseFile
@@ -67,6 +68,7 @@ class Practice:
         self._waiting: deque[Run] = deque()
         self._running: list[Run] = []
         self._rate = Rate(MOST_RUNS, RUNS_SECONDS)
+        self.stuck = Stuck()
         # Topics of the class and of attempts are not negative.
         self._topics = itertools.count(-1, -1)
 

@@ -4,6 +4,8 @@
   const work = document.querySelector("[data-exercise]");
   const exercise = work.dataset.exercise;
   const address = "/api/exercises/" + exercise;
+  // Staff who tries the exercise: nothing is saved.
+  const isTrial = "trial" in work.dataset;
   const [said, saved, verdict] = ["said", "saved", "verdict"].map((id) => document.getElementById(id));
   const choice = document.getElementById("choice");
   // After the last change a draft is saved, and while somebody writes on and on at the latest.
@@ -57,6 +59,7 @@
   // --- drafts ---------------------------------------------------------------------------------
 
   function later() {
+    if (isTrial) return;
     const now = Date.now();
     if (!timer) since = now;
     clearTimeout(timer);
@@ -75,6 +78,7 @@
   async function saveNow(keep) {
     const source = editor.text();
     if (isOlder) return false;
+    if (isTrial) return true;
     if (source === kept) {
       if (saved.textContent === "Not saved yet") saved.textContent = "Saved";
       return true;
@@ -188,7 +192,8 @@
     editor.replace(source);
     const isKept = await save(true);
     await refreshVersions();
-    if (isKept) tell(what + " What was there before is among the versions, and undo brings it back.");
+    if (isTrial) tell(what + " Undo brings back what was there before.");
+    else if (isKept) tell(what + " What was there before is among the versions, and undo brings it back.");
     editor.focus();
   }
 
@@ -280,13 +285,13 @@
     return () => Promise.resolve(action()).catch((error) => tell(error.message));
   }
 
-  const press = (id, action) => document.getElementById(id).addEventListener("click", attempt(action));
+  const press = (id, action) => document.getElementById(id)?.addEventListener("click", attempt(action));
   press("run", run);
   press("hand-in", handIn);
   press("reset", () => put(draft.stub, "This is the file as it was handed out."));
   press("load-newest", loadNewest);
   press("keep-this", keepThis);
-  document.getElementById("download").addEventListener("click", (event) => {
+  document.getElementById("download")?.addEventListener("click", (event) => {
     event.preventDefault();
     save().then(() => location.assign(event.target.href));
   });

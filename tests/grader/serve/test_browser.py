@@ -14,6 +14,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize, severe
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked
+from tests.grader.serve.test_practice import practiced
 
 pytestmark = pytest.mark.thorough
 
@@ -137,8 +138,10 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
 ) -> None:
     served.judged("eve", served.hand_in("eve", {"greeting.py": SOLUTION}).json["id"])
     light(view, scheme)
-    pages = {"": "/", "eve": "/", "staff": "/class"}
-    for who, path in pages.items():
+    for who in ("ada", "bob"):
+        practiced(served, who, "word_count", WRONG.read_bytes())
+    pages = (("", "/"), ("eve", "/"), ("staff", "/class"), ("staff", "/exercise/greeting"))
+    for who, path in pages:
         sign_out(view, served)
         if who:
             sign_in(view, served, who)

@@ -244,9 +244,8 @@ def test_a_comparison_has_each_line_of_both_texts_and_no_more_than_differ(
         for text, others in zip(texts, "+-", strict=True):
             assert "\n".join(line for kind, line in lines if kind != others) == text
         equal = sum(kind == " " for kind, _ in lines)
-        matcher = difflib.SequenceMatcher(
-            None, *(text.split("\n") for text in texts), autojunk=False
-        )
+        before, after = (text.split("\n") for text in texts)
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         assert equal >= sum(block.size for block in matcher.get_matching_blocks()), texts
     # Too long for a table: still all lines, in one answer.
     long = ["\n".join(f"{sign}{number}" for number in range(5000)) for sign in "ab"]

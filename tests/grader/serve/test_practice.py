@@ -21,6 +21,7 @@ from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Visibility
 from grader.serve.api import Api
 from grader.serve.practice import MOST_RUNS, Practice, Run
+from grader.serve.stuck import STUCK_SECONDS, Stuck
 from grader.serve.threads import Event, Hub
 from grader.submissions import ExerciseFile, Submission
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked, sql
@@ -47,7 +48,7 @@ class Practicing:
             "POST",
             f"/api/exercises/{exercise}/practice",
             json.dumps({"source": source.decode()}).encode(),
-            {"Authorization": f"Bearer {served.tokens[who]}"},
+            {"Authorization": f"Bearer {served.staff if who == 'staff' else served.tokens[who]}"},
         )
         self.answer = self._connection.getresponse()
         self.events = events(self.answer)
@@ -108,6 +109,40 @@ def test_of_hidden_tests_nothing_reaches_the_page(served: Served) -> None:
     assert titles
     for text in (json.dumps(told), page):
         assert all(title not in text for title in titles)
+
+
+def test_the_class_page_counts_without_names_where_students_are_stuck(served: Served) -> None:
+    def stuck() -> str:
+        page = served.ask("GET", "/class", "staff").body.decode()
+        return page.partition('id="stuck"')[2].partition("</section>")[0]
+
+    lost = b"def word_count(text):\n    return {} if not text else None\n"
+    # Staff who tries it is nobody of the class, and the stub is no try.
+    for who in ("staff", "ada", "bob", "eve"):
+        practiced(served, who, "word_count", WRONG)
+    practiced(served, "eve", "greeting", lost)
+    assert "<strong>3 of 3</strong>" in stuck() and "3 students <bdi>" in stuck()
+    assert "1 students" not in stuck(), "what only one is told is not shown"
+    assert all(name not in stuck() for name in ("ada", "Ada", "bob", "Eve", "prof"))
+    # The newest run counts, but the stub is none.
+    practiced(served, "ada", "word_count", COUNTING)
+    practiced(served, "bob", "word_count", STUB)
+    assert "<strong>2 of 3</strong>" in stuck()
+
+
+def test_who_is_stuck_is_forgotten_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, course, stuck = [0.0], load_course(PLAIN), Stuck()
+    monkeypatch.setattr("grader.serve.stuck.time.monotonic", lambda: now[0])
+    here = Submission("", {"word_count": ExerciseFile(WRONG)})
+    (result,) = grade(here, course=PLAIN, exercises=["word_count"], suite="public").exercises
+    for who in ("ada", "bob"):
+        stuck.add(who, result)
+        now[0] += STUCK_SECONDS / 2
+    ((row,), now[0]) = stuck.rows(course.exercises), now[0] + 1
+    assert (row.exercise.id, row.practiced, row.stuck, len(row.findings)) == ("word_count", 2, 2, 1)
+    ((row,), now[0]) = stuck.rows(course.exercises), now[0] + STUCK_SECONDS
+    assert (row.stuck, row.findings) == (1, ())
+    assert stuck.rows(course.exercises) == []
 
 
 def test_what_code_prints_is_text_and_no_markup(served: Served) -> None:
