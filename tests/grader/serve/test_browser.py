@@ -15,6 +15,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize, severe
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked
 from tests.grader.serve.test_practice import practiced
+from tests.grader.serve.test_requests import form
 
 pytestmark = pytest.mark.thorough
 
@@ -140,7 +141,10 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
     light(view, scheme)
     for who in ("ada", "bob"):
         practiced(served, who, "word_count", WRONG.read_bytes())
-    pages = (("", "/"), ("eve", "/"), ("staff", "/class"), ("staff", "/exercise/greeting"))
+    if not served.ask("GET", "/class/requests", "staff").body.count(b"Why is it so?"):
+        form(served, "/requests", "bob", exercise="word_count", message="Why is it so?")
+    staff = ("/class", "/class/requests", "/exercise/greeting")
+    pages = [("", "/"), ("eve", "/"), *(("staff", path) for path in staff)]
     for who, path in pages:
         sign_out(view, served)
         if who:
