@@ -32,6 +32,7 @@ from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
 from grader.student.blocks import FIRST_FINDINGS, summarized
+from grader.submissions import safe_name
 from grader.submissions.submission import MOST_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
@@ -105,6 +106,7 @@ class Pages:
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
+            has_release=bool(self._server.handout),
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
 
@@ -166,6 +168,7 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
+            has_release=bool(self._server.handout),
             is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
@@ -181,6 +184,15 @@ class Pages:
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
+
+    async def release(self, request: Request) -> Response:
+        """The course as a zip, to work at home."""
+        await self._server.identity.writer(request)
+        if not self._server.handout:
+            raise Refusal(404, "This server offers no copy of the course.")
+        name = safe_name(self._server.course.info().name)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.zip"'}
+        return Response(self._server.handout, headers=headers, media_type="application/zip")
 
     # --- regrade requests: the form on a student's page, and the queue of staff -------------------
 

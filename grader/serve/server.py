@@ -35,7 +35,8 @@ _STOP_SECONDS = 8.0
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server serves: a course and the class that hands in, by so many judges at a time.
 
-    They are of this machine, or of the Dask cluster at the address `scheduler`.
+    They are of this machine, or of the Dask cluster at the address `scheduler`. The `handout` is a zip to work
+    with at home, if there is one.
     """
 
     course: Course
@@ -45,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judges: int
     scheduler: str = ""
     github: GitHub | None = None
+    handout: bytes = b""
 
 
 class OpenServer(NamedTuple):
@@ -66,6 +68,7 @@ class OpenServer(NamedTuple):
     metrics: Metrics
     timezone: str
     waits_again: int
+    handout: bytes
 
 
 @contextlib.contextmanager
@@ -102,6 +105,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
+            settings.handout,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
