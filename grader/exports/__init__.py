@@ -3,7 +3,8 @@
 `files` declares formats, reads entries and writes files. `disclosure` decides how much students read of hidden
 tests. `verdicts` and `texts` phrase a result, safely for every format. `table` reads and writes CSV, and
 `matching` finds people in the rows of a template. `formats` has the formats of `grade export`, `report` the
-pages about a class, and `term` the files of a whole term. `push` sends points and comments to a platform.
+pages about a class, and `term` the files of a whole term. `personal` writes all that is kept about one student,
+and `push` sends points and comments to a platform.
 """
 
 from __future__ import annotations
@@ -38,7 +39,13 @@ _MODULES = {
 
 
 class _Formats(Mapping[str, "ClassFormat | StudentFormat"]):
-    """The formats by name. A module is imported when one of its formats is used."""
+    """The formats by name; raises KeyError for an unknown one.
+
+        with Gradebook.open(results) as book, written(Path("grades.csv")) as out:
+            notes = FORMATS["csv"].write(list(book.entries()), out, Options(out_of=100))
+
+    A module is imported when one of its formats is used.
+    """
 
     def __getitem__(self, name: str) -> ClassFormat | StudentFormat:
         module = importlib.import_module(f"grader.exports.formats.{_MODULES[name]}")
