@@ -21,6 +21,7 @@ from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
 from grader.serve.observing import Metrics
+from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
 from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
@@ -35,7 +36,8 @@ _STOP_SECONDS = 8.0
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server serves: a course and the class that hands in, by so many judges at a time.
 
-    They are of this machine, or of the Dask cluster at the address `scheduler`.
+    They are of this machine, or of the Dask cluster at the address `scheduler`. The `handout` is a zip to work
+    with at home, if there is one.
     """
 
     course: Course
@@ -45,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judges: int
     scheduler: str = ""
     github: GitHub | None = None
+    handout: bytes = b""
 
 
 class OpenServer(NamedTuple):
@@ -66,6 +69,8 @@ class OpenServer(NamedTuple):
     metrics: Metrics
     timezone: str
     waits_again: int
+    passback: PassBack
+    handout: bytes
 
 
 @contextlib.contextmanager
@@ -86,6 +91,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         )
         judges = _judges(settings)
         practice = Practice(course, options, hub)
+        passback = PassBack(results)
+        hub.follow(passback.wake)
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
@@ -102,9 +109,13 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
+            passback,
+            settings.handout,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
+        passback.start()
+        stack.callback(passback.close)
         yield server
 
 
