@@ -267,6 +267,14 @@ class Api:
             )
             yield event("error", {"error": sentence})
 
+    async def plot(self, request: Request) -> Response:
+        """Draw a file at work, as `grade plot` does: a PNG."""
+        writer, exercise = await self.writer_at(request)
+        source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
+        urgent = await self._server.desk.answer(lambda desk: desk.urgent())
+        picture = await self._server.drawing.draw(writer.id, exercise, source, urgent)
+        return Response(picture, media_type="image/png")
+
     async def writer_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
         """The student or staff who asks, and the exercise of the address; raises Refusal if there is none."""
         writer = await self._server.identity.writer(request)

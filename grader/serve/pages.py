@@ -169,6 +169,7 @@ class Pages:
             "exercise.html",
             exercise=exercise,
             has_release=bool(self._server.handout),
+            has_plot=self._server.drawing.has_plot(exercise),
             is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
