@@ -1,6 +1,6 @@
 """The tables of a gradebook and its file, `gradebook.sqlite`.
 
-All SQL is here, except in `queue`, `drafts`, `pushed`, `personal` and `migration`.
+All SQL is here, except in `queue`, `drafts`, `platforms`, `pushed`, `personal` and `migration`.
 
 Rows are read and written as structs, which `book.py` interprets. The file can be read while a grading writes to
 it.
@@ -582,6 +582,15 @@ def opened_again(file: Path) -> Iterator[Tables]:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("PRAGMA query_only = ON")
+        yield Tables(connection)
+
+
+@contextlib.contextmanager
+def opened_to_add(file: Path) -> Iterator[Tables]:
+    """Open the tables of a file to write a few rows beside a writer, which checked it when it opened it."""
+    with explained(file), contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA busy_timeout = 10000")
+        connection.execute("PRAGMA synchronous = FULL")
         yield Tables(connection)
 
 

@@ -65,9 +65,11 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/release", pages.release),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
+        Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
         Route("/sign-out", pages.sign_out, methods=["POST"]),
+        Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]
 

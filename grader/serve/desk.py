@@ -21,7 +21,7 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, queue
+from grader.gradebook import Attempt, Gradebook, drafts, platforms, queue
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
     Asking,
@@ -32,6 +32,7 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
+from grader.gradebook.platforms import LinkKey, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
@@ -99,6 +100,7 @@ class Desk:
             book.assign(self._course)
         again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
         drafts.prepare(book)
+        platforms.prepare(book)
         with book.transaction():
             for student in self._students:
                 book.keep_student(student)
@@ -338,6 +340,14 @@ class Desk:
     def pause(self, *, paused: bool) -> None:
         """Pause or resume giving jobs to judges."""
         self._book.change(is_paused=paused)
+
+    def pass_back(self, key: LinkKey, author: str, *, on: bool) -> None:
+        """Turn pass-back on or off for a link of a platform."""
+        with self._book.transaction():
+            if on:
+                platforms.turn_on(self._book, key, TurnedOn(author, utc(time.time())))
+            else:
+                platforms.turn_off(self._book, key)
 
     def begin_regrade(self) -> list[str]:
         """Begin a regrading; returns the students to ask about, who handed in something."""

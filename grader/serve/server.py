@@ -22,6 +22,7 @@ from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
 from grader.serve.observing import Metrics
+from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
 from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
@@ -71,6 +72,7 @@ class OpenServer(NamedTuple):
     timezone: str
     waits_again: int
     handout: bytes
+    passback: PassBack
 
 
 @contextlib.contextmanager
@@ -91,6 +93,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         )
         judges = _judges(settings)
         practice = Practice(course, options, hub)
+        passback = PassBack(results)
+        hub.follow(passback.wake)
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
@@ -111,9 +115,12 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
             settings.handout,
+            passback,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
+        passback.start()
+        stack.callback(passback.close)
         yield server
 
 

@@ -12,8 +12,17 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
+from tests.grader.exports.platforms import LtiServer
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize, severe
-from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked
+from tests.grader.serve.conftest import (
+    PATIENCE_SECONDS,
+    PLAIN,
+    SOLUTION,
+    STUDENTS,
+    Served,
+    marked,
+)
+from tests.grader.serve.test_passback import launched
 from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
 
@@ -139,11 +148,14 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
 ) -> None:
     served.judged("eve", served.hand_in("eve", {"greeting.py": SOLUTION}).json["id"])
     light(view, scheme)
+    platform = LtiServer(len(STUDENTS))
+    platform.address = "https://lms.example.edu"
+    launched(served, platform)
     for who in ("ada", "bob"):
         practiced(served, who, "word_count", WRONG.read_bytes())
     if not served.ask("GET", "/class/requests", "staff").body.count(b"Why is it so?"):
         form(served, "/requests", "bob", exercise="word_count", message="Why is it so?")
-    staff = ("/class", "/class/requests", "/exercise/greeting")
+    staff = ("/class", "/class/requests", "/class/platforms", "/exercise/greeting")
     pages = [("", "/"), ("eve", "/"), *(("staff", path) for path in staff)]
     for who, path in pages:
         sign_out(view, served)

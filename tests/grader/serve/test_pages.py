@@ -17,9 +17,12 @@ from starlette.routing import Route
 from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
+from tests.grader.exports.platforms import LtiServer
+from tests.grader.exports.platforms import serving as serving_platform
 from tests.grader.exports.report.test_browser import light, resize
-from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked, sql
+from tests.grader.serve.conftest import PLAIN, SOLUTION, STUDENTS, Served, marked, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_passback import launched
 from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
 
@@ -57,6 +60,12 @@ BUTTONS = {
     },
     "/class": {"": ["Sign in"], "staff": ["Pause the judging", "Go on judging", "Sign out"]},
     "/class/requests": {"staff": ["Answer", "A further answer", "Sign out"]},
+    "/class/platforms": {
+        "staff": [
+            *("Show what would be sent", "Turn pass-back on", "Send now", "Turn pass-back off"),
+            "Sign out",
+        ]
+    },
 }
 
 
@@ -71,8 +80,12 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for exercise in ("greeting", "word_count"):
         form(server, "/requests", "bob", exercise=exercise, message="Why?")
     form(server, "/class/requests", "staff", number="1", answer="So.")
-    yield server
-    server.stop()
+    platform = LtiServer(len(STUDENTS))
+    with serving_platform(platform):
+        launched(server, platform)
+        platform.refused[platform.users[1]] = "This grade is locked."
+        yield server
+        server.stop()
 
 
 @pytest.fixture
@@ -202,6 +215,8 @@ def test_no_page_is_left_out() -> None:
     pages = {path.replace("{exercise}", "greeting") for path in pages}
     pages -= {"/exercise/greeting/file", "/release"}
     others = {
-        path for path in pages if path.startswith(("/api/", "/healthz", "/metrics", "/static"))
+        path
+        for path in pages
+        if path.startswith(("/api/", "/healthz", "/metrics", "/static", "/lti/"))
     }
     assert pages - others == set(BUTTONS)
