@@ -18,6 +18,7 @@ from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.drawing import Drawing
+from grader.serve.exam import ExamDoor
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
@@ -73,6 +74,7 @@ class OpenServer(NamedTuple):
     waits_again: int
     handout: bytes
     passback: PassBack
+    exam: ExamDoor
 
 
 @contextlib.contextmanager
@@ -116,6 +118,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             waits_again,
             settings.handout,
             passback,
+            ExamDoor(course),
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
