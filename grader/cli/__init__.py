@@ -47,12 +47,12 @@ COMMANDS = {
         "term": ("report", "Compute the totals of a term."),
         "package": ("release", "Make an autograder for Gradescope."),
         "serve": ("serve", "Run a server that judges a class's submissions."),
+        "platform": ("platform", "Register Canvas, Moodle and other LTI platforms."),
         "personal-data": (
             "personal:personal_data",
             "Write what is kept about one student to a zip.",
         ),
         "erase": ("personal", "Erase what is kept about one student."),
-        "platform": ("platform", "Register Canvas, Moodle and other LTI platforms."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {

@@ -5,7 +5,7 @@ table of which neither is known is refused, so that nothing of a student stays b
 overwritten (`secure_delete`), and the file is written anew without free pages; the write-ahead log is emptied
 at the end. Copies elsewhere are not reached: `beside` names the files in the same folder that may hold some.
 
-The SQL of other modules is listed in `tables`.
+Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed` and `migration`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ _BY_TABLE = {
     "answers": "request IN (SELECT number FROM requests WHERE student = :student)",
     "pushed": "json_extract(pushed, '$.student') = :student",
 }
-# Staff registers and turns on these.
-_PLATFORMS = ("platforms", "platform_links", "platform_passback")
 # About nobody; from `facts` and `sources` what is about a student is taken apart from this.
-_ABOUT_NOBODY = {"facts", "sources", "environments", *_PLATFORMS}
+_ABOUT_NOBODY = {
+    *("facts", "sources", "environments"),
+    *("platforms", "platform_links", "platform_passback"),
+}
 # Others' conditions read these, so their rows go last, in this order.
 _LAST = ("requests", "attempts", "students")
 # Files of the gradebook itself, which `erase` cleans.

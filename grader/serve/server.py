@@ -72,8 +72,8 @@ class OpenServer(NamedTuple):
     metrics: Metrics
     timezone: str
     waits_again: int
-    handout: bytes
     passback: PassBack
+    handout: bytes
     exam: ExamDoor
 
 
@@ -116,8 +116,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
-            settings.handout,
             passback,
+            settings.handout,
             ExamDoor(course),
         )
         judging.start()

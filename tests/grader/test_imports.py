@@ -159,13 +159,7 @@ def test_seven_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherit
     # The server and `grade push` keep tables of their own in the same file, and an older file has tables that
     # are no more.
     assert executing == {
-        "tables",
-        "queue",
-        "drafts",
-        "platforms",
-        "pushed",
-        "personal",
-        "migration",
+        *("tables", "queue", "drafts", "platforms", "pushed", "personal", "migration")
     }
 
 
