@@ -194,7 +194,10 @@ class Pages:
 
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""
-        await self._server.identity.writer(request)
+        writer = await self._server.identity.writer(request)
+        if not writer.id.startswith(TRIAL):
+            # It has the tasks.
+            self._server.exam.enter(request)
         self._server.exam.download()
         if not self._server.handout:
             raise Refusal(404, "This server offers no copy of the course.")

@@ -81,6 +81,7 @@ def test_before_it_opens_no_student_sees_a_task_and_staff_tries_it(serving: Serv
     for method, path, body in (
         ("GET", "/exercise/greeting", None),
         ("GET", "/exercise/greeting/file", None),
+        ("GET", "/release", None),
         ("GET", "/api/exercises/greeting/draft", None),
         ("GET", "/api/exercises/greeting/versions/0", None),
         ("PUT", "/api/exercises/greeting/draft", b'{"source": "", "revision": 0}'),
