@@ -52,7 +52,7 @@ _ABOUT_NOBODY = {
 _LAST = ("requests", "attempts", "students")
 # Files of the gradebook itself, which `erase` cleans.
 _OWN_FILES = re.compile(
-    rf"{re.escape(FILE)}(-wal|-shm)?|{re.escape(CORRECTIONS_FILE)}|results|.*\.lock(-journal)?"
+    rf"{re.escape(FILE)}(-wal|-shm)?|{re.escape(CORRECTIONS_FILE)}|results|lti_key\.pem|.*\.lock(-journal)?"
 )
 
 

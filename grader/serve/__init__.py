@@ -5,8 +5,9 @@ of them send and read. `server` is all that is open for them: `identity` says wh
 handed in, `desk` takes it in and keeps verdicts, `judging` has it judged, `views` are what the gradebook
 answers, each gradebook in one of the `threads`, and so are the streams of events; `turns` says whose files are
 read next; `exercise` is what the page to write in shows, and `practice` has its runs, with a queue of their
-own, from which `stuck` counts where the class is; `passback` sends points to platforms; `observing` has metrics
-and the log. The queue of hand-ins stands in `grader.gradebook.queue`.
+own, from which `stuck` counts where the class is; `drawing` draws plots for it; `exam` is the door to
+an exam; `passback` sends points to platforms; `observing` has metrics and the log. The queue of hand-ins stands
+in `grader.gradebook.queue`.
 """
 
 from grader.serve.app import serve

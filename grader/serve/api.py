@@ -95,6 +95,7 @@ class Api:
     async def hand_in(self, request: Request) -> Response:
         """Take files in; the answer is sent when they and the attempt are on the disk."""
         student = await self._server.identity.student(request)
+        self._server.exam.hand_in(request)
         key = request.headers.get("idempotency-key") or secrets.token_hex(16)
         if not _RETRY_KEY.fullmatch(key):
             raise Refusal(400, "An Idempotency-Key has 8 to 100 visible characters.")
@@ -267,9 +268,19 @@ class Api:
             )
             yield event("error", {"error": sentence})
 
+    async def plot(self, request: Request) -> Response:
+        """Draw a file at work, as `grade plot` does: a PNG."""
+        writer, exercise = await self.writer_at(request)
+        source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
+        urgent = await self._server.desk.answer(lambda desk: desk.urgent())
+        picture = await self._server.drawing.draw(writer.id, exercise, source, urgent)
+        return Response(picture, media_type="image/png")
+
     async def writer_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
         """The student or staff who asks, and the exercise of the address; raises Refusal if there is none."""
         writer = await self._server.identity.writer(request)
+        if not writer.id.startswith(TRIAL):
+            self._server.exam.enter(request)
         name = request.path_params["exercise"]
         for exercise in self._server.course.exercises:
             if exercise.id == name:

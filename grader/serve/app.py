@@ -49,6 +49,7 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/api/exercises/{exercise}/draft", api.save_draft, methods=["PUT"]),
         Route("/api/exercises/{exercise}/versions/{number}", api.version),
         Route("/api/exercises/{exercise}/practice", api.practice, methods=["POST"]),
+        Route("/api/exercises/{exercise}/plot", api.plot, methods=["POST"]),
         Route("/api/staff/queue", api.queue),
         Route("/api/staff/submissions", api.newest),
         Route("/api/staff/students", api.students),

@@ -39,6 +39,7 @@ from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import answer, ask, numbered
 from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed
+from grader.gradebook.times import moment
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
@@ -134,6 +135,7 @@ class Desk:
                 self._refuse_other_files(earlier, handed_in)
                 return earlier
             now = self._clock()
+            self._refuse_after_exam(student, handed_in, now)
             self._refuse_too_often(student, handed_in, now)
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
@@ -196,6 +198,19 @@ class Desk:
             raise Refusal(
                 422, "Other files were handed in with this Idempotency-Key: take a new one."
             )
+
+    def _refuse_after_exam(
+        self, student: StudentInfo, exercises: Iterable[str], now: float
+    ) -> None:
+        """Raise Refusal after the end of an exam, which an extension of the student moves."""
+        assignment = self._course.assignment
+        if assignment is None or assignment.exam is None:
+            return
+        for exercise in exercises:
+            deadline = self._policy.deadline(student, exercise)
+            if deadline is not None and now > deadline.until.timestamp():
+                end = moment(utc(deadline.until), self._policy.rules.timezone)
+                raise Refusal(403, f"The exam ended at {end}. Nothing of this was taken.")
 
     def _refuse_too_often(self, student: StudentInfo, exercises: Iterable[str], now: float) -> None:
         """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours."""

@@ -109,7 +109,8 @@ class Pages:
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
-            has_release=bool(self._server.handout),
+            has_release=bool(self._server.handout) and self._server.exam.has_downloads,
+            is_exam=self._server.exam.is_exam,
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
 
@@ -171,7 +172,9 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
-            has_release=bool(self._server.handout),
+            has_release=bool(self._server.handout) and self._server.exam.has_downloads,
+            exam=self._server.exam,
+            has_plot=self._server.drawing.has_plot(exercise),
             is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
@@ -184,13 +187,18 @@ class Pages:
     async def file(self, request: Request) -> Response:
         """A student's own file, as a download."""
         student, exercise = await self._api.writer_at(request)
+        self._server.exam.download()
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
 
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""
-        await self._server.identity.writer(request)
+        writer = await self._server.identity.writer(request)
+        if not writer.id.startswith(TRIAL):
+            # It has the tasks.
+            self._server.exam.enter(request)
+        self._server.exam.download()
         if not self._server.handout:
             raise Refusal(404, "This server offers no copy of the course.")
         name = safe_name(self._server.course.info().name)

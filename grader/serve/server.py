@@ -17,6 +17,8 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
+from grader.serve.drawing import Drawing
+from grader.serve.exam import ExamDoor
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
@@ -66,11 +68,13 @@ class OpenServer(NamedTuple):
     hub: Hub
     judging: Judging
     practice: Practice
+    drawing: Drawing
     metrics: Metrics
     timezone: str
     waits_again: int
     passback: PassBack
     handout: bytes
+    exam: ExamDoor
 
 
 @contextlib.contextmanager
@@ -96,6 +100,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
+        drawing = Drawing(course, options, is_here=not settings.scheduler)
+        stack.callback(drawing.close)
         server = OpenServer(
             course,
             Identity(views, settings.students, settings.github),
@@ -106,11 +112,13 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             hub,
             judging,
             practice,
+            drawing,
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
             passback,
             settings.handout,
+            ExamDoor(course),
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)

@@ -109,6 +109,8 @@ def test_what_the_server_answers_is_what_the_document_says(served: Served) -> No
     for path, method, _ in OPERATIONS:
         if path == "/api/staff/events":
             continue  # it does not end
+        if path.endswith("/plot"):
+            continue  # this course has none: test_drawing.py
         who = "staff" if "staff" in path else "ada"
         address = path.replace("{id}", handed.json["id"]).replace("{exercise}", "greeting")
         body = BODIES.get(path.rpartition("/")[2], b"{}") if method != "get" else None
