@@ -37,10 +37,11 @@ from grader.serve.http import (
     stream,
 )
 from grader.serve.practice import ENDED, Run
+from grader.serve.roles import Right
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
 from grader.serve.turns import Rate, RefusedHandIns, Turns
-from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer, Views
+from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.text import utc
 
@@ -278,23 +279,25 @@ class Api:
 
     async def queue(self, request: Request) -> Response:
         """The queue and the judges."""
-        await self._server.identity.staff(request)
+        asker = await self._server.identity.staff(request, Right.READ)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        return answered(await self._server.views.answer(lambda views: views.queue(alive, fault)))
+        return answered(
+            await self._server.views.answer(lambda views: views.queue(asker, alive, fault))
+        )
 
     async def newest(self, request: Request) -> Response:
         """What came in last, of all students."""
-        await self._server.identity.staff(request)
-        return answered(await self._server.views.answer(Views.newest))
+        asker = await self._server.identity.staff(request, Right.READ)
+        return answered(await self._server.views.answer(lambda views: views.newest(asker)))
 
     async def students(self, request: Request) -> Response:
         """Every student with the points that count."""
-        await self._server.identity.staff(request)
-        return answered((await self._server.summaries.current()).students)
+        asker = await self._server.identity.staff(request, Right.READ)
+        return answered((await self._server.summaries.current(asker)).students)
 
     async def class_events(self, request: Request) -> Response:
         """An event whenever something came in or was judged, at most one a second."""
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.READ)
         return stream(self._class_events())
 
     async def _class_events(self) -> AsyncIterator[bytes]:
@@ -320,7 +323,7 @@ class Api:
         return await self._paused(request, paused=False)
 
     async def _paused(self, request: Request, *, paused: bool) -> Response:
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.RUN)
         await self._server.desk.answer(lambda desk: desk.pause(paused=paused))
         self._server.judging.wake()
         self._server.hub.tell(CLASS, CHANGED)
@@ -328,7 +331,7 @@ class Api:
 
     async def regrade(self, request: Request) -> Response:
         """Queue, behind what students wait for, what a changed suite may judge otherwise."""
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.RUN)
         body = await body_of(request, 64 << 10)
         wanted, course = decoded(body or b"{}", RegradeRequest).exercises, self._server.course
         ids = {exercise.id for exercise in course.exercises}
@@ -355,7 +358,7 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """The metrics, for staff: Prometheus sends a token, too."""
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.READ)
         counts = await self._server.views.answer(lambda views: queue.counts(views.book))
         metrics, judging = self._server.metrics, self._server.judging
         practice = self._server.practice.waiting

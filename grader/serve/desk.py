@@ -35,7 +35,7 @@ from grader.gradebook.intake import (
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
-from grader.gradebook.requests import answer, ask, numbered
+from grader.gradebook.requests import answer, ask
 from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed
 from grader.gradebook.verdict_key import VerdictKey, source_digest
@@ -44,7 +44,8 @@ from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import StudentInfo
 from grader.serve.hand_in import HandIn
-from grader.serve.http import Refusal
+from grader.serve.http import NO_REQUEST, Refusal
+from grader.serve.roles import Asker
 from grader.submissions import ExerciseFile, Submission
 from grader.text import counted, utc
 
@@ -255,10 +256,20 @@ class Desk:
         with _refusing():
             ask(self._book, student, exercise, message, SERVER)
 
-    def answer(self, number: int, text: str, author: str) -> None:
+    def answer(self, number: int, text: str, asker: Asker) -> None:
         """Answer a regrade request; raises Refusal if there is none, or the answer is empty."""
+        request = next((r for r in self._book.requests() if r.number == number), None)
+        self._reached(asker, "" if request is None else request.student, NO_REQUEST)
+        assert request is not None
         with _refusing():
-            answer(self._book, numbered(self._book.requests(), number), text, author)
+            answer(self._book, request, text, asker.name)
+
+    def _reached(self, asker: Asker, student: str, sentence: str) -> StudentInfo:
+        """Return the student; raises Refusal if there is none, or staff does not reach the student."""
+        info = self._book.student(student)
+        if info is None or not asker.sees(info):
+            raise Refusal(404, sentence)
+        return info
 
     # --- what is judged -------------------------------------------------------------------------
 

@@ -19,15 +19,15 @@ from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
 from grader.gradebook import work
-from grader.gradebook.queue import Role
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
-from grader.serve.http import Refusal, form_of
+from grader.serve.http import NO_REQUEST, Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
+from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
@@ -110,7 +110,7 @@ class Pages:
     async def the_class(self, request: Request) -> Response:
         """The class as it comes in, for staff."""
         try:
-            await self._server.identity.staff(request)
+            asker = await self._server.identity.staff(request, Right.READ)
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
@@ -122,14 +122,14 @@ class Pages:
                 raise Refusal(400, "There is no such button.")
             await route(request)
             return RedirectResponse("/class", 303)
-        summary = await self._server.summaries.current()
+        summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
         queue, newest, pieces, attention = await self._server.views.answer(
             lambda views: (
-                views.queue(alive, fault),
-                views.newest(),
+                views.queue(asker, alive, fault),
+                views.newest(asker),
                 views.last_hour(),
-                views.attention(),
+                views.attention(asker),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -140,6 +140,8 @@ class Pages:
         ]
         return self._page(
             "class.html",
+            asker=asker,
+            may_run=asker.may(Right.RUN),
             summary=summary,
             queue=queue,
             newest=newest,
@@ -194,15 +196,17 @@ class Pages:
 
     async def queue(self, request: Request) -> Response:
         """The requests of the class, and the form that answers one."""
-        author = (await self._server.identity.staff(request)).name
+        right = Right.READ if request.method == "GET" else Right.MARK
+        asker = await self._server.identity.staff(request, right)
         if request.method == "POST":
             form = await form_of(request, _REQUEST_BYTES)
             number, text = form.get("number", ""), form.get("answer", "")
             if not (number.isascii() and number.isdecimal() and len(number) < 10):
-                raise Refusal(422, "There is no such request.")
-            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, author))
+                raise Refusal(404, NO_REQUEST)
+            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, asker))
             return RedirectResponse("/class/requests", 303)
-        return self._page("requests.html", rows=await self._server.views.answer(_request_rows))
+        rows = await self._server.views.answer(lambda views: _request_rows(views, asker))
+        return self._page("requests.html", rows=rows, may_answer=asker.may(Right.MARK))
 
     # --- signing in, and what all pages need ------------------------------------------------------
 
@@ -214,7 +218,7 @@ class Pages:
             person = await self._server.identity.holder(token)
         except Refusal as refusal:
             return self._door(refusal, refusal.status_code)
-        response = RedirectResponse("/class" if person.role is Role.STAFF else "/", 303)
+        response = RedirectResponse("/" if person.student is not None else "/class", 303)
         keep_signed_in(response, request, token)
         return response
 
@@ -267,10 +271,14 @@ class RequestRow(msgspec.Struct, frozen=True):
     exercise: ExerciseResult | None
 
 
-def _request_rows(views: Views) -> list[RequestRow]:
-    """The open requests, the oldest first, then the newest of those that are answered."""
+def _request_rows(views: Views, asker: Asker) -> list[RequestRow]:
+    """The open requests, the oldest first, then the newest of those that are answered.
+
+    They are of students that staff reaches.
+    """
     book = views.book
-    requests, names = book.requests(), book.names()
+    reach, names = asker.reach(book.students()), book.names()
+    requests = [r for r in book.requests() if reach is None or r.student in reach]
     answered = [request for request in reversed(requests) if not request.is_open]
     rows = []
     for request in (*open_requests(requests), *answered[:_MOST_ANSWERED]):
