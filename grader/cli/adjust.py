@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -23,10 +22,10 @@ from grader.cli.terminal.policy import (
 )
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
-from grader.gradebook.corrections import Correction, correction_words, refuse_pointless
-from grader.results import ExerciseResult, Status
-from grader.submissions.source import code_digest
-from grader.text import clean, nearest, number
+from grader.gradebook.adjusting import exercise_named, new_correction
+from grader.gradebook.corrections import Correction, correction_words
+from grader.results import ExerciseResult
+from grader.text import clean, number
 
 _LONGEST = 1000
 
@@ -147,60 +146,30 @@ def _target(
 ) -> tuple[str, ExerciseResult]:
     """Return the student's id, empty for the whole class, and the exercise as a blank result."""
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
-    blank = book.facts.blank.exercises if book.facts.blank is not None else ()
-    exercises = {exercise.name: exercise for exercise in blank}
     # A shell completes the path of the file, chapter/exercise.py.
-    name = Path(names[-1].removesuffix(".py")).name
-    if name not in exercises:
-        raise SubmissionError(f"{names[-1]!r} was not graded here. {nearest(name, exercises)}")
-    return student, exercises[name]
+    return student, exercise_named(book, Path(names[-1].removesuffix(".py")).name)
 
 
 def _correct(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Make one correction, of a student or of the class, and print its effect."""
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(book, names, options)
-    correction = Correction(
-        student=student,
-        exercise=exercise.name,
+    correction = new_correction(
+        book,
+        student,
+        exercise,
+        author=author,
+        reason=options["reason"],
+        comment=options["comment"],
         points=options["points"],
         add=options["add"],
         drop=options["drop"] or "",
         give=options["give"] or "",
-        release=_held_file(book, student, exercise.name) if options["release"] else "",
-        time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
-        judged=_judged(book, student, exercise.name),
-        reason=_line(options["reason"]),
-        comment=_line(options["comment"]),
-        author=_line(author),
+        release=options["release"],
     )
-    refuse_pointless(correction, exercise, book.corrections())
     lost = _show_change(book, correction, lambda: book.correct(correction))
     if correction.drop and lost:
         click.echo("--give instead would take points from no student.", err=True)
-
-
-def _line(text: str) -> str:
-    """Clean a text of the command line, on one line."""
-    return clean(" ".join(text.split()), _LONGEST)
-
-
-def _held_file(book: Gradebook, student: str, exercise: str) -> str:
-    """Return the digest of the file whose points are held; raise SubmissionError if none are."""
-    entry = book.entry_of(student)
-    exercises = entry.result.exercises if entry is not None else ()
-    if entry is None or not any(e.name == exercise and e.held for e in exercises):
-        raise SubmissionError(f"{student} has no held points for {exercise}.")
-    return code_digest(book.sources(entry)[exercise])
-
-
-def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
-    """Return the judge's score of a student; None for the whole class, or without a verdict."""
-    entry = book.entry_of(student) if student else None
-    for result in entry.result.exercises if entry is not None else ():
-        if result.name == exercise and result.status is not Status.UNJUDGED:
-            return result.score if result.mark is None else result.mark.judged
-    return None
 
 
 def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:

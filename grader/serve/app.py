@@ -26,6 +26,7 @@ from grader.serve.http import Refusal, answered, busy
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
+from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -38,7 +39,7 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages) -> list[Route]:
+def routes(api: Api, pages: Pages, staff: StaffPages) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -63,6 +64,7 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/exercise/{exercise}/file", pages.file),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
+        Route("/class/students/{student:path}", staff.student, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
         Route("/sign-out", pages.sign_out, methods=["POST"]),
@@ -74,7 +76,7 @@ def _application(server: OpenServer) -> Starlette:
     """The routes, and one answer for each kind of error: JSON for programs, a page for people."""
     writer = PageWriter(server.course.title, server.timezone)
     api = Api(server, writer.findings)
-    pages = Pages(server, api, writer)
+    pages, staff = Pages(server, api, writer), StaffPages(server, writer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -100,7 +102,7 @@ def _application(server: OpenServer) -> Starlette:
     known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
     errors = (*known, Exception)
     return Starlette(
-        routes=routes(api, pages),
+        routes=routes(api, pages, staff),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )

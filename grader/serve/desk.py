@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -22,6 +23,7 @@ from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Gradebook, drafts, queue
+from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
     Asking,
@@ -44,7 +46,7 @@ from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import StudentInfo
 from grader.serve.hand_in import HandIn
-from grader.serve.http import NO_REQUEST, Refusal
+from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal
 from grader.serve.roles import Asker
 from grader.submissions import ExerciseFile, Submission
 from grader.text import counted, utc
@@ -263,6 +265,38 @@ class Desk:
         assert request is not None
         with _refusing():
             answer(self._book, request, text, asker.name)
+
+    def adjust(self, asker: Asker, student: str, exercise: str, seen: str, **change: Any) -> None:
+        """Change the points of a student, with the parameters of `new_correction`.
+
+        It is on the disk when this returns. Raises Refusal if another person or a judge changed something since
+        the state that was `seen`, and if the change is not possible.
+        """
+        self._reached(asker, student, NO_STUDENT)
+        with _refusing():
+            blank = exercise_named(self._book, exercise)
+            self._refuse_changed(student, exercise, seen)
+            made = new_correction(self._book, student, blank, author=asker.name, **change)
+            self._book.correct(made)
+
+    def take_back(self, asker: Asker, student: str, exercise: str, seen: str, place: int) -> None:
+        """Remove the correction of a student at a place in the file; raises Refusal, as `adjust` does."""
+        self._reached(asker, student, NO_STUDENT)
+        self._refuse_changed(student, exercise, seen)
+        made = dict(corrections_about(self._book, student, exercise)).get(place)
+        # A correction for the class changes others' points, too.
+        if made is None or made.student != student:
+            raise Refusal(422, "There is no such change of points.")
+        with _refusing():
+            self._book.correct(replacing=(place,))
+
+    def _refuse_changed(self, student: str, exercise: str, seen: str) -> None:
+        if state_of(self._book, student, exercise) != seen:
+            raise Refusal(
+                409,
+                "Nothing was changed: somebody else changed the points, or a newer verdict came in, since you "
+                "opened the page. Below is how it is now, with what you typed.",
+            )
 
     def _reached(self, asker: Asker, student: str, sentence: str) -> StudentInfo:
         """Return the student; raises Refusal if there is none, or staff does not reach the student."""

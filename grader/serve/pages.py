@@ -40,6 +40,7 @@ _STATIC = {
     "serve.css": (_OWN_TEMPLATES, "text/css"),
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
+    "mark.js": (_OWN_TEMPLATES, "text/javascript"),
     "editor.js": (_OWN_TEMPLATES, "text/javascript"),
 }
 # A browser keeps the editor, which is large, until there is another one.

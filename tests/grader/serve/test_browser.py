@@ -137,12 +137,13 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
 ) -> None:
     served.judged("eve", served.hand_in("eve", {"greeting.py": SOLUTION}).json["id"])
     light(view, scheme)
-    pages = {"": "/", "eve": "/", "staff": "/class"}
-    for who, path in pages.items():
+    pages = [("", "/"), ("eve", "/"), ("staff", "/class"), ("staff", "/class/students/eve")]
+    for who, path in pages:
         sign_out(view, served)
         if who:
             sign_in(view, served, who)
         view.get(address(served, path))
+        view.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
         for size in (DESK, PHONE):
             resize(view, size)
             wide = (

@@ -18,6 +18,7 @@ from grader.serve.api import Api, DraftRequest, PracticeRequest, RegradeRequest
 from grader.serve.app import routes
 from grader.serve.hand_in import Body
 from grader.serve.pages import Pages
+from grader.serve.staff_pages import StaffPages
 from grader.serve.views import (
     ClassSubmission,
     DraftAnswer,
@@ -82,7 +83,7 @@ def test_the_schemas_are_those_of_the_structs() -> None:
 
 def test_every_route_for_programs_is_in_it_and_no_other() -> None:
     there: set[tuple[str, str]] = set()
-    kinds = (Api, Pages)
+    kinds = (Api, Pages, StaffPages)
     for route in routes(*(kind.__new__(kind) for kind in kinds)):  # type: ignore[arg-type]
         assert isinstance(route, Route)
         if route.path.startswith("/api/"):

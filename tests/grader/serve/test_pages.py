@@ -14,13 +14,17 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from starlette.routing import Route
 
+from grader.gradebook.corrections import Kind
 from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
+from grader.serve.staff_pages import StaffPages
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
 from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_staff import HELD, change, kept, seen
+from tests.grader.serve.test_staff import page as student_page
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -50,8 +54,19 @@ ENDS = {
 BUTTONS = {
     "/": {"": ["Sign in"], "ada": ["Hand in", "Ask", "Sign out"]},
     "/exercise/greeting": {"": ["Sign in"], "ada": ["Run", "Hand in", "Reset", "Sign out"]},
-    "/class": {"": ["Sign in"], "staff": ["Pause the judging", "Go on judging", "Sign out"]},
-    "/class/requests": {"staff": ["Answer", "A further answer", "Sign out"]},
+    "/class": {
+        "": ["Sign in"],
+        "staff": ["Pause the judging", "Go on judging", "Sign out"],
+        "observer": ["Sign out"],
+    },
+    "/class/students/eve": {
+        "staff": ["Change", "Take back", "Release the points", "Sign out"],
+        "observer": ["Sign out"],
+    },
+    "/class/requests": {
+        "staff": ["Answer", "A further answer", "Sign out"],
+        "observer": ["Sign out"],
+    },
 }
 
 
@@ -119,8 +134,9 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
 
     def fill(own: WebElement) -> None:
         for field in own.find_elements(By.CSS_SELECTOR, "textarea, input:not([type=hidden])"):
-            texts = {"file": str(file), "password": served.tokens["eve"]}
-            field.send_keys(texts.get(field.get_attribute("type") or "", "So?"))
+            texts = {"file": str(file), "password": served.tokens["eve"], "decimal": "-0.1"}
+            kind = field.get_attribute("inputmode") or field.get_attribute("type") or ""
+            field.send_keys(texts.get(kind, "So?"))
 
     def is_another(_: Chrome) -> bool:
         try:
@@ -139,7 +155,7 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
-@pytest.mark.parametrize("who", ["", "ada", "staff"])
+@pytest.mark.parametrize("who", ["", "ada", "staff", "observer"])
 def test_every_button_of_every_page_works_and_the_console_stays_empty(
     view: Chrome, crowded: Served, who: str, size: tuple[int, int], tmp_path: Path
 ) -> None:
@@ -147,6 +163,10 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
     if who == "staff":
         exercise = ("greeting", "word_count")[SIZES.index(size)]
         assert form(crowded, "/requests", "eve", exercise=exercise, message="Why?").status == 303
+        held = {"greeting.py": HELD + b"# %d\n" % SIZES.index(size)}
+        crowded.judged("eve", crowded.hand_in("eve", held).json["id"])
+        state = seen(student_page(crowded, "eve"))
+        assert change(crowded, "eve", "staff", state, points="-0.2", reason="So.").status == 303
     file = tmp_path / "greeting.py"
     file.write_bytes(marked(SIZES.index(size)))
     for path, readers in BUTTONS.items():
@@ -167,10 +187,13 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
             heard = console(view)
             assert heard == [], (path, label, heard)
             assert "That did not work" not in view.page_source, (path, label)
+            assert not view.find_elements(By.CSS_SELECTOR, "[role=alert]"), (path, label)
     if who == "ada":
         assert sql(crowded, "SELECT count(*) FROM requests WHERE student = 'ada'") != [(0,)]
     if who == "staff":
         assert sql(crowded, "SELECT count(*) FROM answers WHERE text = 'So?'") != [(0,)]
+        made = [(student, kind) for student, kind, *_ in kept(crowded)]
+        assert ("eve", Kind.RELEASE) in made and ("eve", Kind.ADD) in made
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
@@ -190,10 +213,11 @@ def test_all_of_a_student_s_table_is_to_be_seen(
 def test_no_page_is_left_out() -> None:
     pages = {
         route.path
-        for route in routes(Api.__new__(Api), Pages.__new__(Pages))
+        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages)))  # type: ignore[arg-type]
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
     pages = {path.replace("{exercise}", "greeting") for path in pages} - {"/exercise/greeting/file"}
+    pages = {path.replace("{student:path}", "eve") for path in pages}
     others = {
         path for path in pages if path.startswith(("/api/", "/healthz", "/metrics", "/static"))
     }

@@ -22,6 +22,7 @@ from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
 from grader.serve.roles import Asker
+from grader.serve.staff_pages import StaffPages
 from grader.serve.views import Views
 from tests.grader.command import grade
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, sql
@@ -71,6 +72,8 @@ MATRIX = (
     Asked("POST", "/class", RUN, {"do": "resume"}),
     Asked("GET", "/class/requests", READ),
     Asked("POST", "/class/requests", MARK, {"number": "1", "answer": "So."}),
+    Asked("GET", "/class/students/{student:path}", READ),
+    Asked("POST", "/class/students/{student:path}", MARK, {"do": "undo", "place": "99"}),
     Asked("POST", "/requests", STUDENTS, {"exercise": "greeting", "message": "Why?"}),
     Asked("POST", "/sign-in", frozenset()),
     Asked("POST", "/sign-out", EVERYONE),
@@ -96,6 +99,7 @@ def request_of(served: Served, asked: Asked, who: str) -> Answer:
     id_ = sent_by(served, "ada")
     path = asked.route.replace("{id}", id_).replace("{exercise}", "greeting")
     path = path.replace("{number}", "0").replace("{name}", "serve.js")
+    path = path.replace("{student:path}", "ada")
     headers, body = {"Origin": f"http://127.0.0.1:{served.port}"}, None
     if asked.method != "GET":
         is_form = asked.fields or not asked.route.startswith("/api/")
@@ -124,7 +128,7 @@ def until_it_begins(served: Served, path: str, who: str) -> Answer:
 def test_the_matrix_has_every_route() -> None:
     there = {
         (method, route.path)
-        for route in routes(Api.__new__(Api), Pages.__new__(Pages))
+        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages)))  # type: ignore[arg-type]
         if isinstance(route, Route)
         for method in route.methods or ()
         if method != "HEAD"
