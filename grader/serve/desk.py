@@ -22,9 +22,10 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, queue
+from grader.gradebook import Attempt, Gradebook, drafts, marking, queue
 from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
-from grader.gradebook.facts import ClockChange
+from grader.gradebook.anonymous import student_of
+from grader.gradebook.facts import ClockChange, Draft
 from grader.gradebook.intake import (
     Asking,
     Kept,
@@ -296,6 +297,53 @@ class Desk:
                 409,
                 "Nothing was changed: somebody else changed the points, or a newer verdict came in, since you "
                 "opened the page. Below is how it is now, with what you typed.",
+            )
+
+    def keep_answers(
+        self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
+    ) -> str:
+        """Keep the answers so far about a file that is marked, synced when this returns; return its new state.
+
+        The file is named by the pseudonym of its student. Raises Refusal if somebody else changed something
+        since the state that was `seen`, or if there is no such file.
+        """
+        file = self._to_mark(asker, exercise, name)
+        self._refuse_marked(file, seen)
+        marking.keep_draft(self._book, file, answers if answers != Draft() else None)
+        return marking.state_of(self._book, file)
+
+    def mark(
+        self,
+        asker: Asker,
+        rubric: marking.Rubric,
+        exercise: str,
+        name: str,
+        seen: str,
+        answers: Draft,
+    ) -> None:
+        """Keep the mark of a file, as `grade mark` does; raises Refusal, as `keep_answers` does."""
+        file = self._to_mark(asker, exercise, name)
+        self._refuse_marked(file, seen)
+        items = [item for item in rubric.item if item.key in answers.keys]
+        with _refusing():
+            marking.keep_mark(
+                *(self._book, file, items, answers.comments, asker.name), beyond=rubric.beyond
+            )
+
+    def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:
+        student = student_of(self._book, name)
+        info = self._reached(asker, "" if student is None else student.id, NO_STUDENT)
+        file = marking.answer_of(self._book, info, exercise)
+        if file is None:
+            raise Refusal(404, "There is no file to mark any more: the stub counts now.")
+        return file
+
+    def _refuse_marked(self, file: marking.FileToMark, seen: str) -> None:
+        if marking.state_of(self._book, file) != seen:
+            raise Refusal(
+                409,
+                "Nothing was saved: somebody else worked on this file, or the student handed in another one, "
+                "since you opened it. Below are the file as it is now and your own answers.",
             )
 
     def _reached(self, asker: Asker, student: str, sentence: str) -> StudentInfo:

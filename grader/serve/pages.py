@@ -19,6 +19,7 @@ from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
 from grader.gradebook import work
+from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.judge.scoring import sum_of
@@ -143,6 +144,7 @@ class Pages:
             "class.html",
             asker=asker,
             may_run=asker.may(Right.RUN),
+            rubrics=self._rubrics() if asker.may(Right.MARK) else [],
             summary=summary,
             queue=queue,
             newest=newest,
@@ -151,6 +153,11 @@ class Pages:
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )
+
+    def _rubrics(self) -> list[str]:
+        """The exercises that a person marks by a rubric."""
+        course = self._server.course
+        return [each.id for each in course.exercises if rubric_of(course, each).is_file()]
 
     # --- the page to write in ---------------------------------------------------------------------
 
@@ -197,7 +204,7 @@ class Pages:
 
     async def queue(self, request: Request) -> Response:
         """The requests of the class, and the form that answers one."""
-        right = Right.READ if request.method == "GET" else Right.MARK
+        right = Right.MARK if request.method == "POST" else Right.READ
         asker = await self._server.identity.staff(request, right)
         if request.method == "POST":
             form = await form_of(request, _REQUEST_BYTES)

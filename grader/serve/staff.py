@@ -1,16 +1,18 @@
-"""What the pages for staff show of one student: attempts, what counts and why, and the changes of points."""
+"""What the pages for staff show: a student's attempts and changes of points, and the files to mark."""
 
 from __future__ import annotations
 
 import msgspec
 
-from grader.gradebook import Gradebook
+from grader.gradebook import Gradebook, marking
 from grader.gradebook.adjusting import corrections_about, state_of
+from grader.gradebook.anonymous import pseudonyms_of, student_of
 from grader.gradebook.corrections import Correction, correction_words
+from grader.gradebook.facts import Draft
 from grader.gradebook.policy import Weighed
 from grader.gradebook.standing import choices, handed_in
 from grader.gradebook.work import Work
-from grader.results import Entry, ExerciseResult
+from grader.results import Entry, ExerciseResult, StudentInfo
 from grader.serve.roles import Asker
 from grader.text import number
 
@@ -105,3 +107,70 @@ def _note(weighed: Weighed | None, *, untouched: bool) -> str:
     if weighed.is_closed:
         return "too late to count"
     return f"late, {number(weighed.lost)} % lost" if weighed.lost else ""
+
+
+# --- files to mark ----------------------------------------------------------------------------------
+
+
+class ListedFile(msgspec.Struct, frozen=True):
+    """A file of the list that is marked, by the pseudonym of its student and the name of its draft.
+
+    It is `waiting` if it has no mark, or answers that were not kept as one.
+    """
+
+    name: str
+    draft: str
+    waiting: bool
+
+
+class MarkView(msgspec.Struct, frozen=True):
+    """A file as it is marked; `seen` is the digest of the state that is shown."""
+
+    name: str
+    student: StudentInfo
+    result: ExerciseResult
+    source: bytes
+    answers: Draft
+    marks: tuple[Correction, ...]
+    seen: str
+
+
+def files_to_mark(
+    book: Gradebook, asker: Asker, exercise: str, *, anonymous: bool
+) -> list[ListedFile]:
+    """Return the files of an exercise, of the students that staff reaches, in the order of the list."""
+    reach, pseudonym = asker.reach(book.students()), pseudonyms_of(book)
+    corrections, begun = book.corrections(), book.facts.drafts
+    files = [
+        file
+        for file in marking.answers(book, exercise)
+        if reach is None or reach.issuperset(file.students)
+    ]
+    files.sort(key=lambda file: pseudonym(file.students[0]) if anonymous else file.students[0])
+    return [
+        ListedFile(
+            pseudonym(file.students[0]),
+            draft,
+            draft in begun or not marking.is_marked(corrections, file),
+        )
+        for file in files
+        for draft in [marking.draft_name(file)]
+    ]
+
+
+def mark_view(book: Gradebook, asker: Asker, exercise: str, name: str) -> MarkView | None:
+    """Return a file as it is marked; None if there is none, or staff does not reach its student."""
+    student = student_of(book, name)
+    if student is None or not asker.sees(student):
+        return None
+    if (file := marking.answer_of(book, student, exercise)) is None:
+        return None
+    return MarkView(
+        name,
+        student,
+        file.result,
+        file.source,
+        marking.draft_of(book, file),
+        tuple(marking.marks_of(book, file)),
+        marking.state_of(book, file),
+    )

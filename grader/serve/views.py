@@ -416,7 +416,7 @@ class ClassSummaries:
     """
 
     def __init__(self, books: BookThread[Gradebook]) -> None:
-        self._books = books
+        self.books = books
         self._of: dict[tuple[bool, tuple[str, ...]], _Summaries] = {}
 
     async def current(self, asker: Asker) -> ClassSummary:
@@ -424,7 +424,7 @@ class ClassSummaries:
         # Without a section an assistant reaches nobody, and the others reach all.
         reach = asker.role is Role.ASSISTANT, asker.sections
         if reach not in self._of:
-            self._of[reach] = _Summaries(self._books, asker)
+            self._of[reach] = _Summaries(self.books, asker)
         return await self._of[reach].current()
 
 

@@ -137,7 +137,8 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
 ) -> None:
     served.judged("eve", served.hand_in("eve", {"greeting.py": SOLUTION}).json["id"])
     light(view, scheme)
-    pages = [("", "/"), ("eve", "/"), ("staff", "/class"), ("staff", "/class/students/eve")]
+    of_staff = ("/class", "/class/students/eve", "/class/mark/greeting")
+    pages = [("", "/"), ("eve", "/"), *(("staff", path) for path in of_staff)]
     for who, path in pages:
         sign_out(view, served)
         if who:

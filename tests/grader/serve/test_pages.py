@@ -50,6 +50,7 @@ ENDS = {
     "Hand in": ("read the verdict",),
     "Reset": ("handed out",),
 }
+_FIELDS = "textarea, input:not([type=hidden], [type=checkbox])"
 # Each page, and the buttons that each of those who may read it finds there.
 BUTTONS = {
     "/": {"": ["Sign in"], "ada": ["Hand in", "Ask", "Sign out"]},
@@ -62,6 +63,9 @@ BUTTONS = {
     "/class/students/eve": {
         "staff": ["Change", "Take back", "Release the points", "Sign out"],
         "observer": ["Sign out"],
+    },
+    "/class/mark/greeting": {
+        "staff": ["Add the comment", "Remove", "Skip", "Save, next file", "Stop", "Sign out"]
     },
     "/class/requests": {
         "staff": ["Answer", "A further answer", "Sign out"],
@@ -133,8 +137,9 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
         return True
 
     def fill(own: WebElement) -> None:
-        for field in own.find_elements(By.CSS_SELECTOR, "textarea, input:not([type=hidden])"):
-            texts = {"file": str(file), "password": served.tokens["eve"], "decimal": "-0.1"}
+        for field in own.find_elements(By.CSS_SELECTOR, _FIELDS):
+            texts = {"file": str(file), "password": served.tokens["eve"]}
+            texts |= {"decimal": "-0.1", "numeric": "1"}
             kind = field.get_attribute("inputmode") or field.get_attribute("type") or ""
             field.send_keys(texts.get(kind, "So?"))
 

@@ -74,6 +74,8 @@ MATRIX = (
     Asked("POST", "/class/requests", MARK, {"number": "1", "answer": "So."}),
     Asked("GET", "/class/students/{student:path}", READ),
     Asked("POST", "/class/students/{student:path}", MARK, {"do": "undo", "place": "99"}),
+    Asked("GET", "/class/mark/{exercise}", MARK),
+    Asked("POST", "/class/mark/{exercise}", MARK, {"do": "skip"}),
     Asked("POST", "/requests", STUDENTS, {"exercise": "greeting", "message": "Why?"}),
     Asked("POST", "/sign-in", frozenset()),
     Asked("POST", "/sign-out", EVERYONE),
