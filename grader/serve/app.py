@@ -66,9 +66,11 @@ def routes(api: Api, pages: Pages, staff: StaffPages) -> list[Route]:
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
         Route("/class/students/{student:path}", staff.student, methods=["GET", "POST"]),
         Route("/class/mark/{exercise}", staff.mark, methods=["GET", "POST"]),
+        Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
         Route("/sign-out", pages.sign_out, methods=["POST"]),
+        Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]
 

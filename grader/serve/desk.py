@@ -22,7 +22,7 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, marking, queue
+from grader.gradebook import Attempt, Gradebook, drafts, marking, platforms, queue
 from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
 from grader.gradebook.anonymous import student_of
 from grader.gradebook.facts import ClockChange, Draft
@@ -35,6 +35,7 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
+from grader.gradebook.platforms import LinkKey, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
@@ -103,6 +104,7 @@ class Desk:
             book.assign(self._course)
         again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
         drafts.prepare(book)
+        platforms.prepare(book)
         with book.transaction():
             for student in self._students:
                 book.keep_student(student)
@@ -431,6 +433,14 @@ class Desk:
     def pause(self, *, paused: bool) -> None:
         """Pause or resume giving jobs to judges."""
         self._book.change(is_paused=paused)
+
+    def pass_back(self, key: LinkKey, author: str, *, on: bool) -> None:
+        """Turn pass-back on or off for a link of a platform."""
+        with self._book.transaction():
+            if on:
+                platforms.turn_on(self._book, key, TurnedOn(author, utc(time.time())))
+            else:
+                platforms.turn_off(self._book, key)
 
     def begin_regrade(self) -> list[str]:
         """Begin a regrading; returns the students to ask about, who handed in something."""

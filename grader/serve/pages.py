@@ -6,6 +6,7 @@ they follow what the server tells (`templates/serve.js`). A form is taken only f
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import hashlib
 from typing import Any
@@ -18,16 +19,18 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
-from grader.gradebook import work
+from grader.gradebook import platforms, work
 from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
+from grader.gradebook.tool_key import jwks
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
-from grader.serve.http import NO_REQUEST, Refusal, form_of
+from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
+from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
@@ -216,6 +219,46 @@ class Pages:
         rows = await self._server.views.answer(lambda views: _request_rows(views, asker))
         return self._page("requests.html", rows=rows, may_answer=asker.may(Right.MARK))
 
+    # --- pass-back to platforms --------------------------------------------------------------------
+
+    async def platforms(self, request: Request) -> Response:
+        """The links of platforms, what each has, and the buttons that compare it and turn pass-back on."""
+        author = (await self._server.identity.staff(request, Right.RUN)).name
+        if request.method == "POST":
+            form = await form_of(request)
+            await self._pass_back(author, form)
+            return RedirectResponse(f"/class/platforms#{form.get('link', '')}", 303)
+        passback = self._server.passback
+        known, rows = await self._server.views.answer(
+            lambda views: link_rows(views.book, passback.rounds, passback.plans)
+        )
+        return self._page("platforms.html", known=known, rows=rows, most=MOST_LINES)
+
+    async def _pass_back(self, author: str, form: dict[str, str]) -> None:
+        """Do what a button says."""
+        passback, desk = self._server.passback, self._server.desk
+        linked = await self._server.views.answer(lambda views: platforms.linked(views.book))
+        found = [each for each in linked if id_of(each[1]) == form.get("link", "")]
+        if not found:
+            raise Refusal(422, "There is no such link any more.")
+        platform, link = found[0]
+        match form.get("do", ""):
+            case "plan":
+                await asyncio.wrap_future(passback.plan(platform, link))
+            case "on":
+                plan = passback.plans.get(link.key)
+                if plan is None or plan.error or plan.made_at != form.get("plan", ""):
+                    raise Refusal(409, "Look at what would be sent first, and then turn it on.")
+                await desk.answer(lambda desk: desk.pass_back(link.key, author, on=True))
+                passback.wake(link.key)
+            case "off":
+                await desk.answer(lambda desk: desk.pass_back(link.key, author, on=False))
+                passback.turned_off(link.key)
+            case "again":
+                passback.wake(link.key)
+            case _:
+                raise Refusal(400, "There is no such button.")
+
     # --- signing in, and what all pages need ------------------------------------------------------
 
     async def sign_in(self, request: Request) -> Response:
@@ -236,6 +279,10 @@ class Pages:
         response = RedirectResponse("/", 303)
         response.delete_cookie(COOKIE)
         return response
+
+    async def tool_keys(self, _: Request) -> Response:
+        """The public key of this server, by which LTI platforms check what it signs."""
+        return answered(await self._server.views.answer(lambda views: jwks(views.book.folder)))
 
     async def static(self, request: Request) -> Response:
         """The style and the script of the pages."""

@@ -21,6 +21,7 @@ from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
 from grader.serve.observing import Metrics
+from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
 from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
@@ -66,6 +67,7 @@ class OpenServer(NamedTuple):
     metrics: Metrics
     timezone: str
     waits_again: int
+    passback: PassBack
 
 
 @contextlib.contextmanager
@@ -86,6 +88,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         )
         judges = _judges(settings)
         practice = Practice(course, options, hub)
+        passback = PassBack(results)
+        hub.follow(passback.wake)
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
@@ -102,9 +106,12 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
+            passback,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
+        passback.start()
+        stack.callback(passback.close)
         yield server
 
 

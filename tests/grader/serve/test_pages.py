@@ -19,9 +19,12 @@ from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
 from grader.serve.staff_pages import StaffPages
+from tests.grader.exports.platforms import LtiServer
+from tests.grader.exports.platforms import serving as serving_platform
 from tests.grader.exports.report.test_browser import light, resize
-from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked, sql
+from tests.grader.serve.conftest import PLAIN, SOLUTION, STUDENTS, Served, marked, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_passback import launched
 from tests.grader.serve.test_requests import form
 from tests.grader.serve.test_staff import HELD, change, kept, seen
 from tests.grader.serve.test_staff import page as student_page
@@ -71,6 +74,12 @@ BUTTONS = {
         "staff": ["Answer", "A further answer", "Sign out"],
         "observer": ["Sign out"],
     },
+    "/class/platforms": {
+        "staff": [
+            *("Show what would be sent", "Turn pass-back on", "Send now", "Turn pass-back off"),
+            "Sign out",
+        ]
+    },
 }
 
 
@@ -84,8 +93,12 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for exercise in ("greeting", "word_count"):
         form(server, "/requests", "bob", exercise=exercise, message="Why?")
     form(server, "/class/requests", "staff", number="1", answer="So.")
-    yield server
-    server.stop()
+    platform = LtiServer(len(STUDENTS))
+    with serving_platform(platform):
+        launched(server, platform)
+        platform.refused[platform.users[1]] = "This grade is locked."
+        yield server
+        server.stop()
 
 
 @pytest.fixture
@@ -224,6 +237,8 @@ def test_no_page_is_left_out() -> None:
     pages = {path.replace("{exercise}", "greeting") for path in pages} - {"/exercise/greeting/file"}
     pages = {path.replace("{student:path}", "eve") for path in pages}
     others = {
-        path for path in pages if path.startswith(("/api/", "/healthz", "/metrics", "/static"))
+        path
+        for path in pages
+        if path.startswith(("/api/", "/healthz", "/metrics", "/static", "/lti/"))
     }
     assert pages - others == set(BUTTONS)
