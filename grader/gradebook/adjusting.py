@@ -95,7 +95,8 @@ def state_of(book: Gradebook, student: str, exercise: str) -> str:
     if choice is not None and choice.judged_as is not None:
         verdict = work.verdicts[exercise][choice.judged_as]
     state = (
-        corrections_about(book, student, exercise),
+        # Not their places, which other students' corrections move.
+        [correction for _, correction in corrections_about(book, student, exercise)],
         "" if choice is None else choice.source,
         None if verdict is None else (verdict.status, verdict.score, verdict.graded_at),
     )

@@ -121,7 +121,7 @@ def _refusal(error: Exception) -> HTTPException:
         return HTTPException(error.status_code, sentence, error.headers)
     if isinstance(error, ClientDisconnect):
         return Refusal(400, "The body ended before its end.")
-    if _is_full(error):
+    if _is_full(error) or _is_full(error.__cause__):
         sentence = "The server has no room left. Nothing of this was taken; try again later."
         return Refusal(507, sentence, retry_after=60)
     if _is_short(error) or _is_short(error.__cause__):
@@ -129,7 +129,7 @@ def _refusal(error: Exception) -> HTTPException:
     return Refusal(500, "This is a fault of the server, and costs you nothing. Try again later.")
 
 
-def _is_full(error: Exception) -> bool:
+def _is_full(error: BaseException | None) -> bool:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)

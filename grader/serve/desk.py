@@ -282,16 +282,19 @@ class Desk:
             made = new_correction(self._book, student, blank, author=asker.name, **change)
             self._book.correct(made)
 
-    def take_back(self, asker: Asker, student: str, exercise: str, seen: str, place: int) -> None:
-        """Remove the correction of a student at a place in the file; raises Refusal, as `adjust` does."""
+    def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
+        """Remove a correction, by its number from 0 among those of the state that was `seen`.
+
+        Raises Refusal, as `adjust` does, and if there is none of this student's by that number.
+        """
         self._reached(asker, student, NO_STUDENT)
         self._refuse_changed(student, exercise, seen)
-        made = dict(corrections_about(self._book, student, exercise)).get(place)
+        made = corrections_about(self._book, student, exercise)[number : number + 1]
         # A correction for the class changes others' points, too.
-        if made is None or made.student != student:
+        if not made or made[0][1].student != student:
             raise Refusal(422, "There is no such change of points.")
         with _refusing():
-            self._book.correct(replacing=(place,))
+            self._book.correct(replacing=(made[0][0],))
 
     def _refuse_changed(self, student: str, exercise: str, seen: str) -> None:
         if state_of(self._book, student, exercise) != seen:
@@ -311,7 +314,8 @@ class Desk:
         """
         file = self._to_mark(asker, exercise, name)
         self._refuse_marked(file, seen)
-        marking.keep_draft(self._book, file, answers if answers != Draft() else None)
+        if answers != marking.draft_of(self._book, file):
+            marking.keep_draft(self._book, file, answers if answers != Draft() else None)
         return marking.state_of(self._book, file)
 
     def mark(

@@ -28,9 +28,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
 
 
 class CorrectionRow(msgspec.Struct, frozen=True):
-    """A change of points by its place in the file of corrections, from 0; `words` are its effect."""
+    """A change of points; `words` are its effect."""
 
-    place: int
     correction: Correction
     words: str
 
@@ -61,7 +60,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     parts = []
     for result in entry.result.exercises:
         made = corrections_about(book, student, result.name)
-        rows = [CorrectionRow(place, each, correction_words(each)) for place, each in made]
+        rows = [CorrectionRow(each, correction_words(each)) for _, each in made]
         parts.append(
             ExercisePart(
                 result,

@@ -85,11 +85,11 @@ class StaffPages:
         """Change points as a form says; raises Refusal."""
         exercise, seen, what = (form.get(name, "") for name in ("exercise", "seen", "do"))
         if what == "undo":
-            place = form.get("place", "")
-            if not (place.isascii() and place.isdecimal() and len(place) < 10):
+            number = form.get("number", "")
+            if not (number.isascii() and number.isdecimal() and len(number) < 10):
                 raise Refusal(422, "There is no such change of points.")
             await self._server.desk.answer(
-                lambda desk: desk.take_back(asker, student, exercise, seen, int(place))
+                lambda desk: desk.take_back(asker, student, exercise, seen, int(number))
             )
             return
         changes: dict[str, Any] = {"release": True} if what == "release" else {}

@@ -59,8 +59,10 @@
   });
 
   document.getElementById("with-keys").hidden = false;
-  keys.checked = localStorage.getItem("keys") !== "off";
-  keys.addEventListener("change", () => localStorage.setItem("keys", keys.checked ? "on" : "off"));
+  // Without a storage, as in a browser that allows none, they are on at each page.
+  const storage = (() => { try { return window.localStorage; } catch { return null; } })();
+  keys.checked = storage?.getItem("keys") !== "off";
+  keys.addEventListener("change", () => storage?.setItem("keys", keys.checked ? "on" : "off"));
   document.addEventListener("keydown", (event) => {
     const isWriting = event.target.matches("input:not([type=checkbox]), textarea, select");
     if (isWriting && event.key === "Escape") event.target.blur();

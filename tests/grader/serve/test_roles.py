@@ -73,7 +73,7 @@ MATRIX = (
     Asked("GET", "/class/requests", READ),
     Asked("POST", "/class/requests", MARK, {"number": "1", "answer": "So."}),
     Asked("GET", "/class/students/{student:path}", READ),
-    Asked("POST", "/class/students/{student:path}", MARK, {"do": "undo", "place": "99"}),
+    Asked("POST", "/class/students/{student:path}", MARK, {"do": "undo", "number": "99"}),
     Asked("GET", "/class/mark/{exercise}", MARK),
     Asked("POST", "/class/mark/{exercise}", MARK, {"do": "skip"}),
     Asked("GET", "/class/platforms", RUN),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import re
@@ -10,14 +11,17 @@ import signal
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from grader.course.manifest import load_course
+from grader.errors import GraderError
 from grader.gradebook.adjusting import state_of
 from grader.gradebook.corrections import Kind
 from grader.gradebook.corrections_file import corrections_text, read_corrections
 from grader.gradebook.queue import Role
+from grader.serve.app import _refusal
 from grader.serve.roles import Asker
 from tests.grader.gradebook.test_durability import in_a_child
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
@@ -90,7 +94,7 @@ def test_points_change_with_a_reason_an_author_and_a_way_back(taught: Served) ->
     assert "0.5 points taken off" in shown and "by <bdi>assistant</bdi>" in shown
     assert '<form method="post">' not in shown and "Change points" not in shown
     shown = page(taught, "ada")
-    back = change(taught, "ada", "owner", seen(shown), do="undo", place="0")
+    back = change(taught, "ada", "owner", seen(shown), do="undo", number="0")
     assert back.status == 303 and kept(taught) == [] and score(taught, "ada") == 2.5
 
 
@@ -135,7 +139,7 @@ def test_a_file_that_came_in_since_is_noticed(taught: Served) -> None:
     taught.judged("ada", taught.hand_in("ada", {"greeting.py": marked(7)}).json["id"])
     assert change(taught, "ada", "staff", before, points="1", reason="x").status == 409
     after = seen(page(taught, "ada"))
-    assert change(taught, "ada", "staff", after, do="undo", place="0").status == 422
+    assert change(taught, "ada", "staff", after, do="undo", number="0").status == 422
     assert change(taught, "ada", "staff", after, points="-1", reason="x").status == 303
 
 
@@ -152,8 +156,8 @@ def test_a_file_that_came_in_since_is_noticed(taught: Served) -> None:
         ({"reason": "x"}, 422, "Nothing would change"),
         ({"exercise": "nothing", "points": "1", "reason": "x"}, 422, "was not graded here"),
         ({"seen": "", "points": "1", "reason": "x"}, 409, "Nothing was changed"),
-        ({"do": "undo", "place": "-1"}, 422, "no such change"),
-        ({"do": "undo", "place": "7"}, 422, "no such change"),
+        ({"do": "undo", "number": "-1"}, 422, "no such change"),
+        ({"do": "undo", "number": "7"}, 422, "no such change"),
         ({"do": "erase"}, 400, "no such button"),
         ({"reason": "x" * 100_000, "points": "1"}, 413, "larger than"),
     ],
@@ -174,7 +178,7 @@ def test_another_section_s_student_is_a_404_like_one_who_is_not_there(taught: Se
         (
             taught.ask("GET", address(student), "assistant"),
             change(taught, student, "assistant", state, points="-1", reason="x"),
-            change(taught, student, "assistant", state, do="undo", place="0"),
+            change(taught, student, "assistant", state, do="undo", number="0"),
         )
         for student in ("bob", "nobody")
     ]
@@ -213,6 +217,38 @@ def test_names_reasons_and_files_of_students_are_text(serving: Callable[..., Ser
 
 def page_of_class(served: Served) -> str:
     return served.ask("GET", "/class", "staff").body.decode()
+
+
+def test_other_students_corrections_are_no_change_in_between(taught: Served) -> None:
+    for who in ("bob", "ada"):
+        fields = {"points": "-1", "reason": f"for {who}"}
+        assert change(taught, who, "staff", seen(page(taught, who)), **fields).status == 303
+    state = seen(page(taught, "ada"))
+    back = {"do": "undo", "number": "0"}
+    assert change(taught, "bob", "owner", seen(page(taught, "bob")), **back).status == 303
+    assert change(taught, "ada", "staff", state, **back).status == 303
+    assert kept(taught) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits")
+def test_without_room_nothing_is_changed_and_the_page_says_so(memory_path: Path) -> None:
+    course, results = load_course(PLAIN), memory_path / "results"
+    prof = Asker(Role.INSTRUCTOR, name="prof")
+    with a_desk(course, results) as (desk, book):
+        desk.open()
+        accept(desk, course, FIRST[0])
+        judge_all(desk)
+        state = state_of(book, "ada", "greeting")
+        # As where there is no room for the file: nothing can be written there.
+        with (
+            patch("grader.files.os.replace", side_effect=OSError(errno.ENOSPC, "no space left")),
+            pytest.raises(GraderError) as raised,
+        ):
+            desk.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
+        assert _refusal(raised.value).status_code == 507
+        assert book.corrections() == ()
+        desk.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
+        assert len(book.corrections()) == 1
 
 
 @pytest.mark.thorough
