@@ -37,8 +37,9 @@ from grader.serve.http import (
     stream,
 )
 from grader.serve.practice import ENDED, Run
-from grader.serve.roles import Right
+from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
+from grader.serve.staff import CorrectionRequest, StaffInfo, points_state
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
 from grader.serve.turns import Rate, RefusedHandIns, Turns
 from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer
@@ -345,6 +346,35 @@ class Api:
             )
         self._server.judging.wake()
         return answered({"queued": queued}, 202)
+
+    async def me(self, request: Request) -> Response:
+        """The holder of the token, for `grade login`."""
+        asker = await self._server.identity.staff(request, Right.READ)
+        title = self._server.course.title
+        return answered(StaffInfo(asker.name, asker.role.word, asker.sections, title))
+
+    async def points(self, request: Request) -> Response:
+        """The points of a student for an exercise."""
+        asker = await self._server.identity.staff(request, Right.READ)
+        query = request.query_params
+        return await self._points(asker, query.get("student", ""), query.get("exercise", ""))
+
+    async def correct(self, request: Request) -> Response:
+        """Change the points of a student; the answer is sent when the change is on the disk."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        sent = decoded(await body_of(request, 64 << 10), CorrectionRequest)
+        change = msgspec.structs.asdict(sent)
+        await self._server.desk.answer(lambda desk: desk.adjust(asker, **change))
+        self._server.hub.tell(CLASS, CHANGED)
+        return await self._points(asker, sent.student, sent.exercise)
+
+    async def _points(self, asker: Asker, student: str, exercise: str) -> Response:
+        state = await self._server.views.answer(
+            lambda views: points_state(views.book, asker, student, exercise)
+        )
+        if state is None:
+            raise Refusal(404, "There is no such student, or no such exercise.")
+        return answered(state)
 
     # --- those who run the server ---------------------------------------------------------------
 

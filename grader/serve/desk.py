@@ -301,7 +301,7 @@ class Desk:
             raise Refusal(
                 409,
                 "Nothing was changed: somebody else changed the points, or a newer verdict came in, since you "
-                "opened the page. Below is how it is now, with what you typed.",
+                "looked.",
             )
 
     def keep_answers(
@@ -349,7 +349,7 @@ class Desk:
             raise Refusal(
                 409,
                 "Nothing was saved: somebody else worked on this file, or the student handed in another one, "
-                "since you opened it. Below are the file as it is now and your own answers.",
+                "since you opened it.",
             )
 
     def _reached(self, asker: Asker, student: str, sentence: str) -> StudentInfo:

@@ -108,6 +108,56 @@ def _note(weighed: Weighed | None, *, untouched: bool) -> str:
     return f"late, {number(weighed.lost)} % lost" if weighed.lost else ""
 
 
+# --- the same for programs --------------------------------------------------------------------------
+
+
+class StaffInfo(msgspec.Struct, frozen=True):
+    """The holder of a token of staff; only an assistant has sections."""
+
+    name: str
+    role: str
+    sections: tuple[str, ...]
+    title: str
+
+
+class PointsState(msgspec.Struct, frozen=True):
+    """The points of a student for an exercise as they count now; `seen` is the digest of that state."""
+
+    student: str
+    name: str
+    exercise: str
+    score: float
+    max_score: float
+    held: bool
+    seen: str
+
+
+class CorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change of points that was decided by the state `seen`: with `points`, `add`, `release` or a comment."""
+
+    student: str
+    exercise: str
+    seen: str
+    points: float | None = None
+    add: float | None = None
+    release: bool = False
+    reason: str = ""
+    comment: str = ""
+
+
+def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> PointsState | None:
+    """Return the points of a student; None for no such exercise, or a student whom staff does not reach."""
+    info = book.student(student)
+    if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
+        return None
+    result = next((each for each in entry.result.exercises if each.name == exercise), None)
+    if result is None:
+        return None
+    seen = state_of(book, student, exercise)
+    held = bool(result.held)
+    return PointsState(student, info.name, exercise, result.score, result.max_score, held, seen)
+
+
 # --- files to mark ----------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ class StaffPages:
             200 if refusal is None else refusal.status_code,
             view=view,
             typed={name: " ".join(text.split()) for name, text in typed.items()},
-            said="" if refusal is None else refusal.detail,
+            said=_said(refusal),
             may_mark=asker.may(Right.MARK),
         )
 
@@ -166,7 +166,7 @@ class StaffPages:
             view=view,
             answers=given,
             typed=typed,
-            said="" if refusal is None else refusal.detail,
+            said=_said(refusal),
             hidden="anonymous" in options,
             again="again" in options,
             counts=(sum(file.waiting for file in files), len(files)) if files else None,
@@ -240,6 +240,14 @@ class StaffPages:
 
     def _page(self, template: str, status: int, /, **values: Any) -> Response:
         return HTMLResponse(self._writer.page(template, **values), status)
+
+
+def _said(refusal: Refusal | None) -> str:
+    """Return the sentence of a refusal for a page that shows what was typed, empty for none."""
+    if refusal is None:
+        return ""
+    below = " Below is how it is now, with what you typed." if refusal.status_code == 409 else ""
+    return f"{refusal.detail}{below}"
 
 
 def _points(how: str, text: str) -> dict[str, float]:

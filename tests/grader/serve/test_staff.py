@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner, Result
 
+from grader.cli import main
 from grader.course.manifest import load_course
 from grader.errors import GraderError
 from grader.gradebook.adjusting import state_of
@@ -249,6 +252,90 @@ def test_without_room_nothing_is_changed_and_the_page_says_so(memory_path: Path)
         assert book.corrections() == ()
         desk.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
         assert len(book.corrections()) == 1
+
+
+# --- the same for programs ------------------------------------------------------------------------
+
+
+ADDRESS = "/api/staff/corrections"
+
+
+def asked(served: Served, student: str, who: str = "staff", exercise: str = "greeting") -> Answer:
+    query = urllib.parse.urlencode({"student": student, "exercise": exercise})
+    return served.ask("GET", f"{ADDRESS}?{query}", who)
+
+
+def sent(served: Served, who: str, **fields: object) -> Answer:
+    body = {"student": "ada", "exercise": "greeting", **fields}
+    return served.ask("POST", ADDRESS, who, json.dumps(body).encode())
+
+
+def test_programs_change_points_by_the_state_that_they_saw(taught: Served) -> None:
+    state = asked(taught, "ada", "assistant").json
+    assert (state["name"], state["score"], state["held"]) == ("Ada Test", 2.5, False)
+    made = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
+    assert made.status == 200 and made.json["score"] == 1.5
+    # As where the answer was lost: it is sent again, and taken once.
+    again = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
+    assert again.status == 409 and "Nothing was changed" in again.json["error"]
+    assert kept(taught) == [("ada", Kind.ADD, "x", "assistant")]
+    for fields, status in (
+        ({"seen": made.json["seen"], "add": -1}, 422),
+        ({"seen": made.json["seen"], "points": 99, "reason": "x"}, 422),
+        ({"seen": made.json["seen"], "drop": "test_x", "reason": "x"}, 400),
+        ({"seen": made.json["seen"], "author": "me", "reason": "x"}, 400),
+        ({"add": -1, "reason": "x"}, 400),
+        ({"seen": made.json["seen"], "exercise": "nothing", "add": 1, "reason": "x"}, 422),
+    ):
+        assert sent(taught, "staff", **fields).status == status, fields
+    for who in ("bob", "nobody"):
+        assert asked(taught, who, "assistant").status == 404
+        assert sent(taught, "assistant", student=who, seen="", add=1, reason="x").status == 404
+    assert len(kept(taught)) == 1
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a member of staff, with a configuration of its own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: Path) -> None:
+    here = f"http://127.0.0.1:{taught.port}"
+
+    def adjust(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["adjust", "--server", here, *arguments])
+
+    fields = ("ada", "text/greeting.py", "--add", "-1", "--reason", "see below")
+    unknown = adjust(*fields)
+    assert unknown.exit_code == 2 and f"grade login {here}" in unknown.output
+    done = CliRunner().invoke(main, ["login", here], input=f"{taught.tokens['assistant']}\n")
+    assert done.exit_code == 0 and "Signed in as assistant, assistant:" in done.output
+    done = adjust(*fields)
+    assert done.exit_code == 0, done.output
+    assert "Ada Test" in done.output and "2.5 to 1.5 of 2.5 points" in done.output
+    assert kept(taught) == [("ada", Kind.ADD, "see below", "assistant")]
+    for arguments, code, said in (
+        (("bob", "greeting", "--add", "-1", "--reason", "x"), 3, "no such student"),
+        (("ada", "greeting", "--points", "9", "--reason", "x"), 2, "from 0 to 2.5"),
+        (("ada", "greeting", "--points", "2"), 2, "--reason"),
+        (("ada", "greeting", "--release", "--reason", "x"), 2, "no held points"),
+        (("ada", "--add", "1", "--reason", "x"), 2, "STUDENT and EXERCISE"),
+        (("ada", "greeting", "--undo"), 2, "--undo does not go with --server"),
+        (("greeting", "--all", "--give", "t", "--reason", "x"), 2, "--give does not go with"),
+        (("--list",), 2, "--list does not go with --server"),
+    ):
+        refused = adjust(*arguments)
+        assert refused.exit_code == code, (arguments, refused.output)
+        assert said in " ".join(refused.output.split()), (arguments, refused.output)
+    assert len(kept(taught)) == 1
+    # The folder itself has one writer.
+    folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
+    assert folder.exit_code == 3 and "Another grading writes" in folder.output
+    taught.stop()
+    folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
+    assert folder.exit_code == 0 and len(kept(taught)) == 2
 
 
 @pytest.mark.thorough
